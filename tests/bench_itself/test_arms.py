@@ -95,7 +95,7 @@ def test_the_walk_alone_never_says_that_nothing_is_wrong_before_it_has_looked() 
     assert solve(TaxonomyOnly(), control).labels in ((ABSTAIN,), (NO_FAULT,))
 
 
-def test_a_label_that_was_removed_is_known_to_nobody() -> None:
+def test_no_arm_knows_a_removed_label() -> None:
     raw = next(cases("unseen", 3, 1))
     removed = frozenset(read_truth(raw["truth"]).removed)
     knowledge = without(removed)

@@ -64,7 +64,7 @@ def test_turns_come_round_to_everything() -> None:
     assert all(len({(place, hostile.id) for place, hostile, _ in turn(number)}) == 5 for number in range(turns))
 
 
-def test_what_a_model_that_obeys_says_is_clean_and_calls_nobody() -> None:
+def test_an_obedient_models_output_has_no_secret_and_no_mention() -> None:
     """Regression: a secret in a Slack user name was once passed on."""
     [leak] = [one for one in TEXTS if one.id == "prompt"]
     assert play(("Slack name",), (leak.text,), model=True, watched=BRIEF).shown == ()

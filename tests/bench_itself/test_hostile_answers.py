@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("hostile", TEXTS, ids=lambda one: one.id)
-def test_its_words_call_nobody_open_nothing_and_hide_nothing(hostile: Any) -> None:
+def test_its_words_contain_no_mention_link_or_hidden_text(hostile: Any) -> None:
     taken = asyncio.run(said_by(honest(hostile.text[:MOST])))
     declined = {name: one.reason for name, one in taken.items() if isinstance(one, DeclinedAnswer)}
     assert declined == {}

@@ -41,7 +41,7 @@ def test_one_click_recovers_the_cluster_and_a_second_proof_confirms_it() -> None
     assert not done.row["untouched"]
 
 
-def test_where_nobody_decides_the_cluster_is_as_if_nobody_had_come() -> None:
+def test_without_decisions_the_cluster_is_unchanged() -> None:
     done = play(case_of("G17"), "loop:nobody")
     assert done.row["untouched"]
     assert done.row["executions"] == []

@@ -51,7 +51,7 @@ def rows(raws: list[dict[str, Any]], access: Access, *arms: str) -> list[dict[st
     ]
 
 
-def test_a_replay_is_the_same_to_the_letter_and_asks_nobody(served: Served, tmp_path: Path) -> None:
+def test_a_replay_is_identical_and_makes_no_call(served: Served, tmp_path: Path) -> None:
     tape, raws = tmp_path / "tape.jsonl", unsure()
     begin(tape, "gpt-4o")
     live = rows(raws, Access(served.url, SECRET, "gpt-4o", record=tape))

@@ -37,7 +37,7 @@ from tests.bench.run.setup import without
 from tools.evidence import DirectoryEvidence
 
 PLANTED: Mapping[str, tuple[str, str]] = {
-    # where        what it is         the line in which it stands
+    # where        secret             the line with it
     "ticket":     ("tk-9fQ2xAyu71b", "the password is tk-9fQ2xAyu71b , and mysql -u root -ptk-9fQ2xAyu71b fails"),
     "attachment": ("at-8hW3zBvt62c", "export WANDB_API_KEY=at-8hW3zBvt62c"),
     "reply":      ("rp-7jE4cCwr53d", "still slow. login with token=rp-7jE4cCwr53d please"),

@@ -59,7 +59,7 @@ class Answers:
         pass
 
 
-async def test_texts_are_read_from_a_recording_without_anybody_being_asked(tmp_path: Path) -> None:
+async def test_texts_are_read_from_a_recording_without_calls(tmp_path: Path) -> None:
     tape, model = tmp_path / "tape.jsonl", Answers()
     first = await read_all(ModelReasoner(RecordedEndpoint(model, MODEL, tape), budget=BUDGET), [TOLD], TAXONOMY)
     assert sorted(model.asked) == ["explore", "read", "read"]

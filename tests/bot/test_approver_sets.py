@@ -1,4 +1,4 @@
-"""The tables of approver sets and who is on call: decided by values alone."""
+"""Approver sets and on-call schedules: rules, refusals and their text."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def test_the_first_rule_that_fits_says_which_sets_decide(groups: list[str], risk
 
 
 @given(st.lists(st.sampled_from(["h100", "net", "other"]), max_size=4), st.sampled_from(["intrusive", "disruptive", "destructive"]))
-def test_of_several_groups_nobody_decides_who_does_not_about_each(groups: list[str], risk: Any) -> None:
+def test_an_action_on_several_groups_needs_approvers_of_each(groups: list[str], risk: Any) -> None:
     together = TABLE.find_sets(groups, risk)
     assert together
     assert all(together == (NOBODY_SET,) or set(together) <= set(TABLE.find_sets([group], risk)) for group in groups)
@@ -98,7 +98,7 @@ def test_the_table_is_said_in_words(tmp_path: Path) -> None:
     )
 
 
-# -- who is on call ---------------------------------------------------------------------------------------------------
+# -- on-call schedules ---------------------------------------------------------------------------------------------------
 
 
 def told(*users: Any, **more: Any) -> bytes:
@@ -119,13 +119,13 @@ def test_who_is_on_call_is_read_while_it_counts() -> None:
         b" " * (MAX_RESPONSE_BYTES + 1),
     ],
 )
-def test_anything_else_is_nobody_looked(text: bytes) -> None:
+def test_any_other_schedule_content_is_unobserved(text: bytes) -> None:
     with pytest.raises(OnCallUnknown):
         parse_on_call(text, T0)
 
 
 class Answers:
-    """A schedule that is asked, and a user group."""
+    """A schedule and a user group with set answers."""
 
     def __init__(self) -> None:
         self.text, self.asked = told("U1"), 0
@@ -170,7 +170,7 @@ async def test_what_is_remembered_does_not_outlive_what_it_says(tmp_path: Path) 
         await schedule.list_on_call("web")
 
 
-async def test_a_file_is_read_and_one_that_is_not_there_is_nobody_looked(tmp_path: Path) -> None:
+async def test_a_missing_schedule_file_is_unobserved(tmp_path: Path) -> None:
     file = tmp_path / "on-call.json"
     schedule = schedules(Answers(), SetClock(), file)
     with pytest.raises(OnCallUnknown, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""Evidence that waits for its disk: taken up again by itself, and the doctor says what keeps it from being kept."""
+"""Evidence held while its folder is unavailable is stored later, and `doctor` says why it is not stored."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What our people may not send to a customer: slips are named, and what a customer may read goes through."""
+"""Text for a tenant: leaks of other tenants' or internal data are named, and allowed text passes."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What people slip into words for a customer, in the ways in which people write; and what they write that is harmless."""
+"""A table of leaks as people write them, and of harmless text that must pass."""
 
 import pytest
 

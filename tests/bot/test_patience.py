@@ -1,4 +1,4 @@
-"""A process whose Redis goes away while it starts begins again; one that has worked does not."""
+"""Losing Redis during the start restarts the start; losing it later does not."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ async def test_what_is_lost_after_the_start_is_no_trouble_of_the_start(tmp_path:
         await run_with_store(at(redis_server.url, tmp_path), health, asyncio.Event(), run)
 
 
-async def test_what_somebody_must_mend_is_not_waited_for(tmp_path: Path) -> None:
+async def test_an_error_that_needs_a_person_is_not_retried(tmp_path: Path) -> None:
     async def run(store: Store) -> None: ...
 
     with pytest.raises(Refusal, match="is not a Redis URL"):

@@ -1,4 +1,4 @@
-"""Only the operators' channels are served, and only to people of our own workspace."""
+"""Only operators' channels are served, and only for members of our workspace."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_a_full_member_is_a_colleague() -> None:
         *({**USER, flag: None} for flag in FLAGS),
     ],
 )
-def test_nobody_else_is(user: dict[str, object]) -> None:
+def test_other_people_are_no_colleagues(user: dict[str, object]) -> None:
     with pytest.raises(NotAllowed):
         policy.require_colleague(policy.parse_person(user), "T1")
 

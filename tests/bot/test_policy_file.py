@@ -1,4 +1,4 @@
-"""The policy file of a site: read as a value, refused whole with every problem and its line, said in words."""
+"""A site's policy file: parsed values, all problems with their lines, and its summary in words."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ async def test_doctor_says_it_in_words_and_what_is_wrong(tmp_path: Path) -> None
 
 
 class SomeGroups:
-    """Slack's user groups: one with people, one without, and none by any other name."""
+    """Slack's user groups: one with people, one without, and no others."""
 
     async def list_members(self, group: str) -> frozenset[str]:
         if group not in ("S1", "S2"):

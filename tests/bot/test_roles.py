@@ -1,4 +1,4 @@
-"""Who may do what: the table is whole, a site only takes away, and what it takes away is refused in Slack."""
+"""Permissions by role: the table is complete, a site can only remove rights, and a removed right is refused in Slack."""
 
 import re
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
 
 
-def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
+def test_the_table_names_exactly_the_acts_that_exist() -> None:
     said = {f"intent.{intent}" for intent in Intent}
     pressed = {
         *incident_clicks.CLICK_PARSERS,
@@ -55,7 +55,7 @@ def test_the_table_names_all_that_somebody_can_do_and_nothing_else() -> None:
 
 def test_a_customer_may_what_their_door_takes_and_no_more() -> None:
     theirs = {act for act, row in ACTS.items() if PersonRole.CUSTOMER in row.who}
-    answered = (intent for intent, how in ANSWER_BY_INTENT.items() if how not in ("ours", "inside"))  # these two say that it is not theirs
+    answered = (intent for intent, how in ANSWER_BY_INTENT.items() if how not in ("ours", "inside"))  # both answer that the tenant may not
     asked = {f"intent.{intent}" for intent in (*TENANT_INTENTS, *answered, Intent.NEW_FACTS)}
     assert theirs == asked | {f"button.{one}" for one in tenant_card.BUTTONS}
 

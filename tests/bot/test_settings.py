@@ -1,4 +1,4 @@
-"""Settings: the environment over a file, frozen, and every problem told at once."""
+"""Settings: environment over file, immutable, and all problems reported at once."""
 
 from pathlib import Path
 

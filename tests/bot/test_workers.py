@@ -1,4 +1,4 @@
-"""Worker processes beside the front end: real child processes, each a few lines of Python."""
+"""Worker processes beside the front end, as real child processes."""
 
 import asyncio
 import os
@@ -11,14 +11,13 @@ from bot.app.workers import WorkerProcess, build_own_command, run_workers
 from bot.refusal import Refusal
 from tests.support.clock import PATIENCE
 
+# is ready at once and stays until the other end closes
 WORKS = "import socket; line = socket.socket(fileno=0); line.sendall(b'ready\\n'); line.recv(1)"
-"""Ready at once, there until the other end is closed."""
-DIES = "import socket; socket.socket(fileno=0).sendall(b'ready\\n')"
-"""Ready at once, and gone."""
+DIES = "import socket; socket.socket(fileno=0).sendall(b'ready\\n')"  # is ready at once and exits
 
 
 def script(tmp_path: Path, text: str) -> tuple[str, ...]:
-    """A command that notes down its process id and then does as `text` says."""
+    """Return a command that records its process id and then runs `text`."""
     return (sys.executable, "-c", f"import os; open({str(tmp_path / 'pids')!r}, 'a').write(f'{{os.getpid()}}\\n'); {text}")
 
 
@@ -48,7 +47,7 @@ async def test_a_worker_that_cannot_start_stops_the_start(tmp_path: Path) -> Non
             await ready()
 
 
-async def test_what_a_worker_refuses_is_told_once_by_whoever_started_it(tmp_path: Path) -> None:
+async def test_the_front_end_reports_a_workers_refusal_once(tmp_path: Path) -> None:
     told = """{"says": "line one\\nline two", "code": 2}"""
     says = f"import socket; socket.socket(fileno=0).sendall(b'refused ' + {told.encode()!r} + b'\\n')"
     async with run_workers(script(tmp_path, says), 1) as ready:
@@ -67,7 +66,7 @@ async def test_what_is_no_refusal_is_a_worker_that_did_not_start(tmp_path: Path,
 
 
 async def pauses(worker: WorkerProcess, most: int) -> list[float]:
-    """How long it waits before the next few starts."""
+    """Return the waits before the next `most` starts."""
     waited: list[float] = []
     enough = asyncio.Event()
 

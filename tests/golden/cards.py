@@ -436,7 +436,7 @@ def outside() -> Mapping[str, str]:
 
 
 def cases() -> Mapping[str, str]:
-    """Return the cards of diagnosed cases as they stand in their threads."""
+    """Return the cards of diagnosed cases as posted in their threads."""
     return {f"{name.replace(' ', '-')}.yaml": asyncio.run(_thread(name)) for name in CASES}
 
 

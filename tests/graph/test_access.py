@@ -1,4 +1,4 @@
-"""What keeps us out of a host is told as what it is: a changed key is no dead node, and neither is a refused login or a bastion of ours."""
+"""Failed access is reported by its reason: a changed key, a refused login or a bastion failure is no dead host."""
 
 import pytest
 

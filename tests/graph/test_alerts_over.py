@@ -1,4 +1,4 @@
-"""When the alerts of an incident are over it ends by itself, unless people have to do with it."""
+"""An incident closes when its alerts are resolved, unless a person took part."""
 
 from datetime import UTC, datetime
 from typing import Any, cast

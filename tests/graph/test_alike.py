@@ -1,4 +1,4 @@
-"""Links that are alike everywhere and not as the profile has them: the profile or the fabric is in question, and no single cable."""
+"""Links that agree with each other but not with the profile question the profile or the fabric, not a cable."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_one_slow_link_among_fast_ones_is_the_link() -> None:
     assert not now.questioned
 
 
-def test_where_every_link_says_the_same_nobody_changes_three_cables() -> None:
+def test_equal_links_accuse_no_cable() -> None:
     now = weighed({"n1": 104, "n2": 104, "n3": 104})
     assert accused(now) == []
     assert now.finding == "abstained"
@@ -71,7 +71,7 @@ def test_where_some_link_is_what_the_profile_says_the_others_are_below_it() -> N
     assert not now.questioned
 
 
-def test_where_most_links_are_alike_and_one_is_above_them_nobody_is_accused() -> None:
+def test_one_faster_link_accuses_no_host() -> None:
     now = weighed({"n1": 104, "n2": 104, "n3": 200})
     assert (accused(now), now.finding, list(now.questioned)) == ([], "abstained", ["ib.rate"])
 

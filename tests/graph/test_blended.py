@@ -1,4 +1,4 @@
-"""One ranking of what rules and a model make of a text."""
+"""Merging the rankings of rules and model for a text."""
 
 from graph.extraction.label_ranking import MODEL_WEIGHT, blend_rankings
 

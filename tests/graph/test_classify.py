@@ -1,4 +1,6 @@
-"""Classifying a text: probabilities, words and quoted lines, the command's document, and the published incidents' score."""
+"""Classifying a text: probabilities, evidence in words and quoted lines, the command's JSON, and the score on published
+incidents.
+"""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,6 @@
-"""Past incidents by words and by meaning: the two ranks are fused, words alone say how much alike, and whatever the endpoint does an answer comes."""
+"""Past incidents by words and vectors: ranks are fused, likeness comes from words alone, and endpoint failures still
+give an answer.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +25,7 @@ PUMP, LINK, DISK = (
 
 
 class Meaning:
-    """Knows what a few words mean. It fails as often as it is told to."""
+    """Vectors by a few words; fails a set number of times."""
 
     def __init__(self, fails: int = 0, size: int = 3) -> None:
         self.fails, self.size, self.asked = fails, size, list[str]()

@@ -1,4 +1,4 @@
-"""Commands that except hosts, and hosts in a shell's notation: what is excepted is never asked for."""
+"""Commands that exclude hosts, and shell notation for hosts: excluded hosts are not included."""
 
 import pytest
 

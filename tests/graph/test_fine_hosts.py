@@ -1,4 +1,4 @@
-"""Hosts that a text names because nothing is wrong with them are not the ones that it asks about."""
+"""Hosts that a text calls healthy are not the hosts it asks about."""
 
 from datetime import UTC, datetime
 

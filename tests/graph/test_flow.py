@@ -1,4 +1,4 @@
-"""The whole incident graph with fakes: one item, one turn, one report, whatever happens in between."""
+"""The incident graph with fakes: each item leads to one turn and one report, under crashes, failures and models."""
 
 import json
 from dataclasses import replace
@@ -49,7 +49,7 @@ def world(*sick: Fact, **more: Any) -> World:
 
 
 class Desk:
-    """Runs turns of one incident on one saver, as the real desk does."""
+    """Runs turns of one incident on one saver, as the dispatcher does."""
 
     def __init__(self, world: World, saver: BaseCheckpointSaver[Any] | None = None) -> None:
         self.world = world
@@ -194,7 +194,7 @@ async def test_a_crash_in_any_node_still_ends_in_exactly_one_turn(node: str) -> 
     assert [row["text"] for row in state["said"]] == ["n2 is broken", "and now?"]
 
 
-@pytest.mark.parametrize("after", range(2, 7))  # the checkpoint behind `summarise` is the third of a turn
+@pytest.mark.parametrize("after", range(2, 7))  # the checkpoint after `summarise` is the third of a turn
 async def test_death_between_what_a_node_wrote_and_its_checkpoint_neither_drops_nor_repeats_it(after: int) -> None:
     async with FakeAsyncRedis() as redis:
         saver = DyingSaver(redis, after)
@@ -222,7 +222,7 @@ async def test_the_crashed_item_itself_is_continued_not_restarted() -> None:
 
 
 def _fall_once(world: World, stage: str) -> list[str]:
-    """The process dies the first time that a node tells of its progress."""
+    """Kill the process at a node's first progress update."""
     fell: list[str] = []
     watch = world._watch
 

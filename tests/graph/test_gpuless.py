@@ -1,4 +1,4 @@
-"""A host that is not meant to have GPUs lacks none; one that lost all of its GPUs is told."""
+"""Missing GPUs are reported only on hosts that should have them."""
 
 import pytest
 

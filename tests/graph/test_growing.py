@@ -1,4 +1,6 @@
-"""The taxonomy grows with what an export tells: a name met before is the same cause, a near one is merged with the reason, a new one is a draft."""
+"""Taxonomy drafts from an export: a known name is its label, a near one is merged with a reason, a new one becomes a
+draft.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -85,7 +87,7 @@ def test_three_threads_in_like_words_make_a_cause_and_two_do_not() -> None:
     assert found.rows[2] is other
 
 
-def test_the_branch_is_what_somebody_says_or_that_of_the_nearest_labels() -> None:
+def test_the_branch_is_stated_or_that_of_the_nearest_labels() -> None:
     found = discover_causes(
         [row(0, "x", "GPU.COOLING.Quench leak"), row(1, "x", "Vat is empty", by="m", branch="OTHER.SCHEDULER")], TAXONOMY
     )

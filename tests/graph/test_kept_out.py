@@ -1,4 +1,6 @@
-"""A host that did not let us in at its latest look is never called well by what answered before, and does not make the others abnormal."""
+"""A host that refused access at the latest look is not called healthy by earlier answers, and does not make others
+abnormal.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ SHUT = [
 
 @dataclass
 class Door:
-    """A transport that can be shut to one host."""
+    """A transport that can be closed to one host."""
 
     inner: Transport
     shut: str = ""

@@ -1,4 +1,4 @@
-"""Long logs: card, ticket and model see kinds of lines with counts, times and places, and never a hundred thousand lines."""
+"""Long logs become templates with counts, times and positions for card, ticket and model."""
 
 import json
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ HOSTS = ("n1", "n2", "n3", "n4")
 
 
 def long_log(steps: int = 100_000) -> str:
-    """Steps, among them a line of trouble each thousand, and at the end what it came to."""
+    """Return a training log with an error line every thousand steps and a final failure."""
     rows = []
     for n in range(steps):
         rows.append(STEP.format(n // 60 % 9, n % 60, n, 2 + n / 1e6, n % 1000))
@@ -42,7 +42,7 @@ def long_log(steps: int = 100_000) -> str:
 
 
 class Desk:
-    """Turns of one incident, nobody of whose machines is ill enough to explain it."""
+    """Turns of one incident whose hosts do not explain it."""
 
     def __init__(self) -> None:
         self.world = World(
@@ -63,7 +63,7 @@ class Desk:
 
     @property
     def shown(self) -> list[str]:
-        """What the model was shown of what was seen."""
+        """Return the findings that the model was shown."""
         assert self.world.model is not None
         return self.world.model.shown
 

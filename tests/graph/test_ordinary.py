@@ -1,4 +1,4 @@
-"""What ordinary hosts break by: each breakage, as the looks show it on one host of four, leads to its cause there, and on no other host."""
+"""Ordinary host breakages: each leads to its cause on its host and to no other host."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ answer\tnameserver 10.0.0.2\tok
 
 
 def looked(host: str, changes: str = "") -> list[Fact]:
-    """The baseline of a host; a changed row takes the place of the usual one, one that ends in `=` takes it away."""
+    """Return a host's baseline facts; a changed row replaces the usual one, a value `=` removes it."""
     rows = {tuple(line.split("\t")[:2]): line for line in USUAL.strip().split("\n")}
     for line in filter(None, changes.split("\n")):
         kind, name, value = line.split("|")
@@ -60,7 +60,7 @@ def looked(host: str, changes: str = "") -> list[Fact]:
 
 
 def judged(changes: str, *facts: Fact) -> Assessment:
-    """What is thought where the second host is broken. Every other passive check looked and found nothing to tell."""
+    """Assess four hosts of which the second is broken; all other passive checks are healthy."""
     well = [Fact(name, "check.looked", None, host=host, time=T0) for host in HOSTS for name, check in CHECKS.items() if not check.exclusive]
     well = [replace(fact, key="", status=fact.status.ABSENT) for fact in well if fact.check != "base"]
     seen = [fact for host in HOSTS for fact in looked(host, changes if host == "n2" else "")]
@@ -189,7 +189,7 @@ def test_a_controller_that_is_away_for_all_is_found_by_what_does_not_work() -> N
     assert [row.label for row in now.roots] == [O + "SCHED.Controller_Down"]
 
 
-def test_names_that_nobody_resolves_are_found_though_all_hosts_are_alike() -> None:
+def test_unresolvable_names_are_found_even_on_all_hosts() -> None:
     facts = [fact for host in HOSTS for fact in looked(host, "answer|nameserver 10.0.0.2|timeout")]
     now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert {row.label for row in now.roots} == {I + "ETH.DNS_Failure"}

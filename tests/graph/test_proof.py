@@ -1,4 +1,4 @@
-"""The verdict on a remedy by the real taxonomy and the real catalogue of checks, where the host is alone with what it says."""
+"""The verdict on a remedy with the real taxonomy and checks, from one host's facts."""
 
 from dataclasses import replace
 from datetime import timedelta

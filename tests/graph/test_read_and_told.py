@@ -1,5 +1,4 @@
-"""What a look reads and shows is not passed over by the diagnosis: read-only disks, processes that wait in the kernel, hardware events of the BMC,
-mounts that give no answer."""
+"""Read-only disks, processes stuck in the kernel, BMC events and hanging mounts appear in the diagnosis."""
 
 from dataclasses import replace
 from datetime import timedelta

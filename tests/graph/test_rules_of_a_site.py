@@ -1,4 +1,4 @@
-"""What a site's own rule found in a log: it proves a cause of a job, and never one of a machine. Whoever writes the log could have said it."""
+"""A site's log rule may prove a job's cause but never a host's, because tenants write the log."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A fault that comes and goes, or that arrives after the report: counters are read twice, and hosts are looked at once more."""
+"""Intermittent and late faults: counters are read twice, and hosts are checked once more after the report."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -107,7 +107,7 @@ def talk_of(*faults: dict[str, Any], counters: timedelta = MINUTE, look_again: t
 
 
 async def due(talk: Talk) -> dict[str, timedelta]:
-    """What the incident waits for besides its end, and how long."""
+    """Return the incident's recheck timers and the time until each."""
     rows = await talk.rows()
     assert rows.report is not None
     timers = plan_timers(rows.stored, rows.report, rows.item, talk.stage.clock.now())

@@ -1,4 +1,4 @@
-"""Services in trouble, node by node: a host with one is never called healthy, and one that stands still where most run it is stopped."""
+"""A host with a failing service is never called healthy; one stopped where most hosts run it is reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When what happened: marked as it happens, and put together with what people said, hosts logged and the ledger knows."""
+"""The timeline joins turn marks with messages, host logs and ledger events."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args

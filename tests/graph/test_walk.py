@@ -1,4 +1,4 @@
-"""The walk down the taxonomy, and which look is bought next."""
+"""The walk down the taxonomy and the choice of the next check."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_an_exhausted_branch_backtracks() -> None:
     assert "GPU.BUS" in walk.exhausted
 
 
-def test_a_leaf_nobody_looked_at_stops_the_walk_until_it_was() -> None:
+def test_an_unobserved_leaf_stops_the_walk() -> None:
     facts = [row for row in healthy(*HOSTS) if row.check != "smi"]
     walk, visit = advance_search(TaxonomySearch(), look(facts, {HOT: 2.0}))
     assert visit is not None

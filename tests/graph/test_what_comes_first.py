@@ -1,4 +1,4 @@
-"""Of several oddities the one on the host asked about comes first, then what fits the words; how every host is set up is none."""
+"""Order of oddities: the host asked about, then matches of the words; settings common to all hosts are none."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def row(host: str, check: str, key: str, value: Value, device: str | None = None
     return Fact(check, key, value, device, line=f"{key} {value}", host=host, time=T0, attrs=attrs)
 
 
-SHM = row("n1", "disk", "disk.used_percent", 100, "/dev/shm")  # a mount of a host, not a file of ours
+SHM = row("n1", "disk", "disk.used_percent", 100, "/dev/shm")  # a mount on the host, not a file here
 SERVICE = row("n2", "sysd", "service.state", "failed", "slurmd", trouble="failed", sub="failed")
 
 

@@ -1,4 +1,4 @@
-"""Exports of other systems are read as they stream by: every shape, every encoding, and nothing that is bad ends it."""
+"""Exports of other systems are parsed as streams, in every format and encoding, past bad rows."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Guides are plans of known looks: what does not fit the catalogues is refused with its place, and a walk says of each step how it stands."""
+"""Guides: invalid ones are refused with their place, and a run reports the state of each step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -125,7 +125,7 @@ def test_a_markdown_guide_holds_its_plan_between_fences_and_its_lines_are_told(t
 
 @dataclass
 class Ground:
-    """A world in which everything is said beforehand."""
+    """A world with scripted conditions."""
 
     truths: Mapping[str, bool | None] = field(default_factory=dict)
     taken: Mapping[str, MarkReason] = field(default_factory=dict)
@@ -180,7 +180,7 @@ def test_a_condition_is_so_or_not_or_could_not_be_told() -> None:
     assert marks(Ground({"gpu.lost": None}, taken))["call"] == "people", "what is behind it goes on"
 
 
-def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() -> None:
+def test_a_wait_does_not_block_and_ends_by_the_clock() -> None:
     taken = {"right": MarkReason("done")}
     (fresh,) = (row for row in compute_step_statuses(PLAN, Ground(taken=taken)) if row.step.id == "pause")
     assert (fresh.mark, fresh.due, fresh.says) == ("waiting", NOW + timedelta(seconds=60), "60 s left")

@@ -1,4 +1,4 @@
-"""A job's logs: what failed, on which rank, and who was first."""
+"""Job logs: what failed, on which rank, and which rank failed first."""
 
 import csv
 import os
@@ -181,7 +181,6 @@ SIGNS = [
 
 
 def one(text: str) -> LogEvent:
-    """The only event of a log."""
     (event,) = list_job_events(text, NOW)
     return event
 
@@ -255,7 +254,7 @@ def test_the_earliest_failing_rank_is_the_cause_and_the_rest_are_consequences() 
     assert (closed.value, closed.attrs["rank"], closed.attrs["consequence"]) == ("nccl_remote_exited", "14", True)
 
 
-def test_timeouts_alone_are_nobodys_consequence() -> None:
+def test_timeouts_alone_are_no_consequence() -> None:
     line = (
         "[rank{0}]:[E520 03:20:0{0}.1 x.cpp:1] "
         "[Rank {0}] Watchdog caught collective "
@@ -484,7 +483,7 @@ def test_published_nccl_warnings_are_understood() -> None:
 
 
 @pytest.mark.parametrize("row", ERROR_RULES, ids=lambda row: f"{row.cause} {row.needles[0]}")
-def test_a_row_is_eligible_for_its_lines_whatever_their_digits(row: ErrorRule) -> None:
+def test_a_row_is_eligible_for_its_lines_with_any_digits(row: ErrorRule) -> None:
     for needle in row.needles:
         assert row in list_eligible_rules(zero_digits(f"[rank7]: {needle} 123"))
 

@@ -1,4 +1,4 @@
-"""Kinds of lines in a job's log, each as a table of its members: InfiniBand completions, crashes, how Slurm ends a job, ranks that are behind."""
+"""Tables of job log lines: InfiniBand completions, crashes, Slurm's ends of a job, ranks that are behind."""
 
 from typing import Any
 

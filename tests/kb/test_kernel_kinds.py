@@ -1,4 +1,4 @@
-"""Kinds of kernel lines, each as a table of its members: networks, file servers, the IOMMU, heat, and GPUs that are gone or locked."""
+"""Tables of kernel lines: networks, file servers, IOMMU, heat, and GPUs that are gone or locked."""
 
 import pytest
 

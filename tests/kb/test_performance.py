@@ -1,4 +1,4 @@
-"""How long things should take: amounts counted by hand, the overlap rule, the interval, peers, and the suspect. Held to what others published."""
+"""The performance model: hand-counted amounts, overlap, interval, peers and suspect, compared with published figures."""
 
 import math
 from dataclasses import replace
@@ -66,7 +66,7 @@ def test_every_efficiency_is_a_range_around_its_centre_with_a_source() -> None:
         assert "https://" in row.source
 
 
-def test_of_a_gpu_nobody_published_anything_of_the_range_is_the_widest() -> None:
+def test_a_gpu_without_published_figures_has_the_widest_range() -> None:
     unknown = get_training_efficiency(load_accelerators()["l40s"], "bf16")
     assert unknown.least == min(row.least for (_, kind), row in TRAINING.items() if kind == "bf16")
     assert unknown.most == max(row.most for (_, kind), row in TRAINING.items() if kind == "bf16")
@@ -213,7 +213,7 @@ def test_what_lies_within_the_interval_is_as_expected() -> None:
 
 
 def test_a_third_of_the_speed_with_a_gpu_at_200_mhz_accuses_its_clock() -> None:
-    """The case of arXiv 2411.05349: a GPU at 200 MHz instead of 1,410 among dozens, and the job at a third of its speed."""
+    """The case of arXiv 2411.05349: one GPU at 200 MHz instead of 1,410, and the job at a third of its speed."""
     found = compare_time(USUAL, 3 * USUAL.seconds, compute_expected_time(JOB, A100, 200), 200)
     assert (found.verdict, found.suspect, round(found.ratio, 2)) == ("slow", "compute", 0.33)
     assert "at an SM clock of 200 MHz" in found.because

@@ -1,4 +1,4 @@
-"""Many words are looked for at once, and every line that holds one is found, once."""
+"""The multi-needle scan finds every line with a needle once."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -14,7 +14,7 @@ T0 = datetime(2026, 5, 20, 3, 0, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Line:
-    """An event as the kernel reader gives it."""
+    """An event as the kernel log parser returns it."""
 
     value: Any
     device: str | None = "gpu5"

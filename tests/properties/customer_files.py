@@ -77,7 +77,9 @@ async def i27_heads() -> None:
 
 
 async def i27_handed() -> None:
-    """A file that an operator attached is hidden; one that the tenant attached is visible, whatever its text claims."""
+    """A file that an operator attached is hidden; one that the tenant attached is visible. The file's own claims do not
+    count.
+    """
     assert MINE.may_see_fact("", "joblog", FileSource(path="train.log", by="customer"))
     claimed = FileSource(path="/shared/812/x.log", uid=MALLORY, job="812", nodes="gpu-003")
     for source in (None, FileSource(path="train.log"), claimed):

@@ -90,8 +90,7 @@ class Controller:
             return CommandResult(b"JobId=4712 JobName=x UserId=u(1) JobState=RUNNING NodeList=gpu-019\n")
         return CommandResult(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
 
-    async def aclose(self) -> None:
-        """Do nothing."""
+    async def aclose(self) -> None: ...
 
 
 async def i27_jobs() -> None:

@@ -149,7 +149,7 @@ async def i26_confirmed() -> None:
 
 
 async def i31_besieged() -> None:
-    """Held connections and slow bodies lock nobody out; a bad header is refused before the body arrives."""
+    """Held connections and slow bodies do not block other clients; a bad header is refused before the body arrives."""
 
     async def hear(request: InboundRequest) -> InboundResponse:
         return InboundResponse(200, "heard")

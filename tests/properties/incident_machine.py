@@ -246,7 +246,7 @@ class Case(RuleBasedStateMachine):
     # -- I14: cards ---------------------------------------------------------------------------------------------------
 
     def shown(self, played: Played) -> None:
-        """The card mentions nobody, has no live link, hides nothing, and contains no secret."""
+        """The card has no mention, live link, hidden text or secret."""
         card = diagnosis.render_diagnosis("inc-1", played.report, titles={HUNG: "<!here> hung"})
         assert is_safe(card), "I14: a control token, a link or something hidden reached the card"
         assert fits(card), "I14: a card that Slack refuses"

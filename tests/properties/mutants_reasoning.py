@@ -258,7 +258,6 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
 
 
 def ending(mutant: ReasoningMutant) -> str:
-    """Return the end of the mutant's story."""
     return run_mutant(mutant, lambda: tell(mutant.when).how)
 
 

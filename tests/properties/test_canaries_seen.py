@@ -227,7 +227,6 @@ ANSWERED: list[str] = []
 
 
 async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
-    """Submit a form of ours with that incident's id."""
     title = {"type": "plain_text", "text": "Form"}
     field_ = {"type": "plain_text_input", "action_id": internal_thread.WORDS_BLOCK_ID, "multiline": True}
     user, blocks = (

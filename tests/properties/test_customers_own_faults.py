@@ -79,7 +79,7 @@ Traceback (most recent call last):
     optimizer = DeepSpeedCPUAdam(model.parameters())
 RuntimeError: Error building extension 'cpu_adam'
 """
-# causes without a simulated fault: message, attached log, and what is shown of it
+# causes without a simulated fault: message, attached log, and the line shown
 ATTACHED: Mapping[str, tuple[str, str, str]] = {
     "USER.CODE.Device_Assert": (STOPPED, LOG, "srcIndex < srcSelectDimSize"),
     "FRAMEWORK.NCCL.Library_Conflict": (

@@ -13,7 +13,7 @@ from deploy.lab.settle import slurm_ready
 from deploy.lab.started import start
 from tests.real.nodes import calm
 
-# the only skip reason allowed in a run without skips: the machine cannot carry a rack, whatever is installed
+# the only skip reason allowed in a run without skips: the machine itself cannot run a rack
 ABSENT = "no real rack can stand here"
 
 

@@ -20,7 +20,7 @@ def sides(page: Page) -> tuple[FrameLocator, FrameLocator]:
 
 
 async def asks(side: FrameLocator, text: str) -> Locator:
-    """Mention the bot and return its thread. An earlier thread may open by itself on news."""
+    """Mention the bot and return its thread. News may open an earlier thread automatically."""
     threads = side.get_by_test_id("open-thread")
     before = await threads.count()
     await side.get_by_test_id("composer").fill(text)
@@ -40,7 +40,6 @@ async def latest(side: FrameLocator, roots: int) -> Locator:
 
 
 async def top(thread: Locator, text: str) -> None:
-    """Scroll to this text."""
     await thread.get_by_text(text).first.evaluate("text => text.scrollIntoView({block: 'start'})")
 
 

@@ -13,7 +13,7 @@ from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 pytestmark = needs_chromium
 
 
-async def test_somebody_opens_the_app_and_presses_what_it_suggests(tmp_path: Path) -> None:
+async def test_a_suggested_prompt_is_clicked_and_answered(tmp_path: Path) -> None:
     async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 900) as page:
         await world.slack.connected()
         for n in range(1, 5):

@@ -24,17 +24,14 @@ class LateClock:
         return datetime.now(UTC) + self._ahead
 
 
-async def nothing_shown(_: str) -> None:
-    """Ignore: there is no thread."""
+async def nothing_shown(_: str) -> None: ...
 
 
 async def nothing_told(name: str, said: RemoteComment, beside: str) -> bool:
-    """Accept: there is no thread."""
     return True
 
 
-async def open_still(_: str) -> None:
-    """Ignore: no incident is closed."""
+async def open_still(_: str) -> None: ...
 
 
 async def work(url: str, file: str, seconds: str) -> None:

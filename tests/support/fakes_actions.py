@@ -119,8 +119,7 @@ TAXONOMY = Taxonomy(
 Point = Callable[[str], None]
 
 
-def nothing_happens(point: str) -> None:
-    """Inject no fault."""
+def nothing_happens(point: str) -> None: ...
 
 
 class LivingFleet(FakeFleet):
@@ -279,8 +278,6 @@ class Site:
 
 
 class PeopleOfList:
-    """A user group and its people."""
-
     def __init__(self) -> None:
         self.group = {"ANN", "BOB", "CID"}
         self.people = {name: Person(name, TEAM, name, True) for name in ("ANN", "BOB", "CID", "EVE")}
@@ -337,7 +334,6 @@ class Wall:
 
 
 def well(*hosts: str) -> list[Fact]:
-    """Return facts of healthy hosts."""
     rows = [row for row in healthy(*hosts) if row.key != "pcie.rev_ff"]
     for host in hosts:
         rows += [replace(fact(host, "lspci", "pcie.rev_ff", False, name), attrs={"bdf": address}) for name, address in BDF.items()]

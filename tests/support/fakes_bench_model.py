@@ -53,8 +53,6 @@ class FakeModel:
 
 @dataclass
 class Solved:
-    """An arm's answer and its model line."""
-
     answer: Answer
     line: Line
     unsafe: int

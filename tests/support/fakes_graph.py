@@ -187,8 +187,7 @@ class FakeFleet:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     before: Callable[[int], None] = field(default=lambda looks: None)  # called before each run with its number, from 1
 
-    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Ignore: nothing is cached."""
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None: ...
 
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False

@@ -138,7 +138,6 @@ class Desk:
         return await more.pop("ledger", self.ledger).vote(row.approval, row.digest, f"T1:{who}", verdict, delivery, more.pop("reason", ""))
 
     async def approved(self, action: Action | None = None, **terms: Any) -> Any:
-        """Return an action approved by one person."""
         return await self.click(await self.ask(action, **terms))
 
     async def claim(self, row: Any, worker: str = "w1", **more: Any) -> Any:

@@ -81,8 +81,6 @@ CASES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The thread's content after a turn."""
-
     name: str
     state: IncidentState
     report: Report

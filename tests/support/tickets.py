@@ -31,7 +31,6 @@ def known() -> tuple[IncidentView, list[Fact]]:
 
 
 def ticket(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
-    """Return its document with these words and additional facts."""
     rows, seen = known()
     stored: IncidentState = {**rows.stored, "said": [{**rows.messages[0], "text": words}]}
     return build_ticket_document(IncidentView(stored), [*seen, *facts], ExportPrivacy(SALT, public(), **more), MADE)

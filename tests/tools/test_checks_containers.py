@@ -1,4 +1,4 @@
-"""The container engine, GPU containers, and the versions of what stands in them."""
+"""The container engine, GPU containers, and the versions of software in them."""
 
 import ast
 import json
@@ -41,7 +41,7 @@ def test_a_client_whose_daemon_does_not_run_has_looked_at_nothing(text: str) -> 
     assert "not running" in found.line
 
 
-def test_containers_without_gpus_are_nobodys_business() -> None:
+def test_containers_without_gpus_are_ignored() -> None:
     found = read("docker", samples.DOCKER_INSPECT)
     assert {row.device for row in found} == {SHORT}
     assert values(found)[("container.shm_bytes", SHORT)] == 64 << 20

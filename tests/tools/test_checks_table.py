@@ -1,4 +1,4 @@
-"""The catalogue as a whole: ids, argv, slots and keys hang together."""
+"""The check catalogue as a whole: ids, argv, slots and keys are consistent."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a terminal, ssh, sudo and a hasty hand put around an output makes no difference to what is read of it."""
+"""Prompts, escapes and prefixes that terminals, ssh, sudo and copying add to an output do not change its facts."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

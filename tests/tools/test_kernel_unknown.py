@@ -1,4 +1,6 @@
-"""Kernel lines of level err or worse that no reader knows are counted; known ones, their dumps, boot noise and lines of no level are not."""
+"""Unknown kernel lines of level err or worse are counted; known ones, their dumps, boot noise and lines without a level
+are not.
+"""
 
 import json
 import os

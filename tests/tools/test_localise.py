@@ -1,4 +1,4 @@
-"""Which host, pair or leaf is slow: the planner for every size and every guilty one, and the runner in the simulated cluster."""
+"""Finding the slow host, pair or leaf: the planner for every size and culprit, and the runner on the simulated cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
@@ -41,7 +41,7 @@ def nowhere(host: str) -> str:
 
 
 def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], bool | None]) -> LocalisationResult:
-    """Answer every round; groups of one round share no host."""
+    """Answer every round, and assert that groups of one round share no host."""
     search = localise_slow_hosts(hosts, leaf_of)
     try:
         worlds = next(search)
@@ -57,7 +57,7 @@ def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], b
 
 
 @pytest.mark.parametrize("count", range(2, 34))
-def test_healthy_hosts_take_one_round_and_nobody_is_accused(count: int) -> None:
+def test_healthy_hosts_take_one_round_and_none_is_accused(count: int) -> None:
     assert play(names(count), nowhere, lambda world: False) == LocalisationResult(rounds=1)
     covered = [host for world in build_first_round(names(count)) for host in world]
     assert sorted(covered) == names(count)
@@ -86,7 +86,7 @@ def test_of_two_hosts_that_are_slow_together_neither_is_accused() -> None:
     assert set(located.among) == set(names(2))
 
 
-def test_where_nobody_does_well_nobody_is_accused() -> None:
+def test_without_a_fast_group_no_host_is_accused() -> None:
     located = play(names(8), nowhere, lambda world: True)
     assert located == LocalisationResult(among=tuple(names(8)), rounds=located.rounds)
 
@@ -117,7 +117,7 @@ def test_a_leaf_with_a_slow_uplink_is_named_where_a_third_one_can_tell(count: in
     for leaf in leaves:
         inside = sum(leaf_of(host) == leaf for host in hosts)
         if inside < 2 or count - inside < 2:
-            continue  # one host alone behind a switch is as slow as its uplink
+            continue  # a host alone behind a switch is as slow as its uplink
         located = play(hosts, leaf_of, lambda world, leaf=leaf: len({leaf_of(host) == leaf for host in world}) == 2)  # type: ignore[misc]
         guilty = (leaf,) if len(leaves) > 2 else tuple(leaves)
         assert (located.hosts, located.pairs, located.leaves) == ((), (), guilty)
@@ -125,7 +125,7 @@ def test_a_leaf_with_a_slow_uplink_is_named_where_a_third_one_can_tell(count: in
 
 @settings(max_examples=150)
 @given(st.data())
-def test_whatever_the_outcomes_are_it_ends_and_accuses_only_who_was_never_well(data: st.DataObject) -> None:
+def test_for_any_outcomes_it_ends_and_accuses_only_hosts_that_were_never_fast(data: st.DataObject) -> None:
     hosts = names(data.draw(st.integers(2, 33)))
     size = data.draw(st.sampled_from([1, 3, 8, 40]))
     well: set[str] = set()

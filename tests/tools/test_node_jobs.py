@@ -1,4 +1,4 @@
-"""Which jobs an action disturbs: the scheduler's answer, none, or why it could not be asked."""
+"""Jobs that an action disturbs: named, none, or unobserved with the reason."""
 
 import pytest
 

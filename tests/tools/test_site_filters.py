@@ -1,4 +1,4 @@
-"""A site's filters: what they drop from a log's templates, and what nobody can make them drop."""
+"""A site's filters: what they drop from a log's templates, and what they can never drop."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_no_fact_depends_on_a_filter(lines: list[str]) -> None:
 
 
 def with_rules_of(lines: list[str]) -> tuple[FilterRule, ...]:
-    """As no file could say it: of any line."""
+    """Return rules that drop any of these lines, as no file could define them."""
     return tuple(build_exact_rule("all", build_template(line)) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that senders of alerts and writers of Redis choose: bounded before anything is added up, and one bad row keeps no other from being read."""
+"""Numbers in alerts and stored episodes are bounded before they are added, and a damaged row does not hide the others."""
 
 import json
 from collections.abc import AsyncIterator

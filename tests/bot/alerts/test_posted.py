@@ -1,4 +1,6 @@
-"""Alerts as another bot posts them: read by the forms that are known, one incident a group however often and in whatever order they come."""
+"""Alerts that another bot posts in Slack: known formats are parsed, and a group is one incident in any order of
+delivery.
+"""
 
 import asyncio
 import contextlib
@@ -30,7 +32,7 @@ DELIVERIES = 4  # Slack delivers again what is not acknowledged in time, three t
 
 
 def block(name: str, host: str, summary: str = "", **labels: str) -> str:
-    """One alert as both templates list it."""
+    """Return one alert as Alertmanager's and Grafana's templates list it."""
     rows = {"alertname": name, "instance": f"{host}:9400", **labels}
     listed = "".join(f" - {label} = {value}\n" for label, value in rows.items())
     return f"Labels:\n{listed}Annotations:\n - summary = {summary}\nSource: http://prometheus/graph\n"
@@ -108,7 +110,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def post(bot: Behind, n: int, title: str, text: str = "", *, by: str = BOT, link: str = LINK) -> None:
-    """What a bot posts as its n-th message, as Slack delivers it."""
+    """Deliver the bot's n-th message as Slack does."""
     attachment = {"title": title, "title_link": link, "text": text, "fallback": f"{title} | {link}"}
     event = {
         "type": "message",
@@ -129,7 +131,7 @@ async def post(bot: Behind, n: int, title: str, text: str = "", *, by: str = BOT
 
 
 async def over_in(bot: Behind) -> list[bool]:
-    """Of each incident, whether it heard that its alerts are over."""
+    """Return for each incident whether it received the item that its alerts are resolved."""
     rows = {incident: await bot.inbox.list_waiting(incident) for incident in await bot.inbox.list_open_incidents()}
     return [any(item.data.get("why") == ALERTS_RESOLVED for item in items) for items in rows.values()]
 
@@ -181,7 +183,7 @@ async def test_what_waits_is_taken_together_also_for_a_listener_that_gave_up() -
 
     async def begun(ts: str) -> "asyncio.Task[list[str]]":
         task = asyncio.create_task(together.submit_post("C1", ts, said))
-        for _ in range(3):  # it waits, the taking in begins, it stands at the gate
+        for _ in range(3):  # queued, then processing begins, then it waits at the gate
             await asyncio.sleep(0)
         return task
 
@@ -208,7 +210,7 @@ async def test_only_the_bot_that_the_settings_name_and_only_its_own_groups(bot: 
     assert await over_in(bot) == [False]
 
 
-async def test_a_form_that_nobody_knows_is_one_report_as_before(bot: Behind) -> None:
+async def test_an_unknown_format_opens_one_report(bot: Behind) -> None:
     await post(bot, 1, "Triggered #12: fan slow", f"on {HOSTS[0]}")
     [item] = await bot.items()
     assert (item.kind, item.text) == ("mention", f"Triggered #12: fan slow\non {HOSTS[0]}")

@@ -1,4 +1,4 @@
-"""An approval card says who is hit, for how long, what waiting costs, and every file that goes."""
+"""An approval card shows affected jobs and users, the outage, the cost of waiting, and every file to be deleted."""
 
 from dataclasses import replace
 
@@ -181,7 +181,7 @@ def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> N
     ("used", "must", "never"),
     [(True, "in use by a process", "could not look"), (False, "", "in use"), (None, "could not look", "in use by")],
 )
-def test_a_file_in_use_is_said_and_so_is_that_nobody_looked(used: bool | None, must: str, never: str) -> None:
+def test_a_file_in_use_is_shown_and_so_is_an_unobserved_one(used: bool | None, must: str, never: str) -> None:
     known = deleted_files.build_file_rows(files_of(2, used=used))
     said = shown_text(
         approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))

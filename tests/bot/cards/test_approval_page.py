@@ -1,4 +1,6 @@
-"""Approving in a real browser: the card is read, Slack asks once more with host and command, and the click counts."""
+"""Approve and reject in a real browser: read the card, confirm host and command in Slack's dialog, and the click
+counts.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Approval cards under hostile input: host, command and digest are whole or there is no Approve button; nothing mentions or links."""
+"""Approval cards under hostile input show host, command and digest whole or have no Approve button; no mentions, no
+links.
+"""
 
 import json
 import re
@@ -84,14 +86,14 @@ def record_of(**changes: Any) -> ActionRecord:
 
 
 def strings(thing: Any) -> list[str]:
-    """Every text that Slack would show."""
+    """Return every text that Slack would show."""
     if isinstance(thing, dict):
         return [v for k, v in thing.items() if k == "text" and isinstance(v, str)] + [t for v in thing.values() for t in strings(v)]
     return [t for item in thing for t in strings(item)] if isinstance(thing, list | tuple) else []
 
 
 def unparsed(thing: Any) -> set[str]:
-    """Texts in which Slack looks for no tokens: there an ampersand that begins no escape is just that."""
+    """Return texts in which Slack parses no tokens, so an ampersand that begins no escape is allowed."""
     if isinstance(thing, dict):
         own = {str(thing["text"])} if thing.get("type") == "plain_text" else set()
         return own.union(*(unparsed(value) for value in thing.values()))
@@ -113,7 +115,7 @@ def test_a_command_with_ampersands_is_shown_as_it_is_and_an_escape_never_decodes
 
 
 def is_safe(card: Card) -> bool:
-    """No control token but our group and our clocks, nothing hidden, nothing that can be followed."""
+    """Return whether the card has no control token except our group and dates, nothing hidden and no link."""
     literal = {*unparsed(card.blocks), card.text}
     for shown in [*strings(card.blocks), card.text]:
         rest = STRAY.sub("", shown) if shown in literal else shown
@@ -158,7 +160,7 @@ def test_a_card_is_whole_or_cannot_be_approved_and_mentions_only_the_approvers(
 
 
 def is_whole(card: Card, wanted: Action) -> bool:
-    """Host, command and digest each stand in one text of the card, in a form that nothing else has."""
+    """Return whether host, command and digest each appear whole and unambiguously in one text of the card."""
     shown = [unescaped(t) for t in strings(card.blocks)]
     host, command = text.escape_ambiguous(wanted.target), unescaped(text.exact_code_block(shlex.join(wanted.command)))
     return (
@@ -269,7 +271,7 @@ def test_a_remedy_without_arguments_of_its_own_cannot_be_edited() -> None:
             edit_modal.render_edit_form(record_of(remedy=remedy, args=args))
 
 
-def test_a_card_without_approvers_says_that_nobody_may_approve() -> None:
+def test_a_card_without_approvers_says_so() -> None:
     record = replace(record_of(), terms=ApprovalTerms(frozenset(), 1))
     card = approval.render_approval_card(ApprovalCardView(record, GROUP))
     assert card_parts.NOBODY_MAY_APPROVE_TEXT in str(card.blocks)
@@ -331,7 +333,7 @@ def test_a_command_that_failed_where_the_fault_is_gone_is_told_as_both_and_every
 
 
 def test_a_command_that_failed_and_changed_nothing_is_told_as_both() -> None:
-    """As where chronyd may not set the clock."""
+    """As when chronyd may not set the clock."""
     record = record_of(state=State.FAILED, exit_status=1, outcome="unchanged")
     for card in (approval.render_approval_card(ApprovalCardView(record)), outcomes.render_outcome(ApprovalCardView(record))):
         assert card.text.startswith("❌ Failed, unchanged")
@@ -355,7 +357,7 @@ def test_an_exclusive_check_shows_its_hosts_folded_and_what_it_runs() -> None:
 
 
 def submitted(view: dict[str, Any], **values: str) -> dict[str, Any]:
-    """A submission of this form."""
+    """Return a submission of this form."""
     state = {b["block_id"]: {b["block_id"]: {"value": b["element"].get("initial_value")}} for b in view["blocks"] if b["type"] == "input"}
     state |= {name: {name: {"value": value}} for name, value in values.items()}
     return {"view": {**view, "state": {"values": state}}}

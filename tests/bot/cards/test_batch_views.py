@@ -1,4 +1,6 @@
-"""The card of several actions: every command, host and digest is whole within Slack's limits, and each row offers what its own state allows."""
+"""The card of several actions: commands, hosts and digests are whole within Slack's limits, with buttons by each row's
+state.
+"""
 
 import json
 from dataclasses import replace
@@ -34,7 +36,7 @@ IDLE = ConditionResult("no process uses this GPU", True, "")
 
 
 def rows_of(count: int, **changes: Any) -> list[ActionRecord]:
-    """Actions of one remedy on as many hosts."""
+    """Return `count` actions of one remedy on different hosts."""
     return [
         record_of(target=f"gpu-{n:03}", via=f"gpu-{n:03}", devices=(), approval=f"apr-{n:012x}", **changes) for n in range(1, count + 1)
     ]
@@ -49,7 +51,7 @@ def sections(card: Card) -> list[str]:
 
 
 def buttons_behind(card: Card, host: str) -> list[str]:
-    """The buttons that stand right below a host's row."""
+    """Return the buttons directly below a host's row."""
     at = next(n for n, block in enumerate(card.blocks) if block["type"] == "section" and f"`{host}` · *" in block["text"]["text"])
     after = card.blocks[at + 1]
     return [element["action_id"] for element in after["elements"]] if after["type"] == "actions" else []
@@ -174,7 +176,7 @@ def test_the_dialog_folds_hosts_that_would_not_fit_and_never_cuts_one() -> None:
     assert "xx" not in told
 
 
-def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -> None:
+def test_approve_all_is_missing_without_approvers_or_for_one_action() -> None:
     one_left = [rows_of(2)[0], replace(rows_of(2)[1], state=State.DENIED)]
     nobody = [replace(record, terms=ApprovalTerms(frozenset(), 1)) for record in rows_of(3)]
     for records in (one_left, nobody):
@@ -182,7 +184,7 @@ def test_nobody_approves_all_of_what_nobody_may_approve_or_where_one_is_left() -
     assert card_parts.NOBODY_MAY_APPROVE_TEXT in str(render(nobody).blocks)
 
 
-def test_the_brakes_are_told_before_anybody_presses() -> None:
+def test_the_card_shows_the_brakes_before_a_click() -> None:
     group = ApprovalTerms(APPROVERS, 1, group="h200", group_size=8)
     words = str(render([replace(record, terms=group) for record in rows_of(6)]).blocks)
     for brake in (("1 host of `h200`",), ("3 hosts of h200", "10 min", "breaker"), ("4 hosts", "60 min")):
@@ -227,7 +229,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
 
 
 def within(made: list[ActionRecord], votes: tuple[Vote, ...]) -> list[ActionRecord]:
-    """As many as one card takes."""
+    """Return the first records that fit one card, with these votes."""
     kept, used = list[ActionRecord](), 0
     for record in made:
         if used + (size := approval_row.count_row_chars(record.action)) <= approval_row.MAX_ROWS_CHARS:

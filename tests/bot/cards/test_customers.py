@@ -1,4 +1,4 @@
-"""A customer's card: made of what may cross and of nothing else, in every language, within Slack's limits."""
+"""Tenant cards contain only what a tenant may see, in every language, within Slack's limits."""
 
 import json
 import string
@@ -57,7 +57,7 @@ SECRETS = ("globex", "gpu-001", "leaf-7", "scontrol", "priya", "0.99", "U0PRIYA"
 def stored(
     *causes: Hypothesis, ladders: Sequence[Remediation] = (), ticket: HandoffTicket | None = None, lifecycle: str = "open", **report: Any
 ) -> IncidentView:
-    """An incident as it stands after a turn, with a good deal of the inside in it."""
+    """Return an incident after a turn, with much internal content."""
     told = Report(item="i", outcome="diagnosed" if causes else "no_fault", headline="leaf-7 at priya", root_causes=causes, **report)
     state: dict[str, Any] = {
         "id": "inc-aaaaaa",
@@ -185,7 +185,7 @@ def test_an_approved_action_is_a_repair() -> None:
     assert view_of(stored(cause(FALLEN, "gpu-003"), ladders=[ladder()]), begun={"apr-1"}).state == "repairing"
 
 
-def test_at_most_three_questions_are_asked_and_nobody_else_is_named() -> None:
+def test_at_most_three_questions_are_asked_and_no_other_tenant_is_named() -> None:
     view = view_of(stored(questions=("When can gpu-001 be without jobs?", "Did leaf-7 show it before?", "Which?", "What else?")))
     assert view.stage == "asked"
     assert view.questions == ("q_which", "q_log", "q_since")
@@ -194,7 +194,7 @@ def test_at_most_three_questions_are_asked_and_nobody_else_is_named() -> None:
     assert not [word for word in SECRETS if word in said]
 
 
-def test_unknown_names_of_others_and_of_nobody_read_alike() -> None:
+def test_another_tenants_host_reads_like_an_unknown_one() -> None:
     view = TenantView("inc-aaaaaa", "healthy", unknown_hosts=("gpu-001", "gpu-999"))
     assert get_phrase("unknown_hosts", names="gpu-001, gpu-999") in text_of(view)
 
@@ -227,7 +227,7 @@ def test_a_button_carries_its_incident_and_is_read_back() -> None:
     assert {button["action_id"] for button in buttons} <= set(tenant_card.BUTTONS)
 
 
-def test_what_a_customer_wrote_is_quoted_and_mentions_nobody() -> None:
+def test_a_tenants_text_is_quoted_without_mentions() -> None:
     words = "<!channel> *bold* <@U0PRIYA> ```code``` " + "long " * 1000
     for card in (
         internal_thread.render_root_message("inc-aaaaaa", "acme", "C0ACME", words, ["a*b.log"]),
@@ -319,7 +319,7 @@ def test_every_question_with_an_answer_has_one_in_every_language(language: str) 
         assert len(answered(intent, view, "gpu-004")) > 20
 
 
-# -- what waits for a share -------------------------------------------------------------------------------------------
+# -- what waits for the tenant's quota -------------------------------------------------------------------------------------------
 
 
 def test_what_waits_is_one_line_a_customer_bounded_and_escaped() -> None:
@@ -339,7 +339,7 @@ TAKEN_OUT = [
 
 
 @pytest.mark.parametrize("label", TAKEN_OUT)
-def test_nobody_is_told_that_a_node_is_taken_out_before_that_was_approved(label: str) -> None:
+def test_a_drain_is_not_announced_before_its_approval(label: str) -> None:
     rows = stored(cause(label, "gpu-003"), ladders=[ladder()])
     assert "taken out" not in text_of(view_of(rows))
     assert "taken out for repair" in text_of(view_of(rows, begun={"apr-1"}))

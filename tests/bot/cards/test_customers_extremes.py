@@ -1,4 +1,6 @@
-"""Every card of a customer's side with names from right to left, very long ones, emoji, nothing, and 128 hosts: Slack takes it, and no name is markup."""
+"""Slack accepts every tenant card with right-to-left, very long, emoji and empty names and 128 hosts; names are never
+markup.
+"""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +37,7 @@ NAMES: Mapping[str, str] = {
 
 
 def views(name: str, hosts: int, language: str) -> list[TenantView]:
-    """Every stage and state, with this name in every place."""
+    """Return every stage and state, with this name in every field."""
     named = tuple(f"{name}{n:03}" for n in range(hosts))
     causes = (
         TenantCause(WORDS.get_cause_words(FALLEN, language), True, named),
@@ -95,7 +97,7 @@ def test_the_form_and_the_line_of_those_who_wait_are_too(name: str) -> None:
 
 
 def quiet(listed: list[Block], what: str) -> None:
-    """Nobody is called, nothing is a link, and nothing turns what follows around."""
+    """Assert that no mention, link or unpaired direction mark is in the blocks."""
     said = json.dumps(listed, ensure_ascii=False)
     for loud in ("<!channel>", "<@U0EVIL>", "<https://evil", "<!here>", "\u202e", "\u2066"):
         assert loud not in said, (what, loud)

@@ -1,4 +1,4 @@
-"""Behind Details: everything that a diagnosis rests on, as it was printed, within what Slack takes, and whatever does not fit counted."""
+"""The details view shows all evidence of a diagnosis as printed, within Slack's limits, and counts what does not fit."""
 
 from datetime import UTC, datetime
 

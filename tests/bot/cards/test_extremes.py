@@ -1,4 +1,4 @@
-"""Cards at their extremes: the longest and the emptiest that can come, each as Slack's own models and our limits take it."""
+"""Slack's models and our limits accept every card and dialog with the longest and the emptiest content."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 HOSTILE = "<!channel> \u202eevil\u2066 🔥🔥 ``` *bold* &amp; <@U0EVIL> https://evil.example"
 LONG = "h" * 240
 
+# the text in every field of a card
 TEXTS: Mapping[str, str] = {
     "nothing": "",
     "hostile": HOSTILE,
@@ -36,11 +37,10 @@ TEXTS: Mapping[str, str] = {
     "right to left": "שרת-אימון-01 في الرف ٣",
     "usual": "gpu-017",
 }
-"""What stands in every place of a card."""
 
 
 def idea_of(text: str) -> Conjecture:
-    """As long as its bounds allow (`graph.model.answer_grounding`)."""
+    """Return an idea as long as its bounds allow (`graph.model.answer_grounding`)."""
     return Conjecture(
         title=text[:80],
         cause=text[:240],
@@ -103,7 +103,7 @@ def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
         "reminder": outcomes.render_reminder(shown),
         "several": shared_card.render_shared_card(
             [ApprovalCardView(record, GROUP) for record in records_of(text[:100], 4)], Brakes()
-        ),  # a longer one has its own
+        ),  # a longer one gets its own card
     }
 
 

@@ -1,4 +1,4 @@
-"""The fleet at a glance on the Home tab: counted by group, nothing called well that nobody looked at, and bounded."""
+"""The fleet summary on the Home tab is counted by group, bounded, and calls no unobserved host healthy."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def test_hosts_are_counted_once_and_closed_incidents_only_by_what_they_hold() ->
     ]
 
 
-def test_what_nobody_reported_is_not_called_well() -> None:
+def test_an_unreported_host_is_not_called_healthy() -> None:
     words = str(render_fleet(summarize_groups(GROUPS, [TWO, ONE, held_row()]), [], 30))
     assert "8 hosts · 🔴 2 in 2 open incidents · ⛔ 1 held by us" in words
     assert "1 host · in no open incident" in words

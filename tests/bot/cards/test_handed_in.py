@@ -1,4 +1,4 @@
-"""What is said of files that came along is the same on the card, in the terminal and in the JSON document."""
+"""Card, terminal and JSON document say the same about attached files."""
 
 from datetime import UTC, datetime
 from typing import Any

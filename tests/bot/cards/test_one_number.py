@@ -1,4 +1,4 @@
-"""Confidence, checks, hosts and seconds are the same number wherever they stand: headline, card, small print, terminal, JSON, status, ticket."""
+"""Confidence, checks, hosts and seconds agree in headline, card, small print, terminal, JSON, status and ticket."""
 
 import json
 import re
@@ -65,12 +65,12 @@ def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
 
 
 @pytest.mark.parametrize(("p", "said"), [(0.0, "1 %"), (0.004, "1 %"), (0.934, "93 %"), (0.9999, "99 %"), (1.0, "99 %")])
-def test_nobody_is_told_a_hundred_percent(p: float, said: str) -> None:
+def test_confidence_is_never_shown_as_a_hundred_percent(p: float, said: str) -> None:
     assert stat_text.format_confidence_percent(p) == said
 
 
 def chosen() -> list[Path]:
-    """One case of each kind, and another of those that are hard to see."""
+    """Return one case of each kind, and one of those that are hard to see."""
     return sorted([*CASES.glob("*-2.yaml"), CASES / "unseen-1.yaml"])
 
 

@@ -1,4 +1,6 @@
-"""What a report card and its details say: no inner numbers, addresses to copy, hardware ids, the hosts to leave out, signs, links of alerts."""
+"""Report cards and details: copyable addresses, hardware ids, hosts to exclude, signs, alert links, and no internal
+numbers.
+"""
 
 import json
 from typing import Any, get_args
@@ -80,7 +82,7 @@ def test_each_mover_has_plain_words() -> None:
     assert set(SOURCE_TEXTS) == set(get_args(ShiftSource))
 
 
-# -- the sign of an incident -------------------------------------------------------------------------------------------------
+# -- an incident's status sign -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

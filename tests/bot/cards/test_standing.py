@@ -1,4 +1,4 @@
-"""Where an incident stands, in a line and its steps: from what is stored and what the ledger has of its actions."""
+"""The status line and steps of an incident follow its stored state and the ledger's actions."""
 
 from dataclasses import replace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Where an incident of a customer's stands once they were answered: with nobody of ours, and it says so inside and on the Home tab."""
+"""An answered tenant incident waits for no operator, and the internal card and the Home tab say so."""
 
 from datetime import UTC, datetime
 
@@ -31,7 +31,7 @@ def incident(*labels: str, customer: bool = True) -> IncidentView:
         (incident(MISTAKE, customer=False), "Waiting for people."),
     ],
 )
-def test_a_mistake_of_theirs_that_was_answered_waits_for_nobody(rows: IncidentView, says: str) -> None:
+def test_an_answered_tenant_mistake_waits_for_no_operator(rows: IncidentView, says: str) -> None:
     assert get_incident_status(rows, theirs=frozenset({MISTAKE})).lines[0] == says
 
 

@@ -1,4 +1,4 @@
-"""What is suggested in a conversation with the app is what is answered there."""
+"""Suggested prompts of the app conversation are understood as what they say."""
 
 import pytest
 

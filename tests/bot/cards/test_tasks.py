@@ -1,4 +1,4 @@
-"""What stands beside the cancelling of a job: how many tasks end with it."""
+"""The card that cancels a job shows how many tasks end with it."""
 
 from dataclasses import replace
 

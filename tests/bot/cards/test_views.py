@@ -1,4 +1,4 @@
-"""Cards say the root cause first and the next step last, fit Slack, and their buttons come back as what they were given."""
+"""Cards put the root cause first and the next step last, fit Slack, and their buttons decode to what was encoded."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -71,7 +71,7 @@ REPORT = Report(
 
 
 def shown(blocks: tuple[Block, ...]) -> str:
-    """All words of a card, top to bottom."""
+    """Return all words of a card from top to bottom."""
 
     def words(value: Any) -> list[str]:
         if isinstance(value, dict):

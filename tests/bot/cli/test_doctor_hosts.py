@@ -1,4 +1,4 @@
-"""What the doctor says of hosts that do not let us in, and of what schedules jobs on them: few lines, each with its mend."""
+"""`doctor` on refused logins and on schedulers: few lines, each with its fix."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ SITE = {
 
 
 class Reach:
-    """Hosts that answer, but for those that do not; Slurm's words."""
+    """Hosts that answer, hosts that do not, and Slurm's output."""
 
     def __init__(self, refused: dict[str, Unreachable] | None = None, slurm: CommandResult | Unreachable | None = None) -> None:
         self.refused, self.slurm, self.asked = refused or {}, slurm, list[tuple[str, ...]]()
@@ -32,8 +32,7 @@ class Reach:
             raise said
         return said or CommandResult(b"0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f\n", exit_status=0)
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the doctor says of node kits (who can run remedies, who cannot and why, in few lines for many hosts), and of channels."""
+"""`doctor` on node kits (which hosts can run remedies and why others cannot, folded) and on channels."""
 
 from bot.cli.doctor.channels import build_channel_finding
 from bot.cli.doctor.hosts import build_kit_findings

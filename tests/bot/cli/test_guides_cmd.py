@@ -1,4 +1,4 @@
-"""`rackmedic guides`, a site's own guides, and a guide called in a thread that is played through the command."""
+"""`rackmedic guides`, a site's own guides, and a guide started in a thread."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`rackmedic kb filter` and `kb try`: what logs repeat all day goes, what anybody may need stays, and nothing goes in that makes answers worse."""
+"""`rackmedic kb filter` drafts filters for repeated log lines only; `kb try` refuses files that make answers worse."""
 
 import json
 from pathlib import Path

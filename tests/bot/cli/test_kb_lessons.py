@@ -1,4 +1,4 @@
-"""Lessons from a terminal: seen, used, used no more, and carried to another site without what concerns customers."""
+"""Lessons from the terminal: list, accept, retire, and export to another site without tenant data."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ FELL = "GPU.BUS.Fallen_Off_Bus"
 
 
 class Place:
-    """A site, by the folder of its data."""
+    """A site, identified by its data folder."""
 
     def __init__(self, folder: Path, *lessons: Lesson) -> None:
         self.folder = folder
@@ -100,7 +100,7 @@ def test_what_is_exported_is_a_draft_elsewhere_and_customers_stay_here(tmp_path:
     assert there.says("import", str(tmp_path / "none")).returncode == 2
 
 
-async def test_what_is_settled_in_a_terminal_is_drawn_by_whoever_runs() -> None:
+async def test_a_decision_in_the_terminal_updates_the_card_in_a_running_process() -> None:
     shown: list[str] = []
 
     async def show(lesson: Lesson) -> None:

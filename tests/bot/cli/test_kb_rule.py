@@ -1,4 +1,4 @@
-"""`rackmedic kb rule`: a failure that no reader knew becomes a rule that finds it in another job's log, and in no clean one."""
+"""`rackmedic kb rule`: an unknown failure becomes a rule that finds it in another job's log and in no clean one."""
 
 import json
 from pathlib import Path

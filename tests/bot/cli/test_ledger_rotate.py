@@ -1,4 +1,4 @@
-"""Changing the ledger's key from a terminal: the files, the settings, what is told, and what a crash between any two steps leaves."""
+"""Rotating the ledger key from the terminal: files, settings, output, and recovery from a crash between any two steps."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def settings_in(folder: Path, **more: str) -> Settings:
 
 
 def on_ledger(settings: Settings, do: Callable[[Ledger], Awaitable[T]]) -> T:
-    """Something that a process with these settings does with the ledger."""
+    """Run `do` on the ledger as a process with these settings opens it."""
 
     async def done() -> T:
         store = await open_store(None, settings.data_dir)

@@ -1,4 +1,4 @@
-"""Listings fit 80 columns, a terminal or a pipe; their details hide nothing; and every command has one example that fits."""
+"""Listings fit 80 columns in a terminal or pipe, details hide nothing, and every command has one fitting example."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Incidents later found to share a cause: one keeps its fix, the others point to it, and when it lets go they go on by themselves."""
+"""Incidents that share a cause: one owns its remediation, the others point to it, and continue when it is released."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ def slow(host: str, device: str = "gpu3", *, is_so: bool = True) -> Fact:
 
 
 class House(Office):
-    """One process whose turns end as the desk ends them, and whose timers fire."""
+    """One process whose turns end as under the dispatcher, and whose timers fire."""
 
     def __init__(self, redis: Redis, site: Site, **more: Any) -> None:
         super().__init__(redis, site, **more)
@@ -65,7 +65,7 @@ class House(Office):
         return report
 
     async def sweep(self) -> list[str]:
-        """What came due beside work that was woken, fired; the incidents."""
+        """Fire the timers for released causes that are due; return their incidents."""
         due = [row for row in await self.inbox.collect_due(SOON) if row.why == CAUSE_RELEASED]
         fired = [row.incident for row in due if await self.inbox.fire_timer(row)]
         for incident in fired:
@@ -171,7 +171,7 @@ async def test_a_keeper_that_people_took_over_is_still_pointed_to(store: Redis, 
     assert await office.pending(second) == []
 
 
-async def test_a_fix_that_people_refused_is_not_put_up_again_because_somebody_else_let_go(store: Redis) -> None:
+async def test_a_rejected_remediation_is_not_proposed_again_after_a_release(store: Redis) -> None:
     office = house(store, slow("n1"), slow("n2"))
     first = await office.mention("n1 is slow and n2 is slow")
     office.site.sick(hung("n3"))
@@ -205,7 +205,7 @@ async def test_what_was_only_seen_beside_a_question_is_pointed_to_where_it_is_wo
     assert AUTO_CLOSE in plan_timers(await office.turns.load_state(second), report, item(second), T0)
 
 
-async def test_who_only_saw_a_cause_beside_a_question_keeps_it_from_nobody(store: Redis) -> None:
+async def test_a_cause_seen_beside_a_question_is_not_owned(store: Redis) -> None:
     office = house(store, slow("n1"))
     asked = await office.mention("is n2 healthy?")
     assert "`recheck n1`" in str(diagnosis.render_diagnosis(asked, await office.last(asked)).blocks)
@@ -225,7 +225,7 @@ async def test_a_storm_of_reports_of_one_cause_calls_approvers_once(store: Redis
     assert [await office.ledger.list_incident_records(incident) for incident in incidents[1:]] == [[]] * 6
 
 
-async def test_what_is_nobodys_host_is_told_to_people_once(store: Redis) -> None:
+async def test_a_cause_without_a_host_is_handed_to_people_once(store: Redis) -> None:
     gone = replace(COMMON.get_leaf(NO_SM), remedies=("escalate_fabric",))
     away = [fact(host, "ibstat", "ib.sm_lid", 0, "mlx5_0") for host in HOSTS]
     office = house(store, *away, taxonomy=replace(TAXONOMY, leaves={**TAXONOMY.leaves, NO_SM: gone}))
@@ -251,7 +251,6 @@ async def test_what_is_left_to_people_is_said_as_long_as_the_fault_is_there(stor
 
 
 async def opened(redis: Redis, *names: str) -> tuple[Inbox, CauseOwnership, list[str]]:
-    """Incidents, and what keeps their causes."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
     got: list[str] = []
@@ -278,7 +277,7 @@ async def test_of_many_that_conclude_at_once_one_keeps_each_cause(redis: Redis) 
 
 
 async def beside(redis: Redis) -> tuple[Inbox, CauseOwnership, str, str]:
-    """An incident, and another one of the same host whose people may not read the first."""
+    """Open two incidents of one host; people of the second may not read the first."""
     clock = SetClock()
     inbox = Inbox(redis, clock)
     a = await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",)))
@@ -353,7 +352,7 @@ async def test_what_is_closed_keeps_nothing_is_woken_no_more_and_leaves_nothing(
     assert [key async for key in redis.scan_iter(match="rm:*cause*")] == []
 
 
-async def test_after_stop_the_other_is_not_woken_and_gets_its_card_when_somebody_asks(store: Redis) -> None:
+async def test_after_stop_the_other_is_not_woken_and_gets_its_card_on_request(store: Redis) -> None:
     office = house(store, slow("n1"))
     first = await office.mention("n1 is slow")
     second = await office.mention("everything is slow", thread="2.0")

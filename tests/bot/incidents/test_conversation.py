@@ -1,4 +1,4 @@
-"""Conversations without Slack: `diagnose --replies`. What people naturally say once the diagnosis is there looks at nothing and posts no second one."""
+"""Conversations by `diagnose --replies`: ordinary replies after a diagnosis run no checks and post no second diagnosis."""
 
 import json
 from pathlib import Path
@@ -21,6 +21,7 @@ CASE: dict[str, Any] = {
     "faults": [{"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}],
 }
 
+# replies in a concluded thread and a word of the answer; empty where any answer, or none, is right
 NATURAL: tuple[tuple[str, str], ...] = (
     ("what about gpu-002?", "gpu-002: 23 checks"),
     ("is gpu-001 ok?", "gpu-001: 23 checks"),
@@ -81,7 +82,6 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("close it, it was the GPU", "Closed: GPU"),
     ("reopen", "Reopened"),
 )
-"""What is said in a concluded thread, and a word of the answer; nothing where any answer, or none, will do."""
 
 
 def files(folder: Path, replies: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""How incidents went is counted once and outlives them; what people think of a diagnosis is kept with its reason."""
+"""Incident statistics are counted once and outlive the incident; feedback on a diagnosis is stored with its reason."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -25,7 +25,6 @@ DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
 def turned(
     outcome: str = "diagnosed", label: str = DEAD, lifecycle: Lifecycle = "open", ticket: HandoffTicket | None = None
 ) -> IncidentState:
-    """An incident after a turn."""
     report = Report(item="m-1", outcome=cast(Any, outcome), root_causes=(Hypothesis(label=label),) if outcome == "diagnosed" else ())
     state: IncidentState = {"id": "inc-1", "opened_at": T0.isoformat(), "lifecycle": lifecycle, "report": report.model_dump(mode="json")}
     return state if ticket is None else {**state, "ticket": ticket.model_dump(mode="json")}
@@ -153,7 +152,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def diagnosed(bot: Behind) -> str:
-    """The ts of a card with the two buttons."""
+    """Return the ts of a diagnosis card with the feedback buttons."""
     ts = await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-[017-020]")
     await bot.settled()
     incident = await bot.inbox.find_incident(TEAM, OPS, ts)
@@ -164,7 +163,6 @@ async def diagnosed(bot: Behind) -> str:
 
 
 def value(bot: Behind, card: str, button: str) -> str:
-    """What that button carries."""
     message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
     [row] = [block for block in message["blocks"] if block["type"] == "context_actions"]
     return str(row["elements"][0][button]["value"])

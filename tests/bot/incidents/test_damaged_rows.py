@@ -1,4 +1,4 @@
-"""A row that somebody else damaged in Redis is set aside alone: what is stored beside it goes on."""
+"""A damaged Redis row is set aside; the rows beside it are processed."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -41,7 +41,7 @@ async def test_a_damaged_item_is_set_aside_and_the_next_has_its_turn(redis: Redi
     assert await redis.llen(inbox) == 0
 
 
-async def test_a_damaged_item_is_taken_by_whoever_holds_the_incident_alone(redis: Redis) -> None:
+async def test_only_the_lease_holder_takes_a_damaged_item(redis: Redis) -> None:
     office = Office(redis)
     incident = await office.mention("a")
     await to_coroutine(redis.lpush(RedisKeys().incident_key(incident, "inbox"), b"a\nnot json"))
@@ -50,7 +50,7 @@ async def test_a_damaged_item_is_taken_by_whoever_holds_the_incident_alone(redis
 
 
 class Messages:
-    """Living messages of three incidents, one of which cannot be let go of."""
+    """Living messages of three incidents, one of which cannot be cleared."""
 
     def __init__(self) -> None:
         self.gone: list[str] = []

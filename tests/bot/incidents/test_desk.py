@@ -1,4 +1,4 @@
-"""The desk: each item one turn, one report; bugs set aside; Slack and Redis away waited out; stopping and going on."""
+"""The dispatcher: one turn and report per item, poison items, Slack and Redis outages, draining and resuming."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[list[structlog.typing.EventDict]]:
-    """Tracebacks of bugs made on purpose go to a list, not to the terminal."""
+    """Capture tracebacks of intended bugs instead of printing them."""
     with structlog.testing.capture_logs() as rows:
         yield rows
 
@@ -41,7 +41,7 @@ async def no_pause(seconds: float) -> None:
 
 
 class Office:
-    """A desk with everything around it, on one Redis."""
+    """A dispatcher with its surroundings on one Redis."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Office:
         return list(state.get("visits", []))
 
     async def come_back(self, incident: str, times: int = 1) -> None:
-        """Let time pass until put-off work is due, and work on it."""
+        """Let time pass until postponed work is due, and process it."""
         for _ in range(times):
             self.clock.go(minutes=10)
             await self.desk.process_incident(incident)
@@ -172,14 +172,14 @@ async def test_draining_stops_at_the_next_step_and_gives_the_incident_back(redis
     await drained[0]
     assert await office.visits(incident) == ["a/summarise", "a/plan"]
     assert await redis.exists(RedisKeys().lease_key(incident)) == 0
-    await office.desk.process_incident(incident)  # a draining desk begins nothing
+    await office.desk.process_incident(incident)  # a draining dispatcher starts nothing
     assert await office.visits(incident) == ["a/summarise", "a/plan"]
 
     after = Office(redis, owner="next")
     wakeups = await started(after)
     await Sweeper(after.inbox, wakeups).sweep()
     await after.desk.process_incident(incident)
-    await wakeups.wait_until_idle()  # whom the sweeper woke may have been there first
+    await wakeups.wait_until_idle()  # a task that the sweeper woke may be running
     assert await after.visits(incident) == turn_of("a")
     assert (await after.inbox.begin_attempt(incident, "zzz"))[1].begun == 1
 
@@ -206,7 +206,7 @@ async def test_a_turn_that_raises_is_tried_three_times_then_told_and_set_aside_a
 
 
 async def everything(redis: Redis) -> str:
-    """All hashes and lists of the store."""
+    """Return all hashes and lists of the store as one text."""
     client: Any = redis
     names = [(name, await client.type(name)) for name in await client.keys()]
     rows = [
@@ -355,7 +355,7 @@ async def test_an_incident_of_a_dead_process_is_found_by_the_sweeper(redis: Redi
     wakeups = await started(alive)
     sweeper = Sweeper(alive.inbox, wakeups)
     assert await sweeper.sweep() == 0
-    await redis.delete(RedisKeys().lease_key(incident))  # its lease ran out
+    await redis.delete(RedisKeys().lease_key(incident))  # its lease expired
     alive.clock.go(seconds=31)
     assert await sweeper.sweep() == 1
     await wakeups.wait_until_idle()
@@ -376,7 +376,7 @@ async def test_a_timer_becomes_a_turn(office: Office) -> None:
 
 
 class Holding(TinyTurns):
-    """Turns of an incident that holds n1 until it is told otherwise."""
+    """Turns of an incident that holds n1 until a test releases it."""
 
     drained = True
 
@@ -548,7 +548,7 @@ async def test_a_receiver_outlives_redis(durable_server: RealServer) -> None:
     durable_server.kill()
     durable_server.start()
     async with Redis.from_url(durable_server.url) as redis:
-        await redis.flushall()  # even its group is gone
+        await redis.flushall()  # including the stream's consumer group
     async with asyncio.timeout(PATIENCE):
         await wakeups.wake("inc-1")
         while woken.empty():

@@ -1,4 +1,4 @@
-"""Asking for a node that we hold: from the incident's thread and from the Home tab, by who may speak there; the answer is one line."""
+"""Returning a held node from the thread or the Home tab: only permitted people may ask, and the answer is one line."""
 
 from collections.abc import AsyncIterator
 from typing import Any, cast
@@ -23,7 +23,7 @@ async def place() -> AsyncIterator[Ward]:
 
 
 def holding(place: Ward, *ladders: str, **more: Any) -> None:
-    """The incident holds a node for each of these ladders."""
+    """Let the incident hold a node for each remediation."""
     rows = [
         Remediation(id=name, label="GPU.BUS.Fell_Off", target=f"gpu-01{n}", drained=True, drained_at=T0, drained_by="Priya", **more)
         for n, name in enumerate(ladders)
@@ -32,7 +32,7 @@ def holding(place: Ward, *ladders: str, **more: Any) -> None:
 
 
 async def answered(place: Ward, channel: str = OPS, *ladders: str) -> str:
-    """A status answer that offers these nodes; the ts of its message."""
+    """Post a status answer that offers these nodes and return its ts."""
     nodes = tuple(ReturnableNode(ladder=name, host="gpu-017") for name in ladders or ("gone",))
     report = Report(item="a", outcome="diagnosed", reply="Held:\n  gpu-017: drained by RackMedic", held=nodes)
     return await post_message(place.bot.surface.client, channel, place.thread, diagnosis.render_diagnosis(place.incident, report)) or ""

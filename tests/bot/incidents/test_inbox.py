@@ -1,4 +1,4 @@
-"""The inbox: stored once, in order, never expiring while open; leases with fences; timers that fire once."""
+"""The inbox: stored once, in order, no expiry while open; leases with fencing tokens; timers that fire once."""
 
 import asyncio
 from datetime import timedelta
@@ -233,7 +233,7 @@ async def test_waiting_work_comes_due_and_is_then_put_off(inbox: Inbox, clock: S
     assert len(await inbox.collect_due(timedelta(seconds=60))) == 1
 
 
-async def test_a_timer_fires_once_whoever_asks(inbox: Inbox, leases: Leases, clock: SetClock) -> None:
+async def test_a_timer_fires_once_for_any_number_of_callers(inbox: Inbox, leases: Leases, clock: SetClock) -> None:
     incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
     lease = await leases.acquire(incident)
     assert lease
@@ -287,8 +287,10 @@ async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(i
         assert other.opened
 
 
-async def test_nobody_joins_a_closed_incident_for_which_something_late_still_waits(inbox: Inbox, leases: Leases) -> None:
-    """Found by a soak: under load a card's end came a minute after the close, and a new report of the host became a reply to what was over."""
+async def test_a_report_does_not_join_a_closed_incident_with_late_items(inbox: Inbox, leases: Leases) -> None:
+    """Found by a soak: a late action result followed the close, and a new report of the host became a reply to the
+    closed incident.
+    """
     about = IncidentFingerprint(("n1",), "4711", "f00d")
     first = (await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=about, joins=anything)).incident
     await inbox.enqueue(item(first, "late"), "late")

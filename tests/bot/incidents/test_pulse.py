@@ -1,4 +1,4 @@
-"""The pulse of a thread: who had the last word, whether our question is open, and how much was answered lately, whoever notes it when."""
+"""Thread activity: who wrote last, whether our question is open, and the rate of answers, in any order of recording."""
 
 import asyncio
 from datetime import timedelta
@@ -33,11 +33,11 @@ def at(seconds: int) -> str:
     return f"{1_700_000_000 + seconds}.000100"
 
 
-async def test_of_a_thread_that_nobody_noted_nothing_is_known(pulse: ThreadActivity) -> None:
+async def test_an_unrecorded_thread_is_unknown(pulse: ThreadActivity) -> None:
     assert await pulse.record_message("i1", at(0), "U0OLGA") == PreviousActivity()
 
 
-async def test_who_spoke_last_is_told_from_whoever_speaks_now(pulse: ThreadActivity) -> None:
+async def test_the_last_author_is_compared_with_the_present_one(pulse: ThreadActivity) -> None:
     await pulse.record_reply("i1", at(0))
     said = [await pulse.record_message("i1", at(n), user) for n, user in enumerate(("U0OLGA", "U0OLGA", "U0PRIYA", "U0OLGA"), 1)]
     assert [before.follows for before in said] == ["us", "self", "person", "person"]
@@ -63,7 +63,7 @@ async def test_both_events_of_a_mention_and_what_slack_sends_again_read_the_same
     assert first == twin == await pulse.record_message("i1", at(1), "U0OLGA") == PreviousActivity("us", asked=True, after_question=True)
 
 
-async def test_whoever_notes_first_the_later_word_is_the_last(pulse: ThreadActivity) -> None:
+async def test_the_later_message_is_the_last_in_any_order_of_recording(pulse: ThreadActivity) -> None:
     await pulse.record_message("i1", at(5), "U0OLGA")
     await pulse.record_reply("i1", at(3), asked=True)
     await pulse.record_message("i1", at(2), "U0PRIYA")
@@ -89,7 +89,7 @@ async def test_answers_are_counted_and_one_too_many_is_said_once(pulse: ThreadAc
         return await pulse.admit_answer("i1", at(n))
 
     assert [await asks(n) for n in range(7)] == [AnswerPermit.GO] * 4 + [AnswerPermit.TRIP, AnswerPermit.SILENT, AnswerPermit.SILENT]
-    clock.go(seconds=80)  # one has come back: not enough to begin anew
+    clock.go(seconds=80)  # one permit has returned, which is not enough to start again
     assert await asks(8) is AnswerPermit.SILENT
     clock.go(seconds=80)
     assert [await asks(n) for n in (9, 10, 11)] == [AnswerPermit.GO, AnswerPermit.GO, AnswerPermit.TRIP]
@@ -122,7 +122,7 @@ async def test_one_person_alone_is_never_passed_over_in_silence(pulse: ThreadAct
     said = [await pulse.admit_answer("i1", at(n), alone=True) for n in range(8)]
     assert said == [AnswerPermit.GO] * 4 + [AnswerPermit.TRIP] * 4
     assert await pulse.admit_answer("i1", at(7)) is AnswerPermit.TRIP  # the same message, delivered again
-    assert await pulse.admit_answer("i1", at(9)) is AnswerPermit.SILENT  # by now somebody else is there
+    assert await pulse.admit_answer("i1", at(9)) is AnswerPermit.SILENT  # another person has joined
     assert await pulse.admit_answer("i1", at(10), always=True, alone=True) is AnswerPermit.GO
 
 
@@ -183,7 +183,7 @@ async def test_a_clock_behind_slacks_does_not_hide_our_question(pulse: ThreadAct
     assert (await pulse.record_message("i1", f"{asked.at.timestamp() + 5:.6f}", "U0OLGA")).asked
 
 
-def test_nobody_is_reminded_and_nothing_ends_while_people_want_quiet(clock: SetClock) -> None:
+def test_a_paused_incident_sends_no_reminder_and_does_not_close(clock: SetClock) -> None:
     until = clock.now() + timedelta(days=5)
     report = Report(item="a", outcome="abstained", questions=("Which rack?",))
     state: IncidentState = {"lifecycle": "waiting", "quiet_until": until.isoformat()}

@@ -1,4 +1,4 @@
-"""Fair shares: places are given in turns between customers, whoever is over a limit waits and is told, and nothing is lost."""
+"""Tenant quotas: slots go round between tenants, a tenant over a limit waits and is told, and nothing is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,12 +50,11 @@ def customer(tenant: str, ts: str) -> Origin:
     return Origin(kind="slack", team="T", channel="C0OPS", user="U1", tenant=tenant, customer=came)
 
 
-MISTAKE = "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong"
-"""The one cause that customers mend."""
+MISTAKE = "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong"  # the only cause that tenants repair themselves
 
 
 class Office:
-    """A desk that serves customers, and what they were told."""
+    """A dispatcher that serves tenants and records what they were told."""
 
     def __init__(
         self,
@@ -88,19 +87,19 @@ class Office:
         self.told.append((item.id, no))
 
     async def reports(self, tenant: str, n: int, count: int = 1) -> list[str]:
-        """So many incidents of a customer's, each in a thread of its own."""
+        """Open `count` incidents of a tenant, each in its own thread."""
         return [(await self._one(tenant, f"{tenant}.{k}")) for k in range(n, n + count)]
 
     async def _one(self, tenant: str, id_: str) -> str:
         return (await self.inbox.open_or_join(customer(tenant, id_), id_, lambda i: said_by_customer(i, id_))).incident
 
     async def ticket(self, tenant: str, id_: str) -> str:
-        """An incident that a customer's own RackMedic sent."""
+        """Open an incident from a ticket of the tenant's own RackMedic."""
         sent = Origin(kind="slack", channel="C0OPS", tenant=tenant, ticket=f"{tenant}/{id_}")
         return (await self.inbox.open_or_join(sent, id_, lambda i: said_by_customer(i, id_))).incident
 
     async def go_on(self, **span: float) -> None:
-        """Time passes, and whoever looks what came due looks."""
+        """Advance the clock and process what is due."""
         self.clock.go(**span)
         wakeups = LocalWakeups()
         await wakeups.start(self.desk.process_incident)
@@ -117,17 +116,16 @@ def office(redis: Redis) -> Office:
     return Office(redis, shares=Quotas(tenants={"acme": Quota(mentions_per_hour=2), "small": Quota(incidents=1)}))
 
 
-# -- one customer's storm ---------------------------------------------------------------------------------------------
+# -- one tenant's storm ---------------------------------------------------------------------------------------------
 
 
-MANY = 1000
-"""Connections: the embedded Redis of the product has no bound either, and a real one's pool waits instead."""
+MANY = 1000  # connections: embedded Redis has no limit either, and a real one's pool waits instead
 PLENTY = Quotas(every=Quota(mentions_per_hour=1000, incidents=1000))
 
 
 @dataclass
 class WatchedBoard(BoardOfList):
-    """Says when the incident that is waited for was told."""
+    """Sets an event when the awaited incident is reported."""
 
     waited_for: str = ""
     told: asyncio.Event = field(default_factory=asyncio.Event)
@@ -139,14 +137,14 @@ class WatchedBoard(BoardOfList):
 
 
 class Storm:
-    """Two hundred mentions of one customer, then one of another."""
+    """Two hundred mentions of one tenant, then one of another."""
 
     def __init__(self, redis: Redis, turns: TinyTurns, at_once: int) -> None:
         self.board = WatchedBoard()
         self.office = Office(redis, shares=PLENTY, at_once=at_once, turns=turns, board=self.board)
 
     async def breaks(self, wake: Callable[[str], Awaitable[None]]) -> list[str]:
-        """Incidents in the order in which they were told, up to the other customer's."""
+        """Return incidents in the order reported, up to the other tenant's."""
         flood = await self.office.reports("acme", 0, 200)
         [self.board.waited_for] = await self.office.reports("globex", 0)
         for incident in (*flood, self.board.waited_for):
@@ -158,7 +156,7 @@ class Storm:
 
 
 class StandingTurns(TinyTurns):
-    """The first customer's turns never end."""
+    """The first tenant's turns never end."""
 
     async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
         if origin and origin.tenant == "acme":
@@ -188,7 +186,7 @@ async def test_a_worker_that_is_woken_two_hundred_times_hears_the_next_customer_
 
 
 async def served(parties: Sequence[str], weights: dict[str, int], places: int = 1) -> list[str]:
-    """In which order these get their places, all of them waiting from the beginning."""
+    """Return the order in which these waiting parties get their slots."""
     fair, order, first = FairSemaphore(places, lambda party: weights.get(party, 1)), list[str](), asyncio.Event()
 
     async def one(party: str) -> None:
@@ -213,7 +211,7 @@ async def test_who_has_two_turns_comes_twice_as_often() -> None:
     assert order[:30].count("b") == 20
 
 
-async def test_whoever_gives_up_waiting_takes_no_place_with_them() -> None:
+async def test_a_cancelled_waiter_takes_no_slot() -> None:
     fair = FairSemaphore(1)
 
     async def one() -> None:
@@ -234,7 +232,7 @@ async def test_whoever_gives_up_waiting_takes_no_place_with_them() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=40), st.integers(1, 6))
-async def test_everybody_is_served_and_nobody_waits_for_two_turns_of_another(parties: list[str], places: int) -> None:
+async def test_all_parties_are_served_and_none_waits_for_two_turns_of_another(parties: list[str], places: int) -> None:
     order = await served(parties, {}, places)
     assert sorted(order) == sorted(parties)
     if places == 1:
@@ -333,7 +331,7 @@ async def test_what_is_kept_of_shares_goes_by_itself(office: Office) -> None:
     assert all([await office.redis.ttl(key) > 0 for key in keys])
 
 
-# -- what our own people see of it ------------------------------------------------------------------------------------
+# -- what operators see ------------------------------------------------------------------------------------
 
 
 async def test_what_waits_is_one_row_a_customer_until_it_begins(office: Office) -> None:
@@ -389,7 +387,7 @@ async def test_what_lost_all_that_it_waited_with_is_forgotten(office: Office) ->
     assert await office.redis.zcard(RedisKeys().waits) == 0
 
 
-# -- the decision -----------------------------------------------------------------------------------------------------
+# -- the quota decision -----------------------------------------------------------------------------------------------------
 
 SHARE = Quota(incidents=2, mentions_per_hour=3)
 
@@ -411,7 +409,7 @@ def test_the_limit_that_stands_against_it(used: QuotaUsage, opens: bool, expecte
 
 
 @given(st.lists(st.integers(-4000, 0), max_size=30))
-def test_whoever_comes_back_when_they_were_told_finds_room(seconds: list[int]) -> None:
+def test_a_tenant_who_returns_at_the_stated_time_is_admitted(seconds: list[int]) -> None:
     used = QuotaUsage(mentions=[T0 + timedelta(seconds=at) for at in seconds])
     no = find_exceeded_limit(SHARE, used, T0, opens=False)
     if no is not None and no.until is not None:
@@ -429,7 +427,7 @@ def test_each_limit_has_its_words_in_each_language_and_each_field_its_meaning() 
         assert limit is QuotaLimit.INCIDENTS or all("03:10 UTC" in text for text in said.values())
 
 
-# -- what is answered counts no more ----------------------------------------------------------------------------------
+# -- answered incidents do not count ----------------------------------------------------------------------------------
 
 
 class AnsweredTurns(TinyTurns):

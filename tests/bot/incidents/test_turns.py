@@ -1,4 +1,4 @@
-"""The desk with the real incident graph over the real saver: turns end, resume, stop, and are given up."""
+"""The dispatcher with the real incident graph and saver: turns end, resume, stop and are abandoned."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ INCIDENT = "inc-1"
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[list[structlog.typing.EventDict]]:
-    """Tracebacks of bugs made on purpose go to a list, not to the terminal."""
+    """Capture tracebacks of intended bugs instead of printing them."""
     with structlog.testing.capture_logs() as rows:
         yield rows
 
@@ -41,7 +41,7 @@ def sick() -> list[Any]:
 
 
 class Office:
-    """A desk over the real graph in a small world."""
+    """A dispatcher over the real graph in a small world."""
 
     def __init__(
         self, redis: Redis, world: World, *, owner: str = "me", fetch: Callable[[InboxItem], Awaitable[InboxItem]] = return_item_unchanged
@@ -84,7 +84,7 @@ async def test_an_ordinary_incident_is_small_at_rest(real_redis: Redis) -> None:
 
 
 class PluggedOut(FakeFleet):
-    """The process is stopped while the fleet looks for the first time."""
+    """A fleet whose first run stops the process."""
 
     def __init__(self, facts: list[Any]) -> None:
         super().__init__(facts)

@@ -1,4 +1,6 @@
-"""A ticket of a customer's own RackMedic at their provider: one incident, in the operators' channel of that customer, and nothing believed."""
+"""A ticket from a tenant's own RackMedic opens one incident in that tenant's operators' channel, and none of it is
+trusted.
+"""
 
 import json
 import shutil
@@ -157,7 +159,7 @@ def test_field_names_of_a_strangers_file_reach_no_terminal_as_they_are_and_are_f
 
 
 @needs_redis
-def test_an_incident_that_nobody_knows_is_not_exported(tmp_path: Path) -> None:
+def test_an_unknown_incident_is_not_exported(tmp_path: Path) -> None:
     ran = rackmedic("ticket", "export", "inc-none", "-", environ=site(tmp_path))
     assert (ran.returncode, ran.stdout) == (1, "")
     assert "no such incident" in ran.stderr

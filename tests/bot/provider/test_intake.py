@@ -1,4 +1,6 @@
-"""The intake: a signed ticket in time is taken in once; what is forged, replayed, late or too large is not, and nobody learns why."""
+"""The ticket intake accepts a signed ticket in time once; forged, replayed, late or large ones get an uninformative
+refusal.
+"""
 
 import base64
 import hmac
@@ -35,7 +37,7 @@ def headers(theirs: Provider, body: bytes = BODY, *, id_: str = ID, key: bytes =
 
 
 def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
-    """Sign without the library, as the specification says."""
+    """Sign by the specification, without the library."""
     return "v1," + base64.b64encode(hmac.digest(key, f"{id_}.{timestamp}.".encode() + body, "sha256")).decode()
 
 
@@ -66,7 +68,7 @@ def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
 
 
 @pytest.mark.parametrize("timestamp", ["9" * 12, "9" * 11, "٣" * 10, "", "1.5", f"0{T0.timestamp():.0f}", "0"])
-def test_a_time_of_no_form_is_signed_by_nobody(timestamp: str) -> None:
+def test_a_malformed_timestamp_is_no_valid_signature(timestamp: str) -> None:
     signs = f"{signature(OURS, ID, timestamp, b'')} {signature(OURS, ID, timestamp.lstrip('0'), b'')}"
     with pytest.raises(webhook.Unsigned):
         webhook.verify_message(
@@ -74,7 +76,7 @@ def test_a_time_of_no_form_is_signed_by_nobody(timestamp: str) -> None:
         )
 
 
-def test_a_body_that_is_not_utf_8_is_signed_by_nobody() -> None:
+def test_a_body_that_is_not_utf_8_is_no_valid_signature() -> None:
     timestamp, body = f"{T0.timestamp():.0f}", b"\xff\xfe"
     signs = signature(OURS, ID, timestamp, body)
     with pytest.raises(webhook.Unsigned, match="UTF-8"):
@@ -84,7 +86,7 @@ def test_a_body_that_is_not_utf_8_is_signed_by_nobody() -> None:
 
 
 @pytest.mark.parametrize("signs", ["v1,\udcff", "v1,é", "v1,", "v1", " " * 900, "v1,x " * 200])
-def test_a_signature_of_no_form_is_nobodys(signs: str) -> None:
+def test_a_malformed_signature_is_refused(signs: str) -> None:
     with pytest.raises(webhook.Unsigned):
         webhook.verify_message([OURS], {**webhook.build_signed_headers(OURS, ID, T0, b""), webhook.SIGNATURE_HEADER: signs}, b"", T0)
 

@@ -1,4 +1,4 @@
-"""A click sends what was shown, once, whatever dies in between, and goes on asking until the provider is done."""
+"""A click sends the shown ticket once, whatever process dies, and polls its state until the provider closes it."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,7 +18,7 @@ INCIDENT = "inc-a1"
 
 
 class Telling:
-    """A provider that answers what a test says, and remembers what it was told."""
+    """A provider with scripted answers that records what it received."""
 
     def __init__(self, *answers: TicketAnswer | Exception) -> None:
         self.answers, self.told, self.state = list(answers), list[tuple[str, bytes]](), "received"
@@ -36,7 +36,7 @@ class Telling:
 
 
 async def painted(_: str) -> None:
-    """Nobody looks."""
+    """Ignore: no card is shown."""
 
 
 async def clicked(outbox: Outbox) -> str:

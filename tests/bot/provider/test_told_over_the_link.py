@@ -1,4 +1,6 @@
-"""What a provider's people and looks find out reaches a customer's own RackMedic with the answer to what it asks anyway: as the provider's words, once."""
+"""Findings and messages of the provider reach the tenant's own RackMedic with the polled state, once, marked as the
+provider's.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -46,7 +48,7 @@ THEIRS: Any = {
 
 @asynccontextmanager
 async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Provider]]:
-    """The provider's bot, its people in a Slack of their own."""
+    """Run the provider's bot with its own Slack."""
 
     def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
         ours = replace(surface, bound={row.channel: row for row in SITE.channels})
@@ -77,14 +79,14 @@ async def sent(here: Site, at: Provider) -> str:
 
 
 async def asks(here: Site, at: Provider) -> None:
-    """The next time that the customer's site asks."""
+    """Poll the provider once."""
     row = await here.cards.outbox.load_row(here.incident)
     await here.cards.outbox.postpone_row(row, "", timedelta())
     await here.sender(at.link()).sweep()
 
 
 async def tells(bot: Behind, words: str, who: str = "olga") -> dict[str, Any]:
-    """On-call writes it, sees it and sends it; what the first form answered."""
+    """Write, preview and send a message as on-call; return the first form's answer."""
     at = [row["ts"] for row in bot.slack.messages(OPS) if internal_thread.TELL_ACTION_ID in json.dumps(row.get("blocks"))]
     await bot.slack.click(who, str(at[-1]), internal_thread.TELL_ACTION_ID)
     await bot.settled()
@@ -206,7 +208,7 @@ async def test_of_anothers_ticket_neither_words_nor_causes_are_told() -> None:
 
 
 @pytest.mark.parametrize(("fetched", "closed", "says"), [(False, False, NO_INTAKE_OPEN), (True, True, TICKET_CLOSED)])
-async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, says: str) -> None:
+async def test_a_message_without_a_recipient_is_refused(fetched: bool, closed: bool, says: str) -> None:
     async with site() as here, providers(fetched=fetched) as (theirs, at):
         incident = await sent(here, at)
         await begun(theirs, at, incident)
@@ -224,7 +226,7 @@ async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, s
         assert await at.told.list_messages_after(incident, 0) == ()
 
 
-def test_an_answer_is_cut_and_cleaned_by_whoever_reads_it() -> None:
+def test_the_reader_of_an_answer_truncates_and_redacts_it() -> None:
     told = [{"n": 1, "at": "2026-11-23T10:00:00Z", "text": "x" * 9000, "by": "priya"}]
     found = [{"title": "t", "words": "AKIAIOSFODNN7EXAMPLE " + "y" * 9000, "colour": "red"}]
     answer = parse_states_answer(json.dumps({"states": {"inc-1": "taken"}, "told": {"inc-1": told}, "found": {"inc-1": found}}).encode())

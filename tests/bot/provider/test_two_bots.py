@@ -1,5 +1,6 @@
-"""A customer's own RackMedic and their provider's, two bots and one line between them: what would leave is shown, a click sends it, and the
-provider's state comes back by itself. Nothing calls into the customer's network."""
+"""A tenant's RackMedic and its provider's over the link: preview, send by click, poll the state. The provider never
+connects to the tenant's network.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -37,7 +38,7 @@ MADE_TICKET = BuiltTicket(SAID)
 
 @dataclass
 class Site:
-    """A customer's site: its Slack, an incident in a thread of it, and what is about to leave."""
+    """A tenant's site: Slack, an incident in a thread, and the ticket to send."""
 
     bot: Behind
     cards: ProviderCards
@@ -52,7 +53,7 @@ class Site:
         return json.dumps([[row["text"], row.get("blocks")] for row in rows if row.get("bot_id")], ensure_ascii=False)
 
     def button(self, action: str) -> str:
-        """The message that has this button; empty where none has."""
+        """Return the ts of the message with this button, or ""."""
         rows: list[Any] = [
             (row["ts"], block.get("elements", [])) for row in self.bot.slack.thread(OPS, self.thread) for block in row.get("blocks") or []
         ]
@@ -148,7 +149,7 @@ async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
 
 
 async def begun(theirs: Behind, at: Provider, incident: str) -> str:
-    """The thread that the provider's first turn begins."""
+    """Return the thread that the provider's first turn opens."""
 
     async def elsewhere(item: InboxItem) -> Origin | None:
         return await at.inbox.get_origin(item.incident)

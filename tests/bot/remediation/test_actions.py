@@ -1,4 +1,6 @@
-"""From a diagnosis to a proven fix with people in between: ladders, clicks, expiries, crashes, two processes, several fixes at once."""
+"""From diagnosis to verified remediation with approvals: steps, clicks, expiry, crashes, two processes, parallel
+remediations.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +63,7 @@ def down(host: str = "n1") -> Fact:
 
 
 def again(office: Office, worker: str = "w2", **more: Any) -> Office:
-    """Another process on the same Redis and world, a minute later."""
+    """Return another process on the same Redis and world, a minute later."""
     office.clock.go(seconds=60)
     return Office(office.redis, office.site, people=office.people, wall=office.wall, evidence=office.evidence, worker=worker, **more)
 
@@ -75,7 +77,7 @@ async def one_ladder(office: Office, incident: str) -> dict[str, Any]:
     return ladder
 
 
-# The ladder, rung by rung
+# The remediation, step by step
 
 
 async def test_drain_reset_prove_resume_and_proved_again(redis: Redis) -> None:
@@ -327,7 +329,7 @@ async def test_an_undecided_card_is_reminded_of_expires_and_comes_again_so_many_
     assert office.site.effects == []
 
 
-async def test_nobody_is_called_where_nobody_is_left_who_could_decide(store: Redis) -> None:
+async def test_an_action_without_eligible_approvers_cannot_be_decided(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention()
     (row,) = await office.pending(incident)
@@ -356,7 +358,7 @@ async def test_asking_again_gives_one_fresh_card_however_often_it_is_pressed(sto
     await office.settle(incident)
     assert [found.approval for found in await office.pending(incident)] == [first.approval]
     assert first.action.requested_by == ""
-    done = await office.approve(incident, "drain_node", BOB)  # RackMedic proposes it, so whoever pressed may approve it
+    done = await office.approve(incident, "drain_node", BOB)  # proposed by RackMedic, so the person who clicked may approve it
     assert done.state is State.DONE
 
 
@@ -364,7 +366,7 @@ async def test_only_people_of_the_group_who_are_people_vote_and_each_once(store:
     office = Office(store, site(hung("m1")))
     incident = await office.mention("slow on m1")
     (row,) = await office.pending(incident)
-    assert row.terms.quorum == 2  # nobody can say whether m1 is drained
+    assert row.terms.quorum == 2  # whether m1 is drained is unobserved
     with pytest.raises(NotAnApprover):
         await office.click(row, "T1:EVE")
     for stranger in ("T1:BOT", "T2:ANN", "T1:NOBODY"):
@@ -445,7 +447,7 @@ async def test_when_a_human_takes_over_open_cards_are_withdrawn(store: Redis, ki
 
 
 async def in_doubt(office: Office) -> tuple[Office, str, ActionRecord]:
-    """An action whose host went silent after a crash."""
+    """Return an action whose host became unreachable after a crash."""
     incident = await office.mention()
     (row,) = await office.pending(incident)
     office.site.at = Plan("start:after")
@@ -464,7 +466,7 @@ async def test_doubt_locks_the_target_until_a_human_says_and_the_host_must_agree
     assert f"{row.approval} ended in doubt" not in (await office.turns.load_state(incident))["report"]["reply"]
     assert "stays locked" in (await office.turns.load_state(incident))["report"]["reply"]
     other = await office.mention("n1 is slow too", thread="2.0")
-    assert await remedies(office, other) == []  # it cannot even be looked at
+    assert await remedies(office, other) == []  # the host is unreachable
     office.site.silent.clear()
     with pytest.raises(NotAnApprover):
         await office.decisions.resolve_unknown_outcome(row.approval, row.digest, "T1:EVE", True, "looked")
@@ -590,7 +592,7 @@ async def test_an_approval_whose_wake_up_was_lost_is_found_by_the_sweep(store: R
     office = Office(store, site(slow()))
     incident = await office.mention()
     (row,) = await office.pending(incident)
-    await office.click(row)  # nobody is woken in this fake
+    await office.click(row)  # this fake wakes no worker
     wakeups = LocalWakeups()
     actions = ActionWorker(office.ledger, office.driver, office.tender, office.index, wakeups.wake)
     await wakeups.start(actions.handle_wakeup)
@@ -709,7 +711,7 @@ async def test_what_a_claim_made_needless_is_looked_at_at_once_so_that_its_card_
     (reset,) = await office.pending(await office.mention("n1 hangs", thread="2.0"))
     assert reset.approval not in await office.index.claim_due(timedelta(0))
     await office.approve(first, "reboot")
-    assert reset.approval in await office.index.claim_due(timedelta(0))  # not when its time to decide is over
+    assert reset.approval in await office.index.claim_due(timedelta(0))  # due now, not only when its time to decide ends
 
 
 async def test_another_incident_on_the_same_host_waits_its_turn(store: Redis) -> None:
@@ -814,7 +816,7 @@ def test_the_policys_hash_follows_what_decides_and_nothing_else() -> None:
     assert compute_policy_hash([row], []) != compute_policy_hash([row], ["U1"])
 
 
-async def test_nobody_may_approve_where_no_group_is_named(store: Redis) -> None:
+async def test_without_a_group_there_are_no_approvers(store: Redis) -> None:
     rows = inventory(channels=[{"channel": "C0OPS", "kind": "operators", "groups": ["g"]}])
     office = Office(store, site(), rows=rows)
     incident = await office.mention()
@@ -845,14 +847,12 @@ def util(host: str, value: object, device: str = "gpu0", minutes: int = 12) -> F
         ([], ("n1",), False),
     ],
 )
-def test_a_job_is_stalled_when_no_gpu_of_all_its_hosts_worked_lately_whatever_a_log_says(
-    facts: list[Fact], hosts: tuple[str, ...], stalled: bool
-) -> None:
+def test_a_job_is_stalled_when_all_its_gpus_are_idle_despite_its_log(facts: list[Fact], hosts: tuple[str, ...], stalled: bool) -> None:
     assert is_job_stalled(facts, hosts, T0) is stalled
 
 
 async def test_the_log_of_a_tenant_halves_no_quorum(store: Redis) -> None:
-    """Whose job it is, and what it prints, is nothing that was measured."""
+    """A job's owner and its log are not measurements."""
     holder = replace(fact("n1", "procs", "proc.gpu_memory", 40_000, "gpu3"), attrs={"pid": 7, "job": "4711"})
     said = fact("n1", "joblog", "job.error", "nccl_timeout")
     working = [fact("n1", "smi", "gpu.util", 97, device) for device in BDF]
@@ -876,7 +876,7 @@ def test_an_edit_keeps_to_what_the_host_shows() -> None:
         build_edited_step(cancel, {}, [shown])
 
 
-async def test_what_is_asked_for_while_somebody_looks_is_not_forgotten(redis: Redis) -> None:
+async def test_a_check_scheduled_during_a_reconciliation_is_not_lost(redis: Redis) -> None:
     clock = SetClock()
     index = ActionIndex(redis, clock)
     mark = await index.begin_check("apr-1", timedelta(seconds=60))

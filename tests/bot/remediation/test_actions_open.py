@@ -1,4 +1,4 @@
-"""The acting half as the bot opens it: desk, wake-ups, sweep, ledger and cards together, in one process on a store that forgets."""
+"""Remediation as the bot wires it: dispatcher, wake-ups, sweeper, ledger and cards in one process, on a volatile store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ LOOPBACK = inventory(hosts={name: {"address": "127.0.0.1"} for name in ("n1", "n
 
 
 class Watched(Wall):
-    """Cards that somebody waits for."""
+    """Cards with a wait for each kind of update."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,14 +48,14 @@ class Watched(Wall):
             self.moved.notify_all()
 
     async def until(self, what: str) -> str:
-        """The approval of the first such news."""
+        """Return the approval id of the first update that starts with `what`."""
         async with asyncio.timeout(PATIENCE), self.moved:
             await self.moved.wait_for(lambda: any(said.startswith(what) for said, _ in self.news))
         return next(approval for said, approval in self.news if said.startswith(what))
 
 
 class Silent:
-    """A thread that nobody reads."""
+    """A report publisher that only keeps the texts."""
 
     def __init__(self) -> None:
         self.replies: list[str] = []
@@ -75,7 +75,7 @@ def settings(folder: Path, **more: str) -> Settings:
 
 
 class Bot:
-    """Everything but Slack."""
+    """The whole bot except Slack."""
 
     def __init__(self, store: Store, site: Site, wall: Watched, given: Settings) -> None:
         self.store, self.site, self.wall, self.settings = store, site, wall, given
@@ -108,7 +108,7 @@ class Bot:
         return open_action_runtime(needs)
 
     async def work(self, acting: ActionRuntime) -> None:
-        """Begin to answer."""
+        """Start processing."""
         leases = Leases(self.store.redis, WallClock())
         assert acting.actions
         observers = {"report": self.board.publish_report, "remediation": acting.actions.schedule_after_turn}

@@ -1,4 +1,4 @@
-"""Other approver sets, from the policy's table to the claim: by group and risk."""
+"""Approver sets by group and risk, from the policy's table to the claim."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def redis() -> AsyncIterator[Redis]:
 
 
 async def office_of(redis: Redis, table: ApproverTable) -> tuple[Office, str]:
-    """An office with an incident whose drain waits for a decision."""
+    """Return an office and an incident whose drain waits for approval."""
     site = Site(facts=well("n1", "n2", "n3", "n4", "m1", "m2", "ctl"))
     site.sick(hung("n1"))
     office = Office(redis, site, approvers=table)

@@ -1,4 +1,4 @@
-"""Several actions on one card, click by click: who shares a card, that one press is a vote for each, and that none counts for another."""
+"""Shared approval cards: which actions share one, and that a click votes for each shown action and for no other."""
 
 import asyncio
 import copy
@@ -34,7 +34,7 @@ async def place() -> AsyncIterator[Ward]:
 
 
 async def put_up(place: Ward, hosts: int | Sequence[str] = 3, *, quorum: int = 1, **changes: Any) -> list[ActionRecord]:
-    """The same remedy for several hosts, all proposed before the first is shown, as a diagnosis does it."""
+    """Propose one remedy for several hosts, all before the first card is posted, as a diagnosis does."""
     names = [f"gpu-{n:03}" for n in range(1, hosts + 1)] if isinstance(hosts, int) else hosts
     terms = ApprovalTerms(approvers=APPROVERS, quorum=quorum, group="h100", group_size=100)
     made = [action(target=host, via=host, devices=(), incident=place.incident, **changes) for host in names]
@@ -53,14 +53,14 @@ def row(card: dict[str, Any], host: str) -> str:
 
 
 async def press(place: Ward, user: str, button: str, record: ActionRecord | None = None, card: dict[str, Any] | None = None) -> None:
-    """A button of the first card, or the one of a row on it."""
+    """Click a button of the first card, or of a row on it."""
     value = approval.encode_action(record) if record else None
     await place.bot.slack.acts.click(user, str((card or cards(place)[0])["ts"]), button, value=value)
     await place.bot.settled()
 
 
 def sent(place: Ward) -> dict[str, Any]:
-    """The payload of the latest click, as the bot got it."""
+    """Return the payload of the latest click as the bot received it."""
     return copy.deepcopy([envelope["payload"] for envelope in place.bot.slack.hub.sent if envelope["type"] == "interactive"][-1])
 
 
@@ -140,7 +140,7 @@ async def test_a_digest_that_is_not_the_one_shown_counts_for_nothing_and_harms_n
     assert "1 approved, 1 changed since, 1 gone" in place.whispered("priya")
 
 
-async def test_two_people_who_press_at_once_are_two_voters_and_nobody_counts_twice(place: Ward) -> None:
+async def test_two_simultaneous_clicks_are_two_voters_counted_once_each(place: Ward) -> None:
     records = await put_up(place, quorum=2)
     ts = str(cards(place)[0]["ts"])
     await asyncio.gather(*(place.bot.slack.acts.click(who, ts, approval.APPROVE_ALL_ACTION_ID) for who in ("priya", "anton", "priya")))
@@ -225,7 +225,7 @@ async def test_a_press_after_the_time_is_over_counts_for_none(place: Ward) -> No
     assert str(cards(place)[0]["blocks"]).count(approval.ASK_AGAIN_ACTION_ID) == 3
 
 
-async def test_whoever_is_no_approver_approves_none_of_them(place: Ward) -> None:
+async def test_a_person_outside_the_group_approves_none_of_them(place: Ward) -> None:
     await put_up(place)
     before = await place.dump()
     await press(place, "olga", approval.APPROVE_ALL_ACTION_ID)
@@ -240,7 +240,7 @@ async def test_slack_is_asked_once_who_presses_however_many_there_are(place: War
     assert place.bot.slack.api.calls["usergroups.users.list"] - asked <= 1
 
 
-async def test_what_joins_within_two_minutes_is_on_the_card_and_calls_nobody_again(place: Ward) -> None:
+async def test_an_action_within_two_minutes_joins_the_card_without_a_mention(place: Ward) -> None:
     await put_up(place, ["gpu-001"])
     assert approval.APPROVE_ALL_ACTION_ID not in str(cards(place)[0]["blocks"])
     place.clock.go(seconds=60)
@@ -315,14 +315,14 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
         *(sides[n % 2].post_approval_card(record, IncidentState()) for n, record in enumerate(records)), return_exceptions=True
     )
     assert all(why is None or isinstance(why, CardPostInProgress) for why in shown)
-    for side in sides:  # as the driver does it again
+    for side in sides:  # as the driver repeats it
         for record in records:
             await side.post_approval_card(record, IncidentState())
     [card] = cards(place)
     assert all(f"`{record.action.target}` · " in str(card["blocks"]) for record in records)
 
 
-async def test_while_another_process_posts_the_card_nobody_else_does(place: Ward) -> None:
+async def test_only_one_process_posts_the_card(place: Ward) -> None:
     terms = ApprovalTerms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(2)]
     first, second = [await place.ledger.propose(one, terms) for one in made]
@@ -381,7 +381,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
 
 
 async def run(place: Ward, record: ActionRecord, outcome: Any, status: int = 0) -> None:
-    """An approved action is claimed, ran and proved, and people hear of it."""
+    """Claim, run and verify an approved action, and post its outcome."""
     claim = await place.ledger.claim(record.approval, record.digest, "w1", policy=POLICY, catalogue=CATALOGUE, authorised=APPROVERS)
     await place.ledger.finish(claim, "failed" if status else "done", exit_status=status)
     await judge(place, record, outcome)
@@ -394,7 +394,7 @@ async def judge(place: Ward, record: ActionRecord, outcome: Any) -> None:
 
 
 def told(place: Ward, word: str) -> list[str]:
-    """Messages below the card that begin so."""
+    """Return messages below the card that contain `word`."""
     return [m["text"] for m in place.said() if m["ts"] != cards(place)[0]["ts"] and word in m["text"]]
 
 
@@ -444,7 +444,7 @@ async def test_a_channel_that_became_shared_shows_none_of_them(place: Ward) -> N
     assert "gpu-001" not in str(card["blocks"])
 
 
-async def test_a_record_that_somebody_forged_is_left_out_and_the_others_stay(place: Ward) -> None:
+async def test_a_forged_record_is_left_out_and_the_others_stay(place: Ward) -> None:
     records = await put_up(place)
     await place.bot.redis.hset(f"rm:ledger:apr:{records[1].approval}", "mac", "0" * 64)
     await place.cards.update_card(records[0])

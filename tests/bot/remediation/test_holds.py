@@ -1,4 +1,4 @@
-"""A node that we hold and that somebody returned by hand is listed as held no more; whoever cannot be asked is no proof of anything."""
+"""A held node that an operator returned by hand is no longer listed; an unreachable scheduler proves nothing."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 async def holding(store: Redis, kind: str = "stop") -> tuple[Office, str]:
-    """An incident whose node we drained before people took over or closed it."""
+    """Return an incident that drained its node before people took over or closed it."""
     made = Site(facts=well(*HOSTS))
     made.sick(hung("n1"))
     office = Office(store, made)
@@ -38,7 +38,7 @@ async def holding(store: Redis, kind: str = "stop") -> tuple[Office, str]:
 
 
 async def later(office: Office, incident: str) -> Remediation:
-    """Where its fix stands after the next look at what is held."""
+    """Return its remediation after the next check of held nodes."""
     office.clock.go(minutes=11)
     assert incident in await office.index.claim_due(timedelta())
     await office.settle(incident)
@@ -52,7 +52,7 @@ async def audited(office: Office) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("kind", ["stop", "hand_off", "close"])
-async def test_a_node_that_somebody_returned_is_held_no_more_and_that_is_audited(store: Redis, kind: str) -> None:
+async def test_a_node_returned_by_hand_is_released_and_audited(store: Redis, kind: str) -> None:
     office, incident = await holding(store, kind)
     before = await later(office, incident)
     assert before.drained, "it is drained still"
@@ -101,7 +101,7 @@ async def test_a_scheduler_that_does_not_answer_leaves_it_held_and_says_so_until
     assert again.drained
 
 
-async def test_what_we_return_ourselves_is_not_somebody_elses(store: Redis) -> None:
+async def test_our_own_return_is_not_recorded_as_by_hand(store: Redis) -> None:
     made = Site(facts=well(*HOSTS))
     made.sick(hung("n1"))
     office = Office(store, made)

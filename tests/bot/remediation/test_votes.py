@@ -1,4 +1,4 @@
-"""Approving in Slack, click by click: what counts, what does not, and that whatever does not count changes nothing and says why."""
+"""Approving in Slack: which clicks count, and that a refused click changes nothing and gives the reason."""
 
 import copy
 import json
@@ -46,7 +46,7 @@ async def test_a_customers_channel_may_name_approvers_of_its_own(place: Ward) ->
 
 
 def last_click(place: Ward) -> dict[str, Any]:
-    """The payload of the latest click, as the bot got it."""
+    """Return the payload of the latest click as the bot received it."""
     envelopes = [envelope["payload"] for envelope in place.bot.slack.hub.sent if envelope["type"] == "interactive"]
     return copy.deepcopy(envelopes[-1])
 
@@ -133,7 +133,7 @@ async def test_an_edit_voids_votes_and_its_editor_may_not_approve_it(place: Ward
 
 
 async def refused(place: Ward, record: ActionRecord, user: str, word: str, payload: dict[str, Any] | None = None) -> None:
-    """A click (or a payload) that changes nothing, and whoever clicked is told why."""
+    """Assert that a click (or payload) changes nothing and that the person who clicked gets a reason."""
     before = await place.dump()
     if payload is None:
         await place.click(user, place.card(record), approval.APPROVE_ACTION_ID)
@@ -143,16 +143,16 @@ async def refused(place: Ward, record: ActionRecord, user: str, word: str, paylo
     assert word in place.whispered(user)
 
 
-async def test_whoever_is_no_approver_changes_nothing(place: Ward) -> None:
+async def test_a_person_outside_the_group_changes_nothing(place: Ward) -> None:
     await refused(place, await place.ask(), "olga", "not among the approvers")
 
 
-async def test_whoever_may_not_approve_hears_by_name_who_may(place: Ward) -> None:
+async def test_a_refused_person_is_told_who_may_approve(place: Ward) -> None:
     await refused(place, await place.ask(), "olga", "Those who may: anton, priya.")
     assert "U0PRIYA" not in place.whispered("olga")
 
 
-async def test_whoever_left_the_group_after_the_card_was_shown_changes_nothing(place: Ward) -> None:
+async def test_a_person_who_left_the_group_after_the_card_was_shown_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     place.bot.slack.ws.groups["S0GPUAPPR"].users = ["U0ANTON"]
     await refused(place, record, "priya", "not among the approvers")
@@ -170,7 +170,7 @@ async def test_guests_and_apps_change_nothing_even_if_a_group_holds_them(place: 
     await refused(place, record, user, NOT_FULL_MEMBER_TEXT)
 
 
-async def test_somebody_who_was_deactivated_a_moment_ago_changes_nothing(place: Ward) -> None:
+async def test_a_just_deactivated_person_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     await place.click("priya", place.card(record), approval.REJECT_ACTION_ID)
     payload = last_click(place)
@@ -336,7 +336,7 @@ async def test_without_approvers_there_is_nothing_to_press(place: Ward) -> None:
     assert "'type': 'actions'" not in str(place.card(record)["blocks"])
 
 
-async def test_anybody_of_the_operators_stops_and_an_approver_resumes(place: Ward) -> None:
+async def test_any_operator_stops_and_only_an_approver_resumes(place: Ward) -> None:
     record = await place.ask()
     answer = await place.bot.slack.command("olga", OPS, "/rackmedic", "stop switch <!here> is on fire")
     await place.bot.settled()
@@ -403,7 +403,7 @@ async def test_the_approvers_are_called_once_more_and_only_while_it_matters(plac
 
 
 async def finished(place: Ward, says: str = "", status: int = 0) -> ActionRecord:
-    """An action that was approved and ran."""
+    """Return an approved action that ran."""
     record = await place.ask()
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     approvers = record.terms.approvers
@@ -427,7 +427,7 @@ async def test_an_outcome_is_told_on_its_card_and_nowhere_else(place: Ward) -> N
     assert len([m for m in place.said() if "Recurred" in m["text"]]) == 1
 
 
-async def test_what_is_in_doubt_calls_somebody_to_look_once(place: Ward) -> None:
+async def test_an_unknown_outcome_is_announced_once(place: Ward) -> None:
     record = await place.ask()
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     approvers = record.terms.approvers
@@ -462,7 +462,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     await finished(place)
     [record] = await place.ledger.list_incident_records(place.incident)
     scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
-    await place.bot.surface.people.record_sharing(OPS, shared=False)  # nothing is known of the channel
+    await place.bot.surface.people.record_sharing(OPS, shared=False)  # the channel's sharing is unknown
     with pytest.raises(SlackAnswerMissing):
         await place.cards.post_outcome(record)
     assert "being verified" not in str(place.card(record)["blocks"])
@@ -472,7 +472,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     assert "Passes now" in place.card(record)["text"]
 
 
-async def test_a_card_that_somebody_deleted_is_not_chased(place: Ward) -> None:
+async def test_a_deleted_card_is_not_posted_again(place: Ward) -> None:
     record = await place.ask()
     place.bot.slack.ws.delete(place.bot.slack.ws.message(OPS, place.card(record)["ts"]))
     await place.ledger.end_action(record.approval, Transition.REVOKE, "rackmedic", "x")

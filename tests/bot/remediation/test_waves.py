@@ -1,4 +1,4 @@
-"""Many hosts of one fault: they are put up in waves as large as the brakes leave, and one that does not pass stops the next."""
+"""A fault on many hosts is proposed in waves within the brakes, and a failed verification stops the next wave."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -40,7 +40,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 def sixty(store: Redis, brakes: Brakes | None = None, hosts: Sequence[str] = SIXTY) -> Office:
-    """Sixty hosts, some or all of them with the same fault."""
+    """Return an office of sixty hosts, some or all with the same fault."""
     site = Site(facts=well(*SIXTY, "ctl"))
     site.sick(*(slow(host) for host in hosts))
     return Office(store, site, rows=inventory(**ROWS), brakes=brakes)
@@ -67,7 +67,7 @@ async def test_the_first_wave_is_as_large_as_the_brakes_leave_and_nothing_is_put
 
 
 async def work(office: Office, incident: str, rows: list[ActionRecord]) -> None:
-    """These are approved, run and are proved; the incident hears of it and is tended."""
+    """Approve and run these actions, run the incident's turns and reconcile it."""
     await approve(office, rows)
     for row in rows:
         await office.actions.run_action(row.approval)
@@ -149,7 +149,7 @@ async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_
     assert len(await office.pending(incident)) == 3
 
 
-async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(store: Redis) -> None:
+async def test_a_waiting_host_is_not_shown_as_awaiting_approval(store: Redis) -> None:
     office = sixty(store)
     incident = await mention(office)
     case = await load_incident_context(await office.turns.load_state(incident), office.ports)

@@ -1,4 +1,4 @@
-"""What people wish for in words, all the way: a card of the ledger, which whoever wished for it may not approve, and a way back after a fresh look."""
+"""Actions requested in words become cards that the requester may not approve; returning a held node needs a fresh look."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -33,7 +33,7 @@ def site() -> Site:
 
 
 async def says(office: Office, incident: str, user: str, intent: Intent, **named: Any) -> str:
-    """The answer; what it puts up is put up."""
+    """Send a message with this intent, propose what it requests and return the answer."""
     said = ParsedMessage(intent=intent, **named)
     office.clock.go(seconds=30)
     name = f"{user}-{intent}-{office.clock.now().isoformat()}"

@@ -1,4 +1,4 @@
-"""`rackmedic picture`: slips are refused in a line, and what is drawn stands in rows of text too, at every extreme."""
+"""`rackmedic picture`: one-line refusals, and the picture's rows as text at every extreme."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ def test_every_picture_that_a_thread_shows_has_a_name_here() -> None:
     assert {*PICTURES} == {"heatmap" if kind == "heat" else kind for kind in kinds}
 
 
-async def test_an_incident_that_nobody_knows_is_refused_in_a_line() -> None:
+async def test_an_unknown_incident_is_refused_in_one_line() -> None:
     with pytest.raises(UnknownIncident, match="inc-nope: no such incident here"):
         await (await one_host()).sources.load_figure_inputs("inc-nope")
 

@@ -1,4 +1,4 @@
-"""The pictures of a page as tables on paper: of one host, of 128, of many columns, and of names from right to left."""
+"""A report's pictures as tables on paper: one host, 128 hosts, many columns, right-to-left names."""
 
 from collections.abc import Sequence
 from itertools import product

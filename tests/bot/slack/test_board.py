@@ -1,4 +1,4 @@
-"""Cards in the thread: the living one keeps its pace and ends, a report is posted once whatever happens, a ticket follows its owner."""
+"""Cards in the thread: the living card's pace and end, each report posted once, the ticket card follows its owner."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ REPORT = Report(item="T.C.1", outcome="diagnosed", headline="GPU 5 of gpu-017 fe
 
 @dataclass
 class Time:
-    """Seconds that pass only by waiting."""
+    """Time that advances only by sleeping."""
 
     now: float = 1000.0
     waits: list[float] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Place:
     bound: Mapping[str, ChannelRow] = field(default_factory=dict)
 
     def board(self) -> SlackReportPublisher:
-        """A board as another process has it: nothing shared but Redis and Slack."""
+        """Return a report publisher as another process has it, sharing only Redis and Slack."""
         client = build_slack_client(self.slack.bot_token, self.slack.api_url, tries=self.tries)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
         living = ProgressUpdates(self.messages(), self.background, throttle=throttle)
@@ -90,7 +90,7 @@ class Place:
         return messages
 
     def forsaken(self) -> AbandonedMessageSweeper:
-        """The process that sweeps."""
+        """Return the sweeper of abandoned messages."""
         return AbandonedMessageSweeper(self.messages(), self.board().retry_pending_edits)
 
     async def stored(self, incident: str) -> IncidentState:
@@ -212,7 +212,7 @@ async def test_a_message_whose_posting_process_died_right_after_is_found_again(p
     assert "fell off the bus" in str(message["blocks"])
 
 
-async def test_a_message_that_somebody_deleted_is_posted_anew(place: Place) -> None:
+async def test_a_deleted_message_is_posted_again(place: Place) -> None:
     board = place.board()
     await news(board, 1)
     await place.background.wait_until_idle()
@@ -233,14 +233,14 @@ async def test_a_process_that_has_lost_its_turn_paints_over_nothing(place: Place
     assert "2 of 500" not in str(place.said()[0]["blocks"])
 
 
-async def test_what_a_dead_process_left_saying_that_it_looks_is_settled_by_whoever_sweeps(place: Place) -> None:
+async def test_a_sweep_settles_a_dead_processes_progress_message(place: Place) -> None:
     await news(place.board(), 3)
     await place.background.wait_until_idle()
     sweeper = place.forsaken()
-    assert await sweeper.sweep() == 0  # its process may be alive
+    assert await sweeper.sweep() == 0  # its process may still be running
     place.clock.go(minutes=1)
     lease = await Leases(place.redis, place.clock).acquire("i1")
-    assert await sweeper.sweep() == 0  # its process is alive
+    assert await sweeper.sweep() == 0  # its process still runs
     assert lease
     await lease.release()
     assert await sweeper.sweep() == 1
@@ -276,7 +276,7 @@ async def test_looking_again_is_shown_above_what_was_found(place: Place) -> None
     assert "fell off the bus" in str(message["blocks"])
 
 
-async def test_an_answer_to_somebody_is_a_message_below_and_the_finding_stays_above(place: Place) -> None:
+async def test_an_answer_is_a_new_message_and_the_diagnosis_stays_above(place: Place) -> None:
     board = place.board()
     await board.publish_report("i1", place.state(), REPORT)
     asked = place.state(item={"id": "T.C.2", "kind": "why", "incident": "i1", "at": NOW.isoformat()})
@@ -302,7 +302,7 @@ async def test_an_answer_comes_although_slack_takes_no_edit_now_and_the_message_
     assert "3 of 500 checks" not in str(place.said()[0]["blocks"])
 
 
-async def test_an_answer_does_not_wait_for_whoever_paints_the_message_above(place: Place) -> None:
+async def test_an_answer_does_not_wait_for_the_edit_of_the_message_above(place: Place) -> None:
     place.states["i1"] = place.state()
     board = place.board()
     await board.publish_report("i1", place.states["i1"], REPORT)
@@ -314,7 +314,7 @@ async def test_an_answer_does_not_wait_for_whoever_paints_the_message_above(plac
 
 
 def mended(place: Place, lifecycle: str, n: int) -> tuple[IncidentState, Report]:
-    """A fix passes, and later is over: what its incident is told by the nth item."""
+    """Return state and report of the n-th item: a remediation passes, and later the incident closes."""
     fix = Remediation(
         id="l1", label=FELL.label, target="gpu-017", proven="apr-1", waiting_for="proof", outcome="cured" if lifecycle == "closed" else ""
     )
@@ -326,7 +326,7 @@ def mended(place: Place, lifecycle: str, n: int) -> tuple[IncidentState, Report]
 
 
 def no_edits(place: Place, times: int) -> None:
-    """Slack takes none for so many calls, and nobody tries again by itself."""
+    """Let Slack refuse this many edits, and switch off the client's retries."""
     place.tries = 0
     place.slack.rates.fail_next("chat.update", times, 1)
 
@@ -349,7 +349,7 @@ async def test_an_end_is_told_although_slack_takes_no_edit_now_and_its_message_f
     assert await place.forsaken().sweep() == 0
 
 
-async def test_an_edit_that_is_owed_outlives_the_next_turn(place: Place) -> None:
+async def test_a_pending_edit_survives_the_next_turn(place: Place) -> None:
     await place.board().publish_report("i1", *mended(place, "watching", 1))
     no_edits(place, 2)
     await place.board().publish_report("i1", *mended(place, "closed", 2))
@@ -360,7 +360,7 @@ async def test_an_edit_that_is_owed_outlives_the_next_turn(place: Place) -> None
     assert await place.forsaken().sweep() == 1
 
 
-async def test_an_end_whose_message_somebody_deleted_holds_nothing_back(place: Place) -> None:
+async def test_a_deleted_message_does_not_block_the_end(place: Place) -> None:
     await place.board().publish_report("i1", *mended(place, "watching", 1))
     [told] = place.said()
     await build_slack_client(place.slack.bot_token, place.slack.api_url).chat_delete(channel=OPS, ts=told["ts"])
@@ -378,7 +378,7 @@ async def test_a_question_that_needs_no_answer_gets_none(place: Place) -> None:
     assert [message for message in place.said() if (message.get("metadata") or {}).get("event_payload") == {"item": "T.C.2"}] == []
 
 
-async def test_output_that_somebody_wants_whole_is_a_file_beside_the_answer_once(place: Place) -> None:
+async def test_requested_full_output_is_uploaded_once_as_a_file(place: Place) -> None:
     sha = await place.evidence.put_text("i1", "raw output of dmesg")
     shown = (AttachedOutput(name="gpu-017-dmesg.txt", sha256=sha), AttachedOutput(name="gone.txt", sha256="0" * 64))
     answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "gpu-017: the full output as a file", "shown": shown})
@@ -435,7 +435,7 @@ def content(place: Place, file: dict[str, Any]) -> bytes:
     return place.slack.ws.files.get(file["id"]).content or b""
 
 
-async def test_a_bandwidth_that_nobody_asked_for_is_shown_once_until_another_is_measured(place: Place) -> None:
+async def test_a_bandwidth_chart_is_shown_unasked_once_per_measurement(place: Place) -> None:
     shown = (AttachedChart(kind="bandwidth", asked=False),)
     for number, speed in enumerate((190.5, 190.5, 470.0)):
         facts = [Fact("nccl1", "nccl.busbw_at", speed, host="gpu-017", attrs={"size": size << 30}) for size in (1, 8)]
@@ -484,7 +484,7 @@ async def test_where_others_can_read_no_picture_is_posted(place: Place) -> None:
     assert not [message for message in place.slack.messages(ACME) if message.get("files")]
 
 
-async def test_whoever_is_named_in_an_answer_is_named_as_people_are_called_and_not_mentioned(place: Place) -> None:
+async def test_an_answer_names_people_without_mentioning_them(place: Place) -> None:
     said = {"said": {"intent": "assign", "person": "U0ANTON"}}
     answer = REPORT.model_copy(update={"item": "T.C.2", "reply": "U0ANTON is on it."})
     await place.board().publish_report("i1", asked(place, user="U0OLGA", data=said), answer)
@@ -532,7 +532,7 @@ async def test_a_crash_before_posting_is_made_good(place: Place) -> None:
     assert len(place.said()) == 1
 
 
-async def test_a_report_carries_its_item_as_metadata_and_mentions_nobody(place: Place) -> None:
+async def test_a_report_carries_its_item_as_metadata_without_mentions(place: Place) -> None:
     loud = REPORT.model_copy(update={"headline": "<!channel> <@U0OLGA>", "next_step": "<!here> see https://evil.example"})
     await place.board().publish_report("i1", place.state(report=loud.model_dump(mode="json")), loud)
     [message] = place.said()
@@ -619,7 +619,7 @@ async def test_an_incident_closed_without_a_hand_off_gets_no_ticket_and_no_file(
     assert not any(message.get("files") for message in said)
 
 
-async def test_a_ticket_card_follows_its_owner_by_name_and_mentions_nobody(place: Place) -> None:
+async def test_a_ticket_card_names_its_owner_without_a_mention(place: Place) -> None:
     board = place.board()
     await board.publish_report("i1", place.state(**ticket()), REPORT)
     taken = Report(item="2", outcome="handed_off", reply="Taken by U0ANTON.")
@@ -737,7 +737,7 @@ async def test_where_slack_takes_no_plans_their_steps_are_lines_from_the_first_r
 
 
 async def signs(place: Place) -> list[str]:
-    """The reactions under the message that called us."""
+    """Return the reactions to the message that mentioned the bot."""
     await place.background.wait_until_idle()
     return [row["name"] for row in place.slack.thread(OPS, place.thread)[0].get("reactions", [])]
 
@@ -787,8 +787,8 @@ async def test_a_sign_of_a_turn_that_is_over_comes_too_late(place: Place) -> Non
     assert await signs(place) == ["red_circle"]
 
 
-async def test_where_nothing_is_to_be_shown_nobody_asks_slack_who_would_see_it(place: Place) -> None:
-    """A report that is an edit and no more needs no further answer of Slack: where that had no turn, it would come again."""
+async def test_a_report_that_only_edits_needs_no_sharing_lookup(place: Place) -> None:
+    """A report that only edits a message must need no other Slack call, whose rate limit would delay it."""
     board = place.board()
     await board.publish_progress(Progress("i1", "queued", "On it."))
     await place.background.wait_until_idle()

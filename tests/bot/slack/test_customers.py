@@ -1,4 +1,4 @@
-"""A customer's channel as people live it: reports, replies and clicks of theirs, and what our own people tell them."""
+"""A tenant's channel: their reports, replies and clicks, and messages from our operators."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -77,7 +77,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple[str, str]:
-    """An incident of a customer's: (its id, their thread)."""
+    """Report an incident as a tenant; return (id, thread ts)."""
     ts = await bot.slack.say(who, ACME, text)
     await bot.settled()
     incident = await bot.inbox.find_incident(TEAM, ACME, ts)
@@ -86,7 +86,7 @@ async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple
 
 
 async def begun(bot: Behind, incident: str) -> Origin:
-    """Where the incident lives, as its first turn finds it."""
+    """Return the thread that the incident's first turn opens."""
     [item] = (await bot.inbox.list_waiting(incident))[:1]
     origin = await cards_of(bot.surface, bot.redis).resolve_thread(item)
     assert origin
@@ -94,13 +94,13 @@ async def begun(bot: Behind, incident: str) -> Origin:
 
 
 def message_with(bot: Behind, channel: str, action: str) -> str:
-    """The latest message there that has this button."""
+    """Return the ts of the channel's latest message with this button."""
     rows = [(row["ts"], block.get("elements", [])) for row in bot.slack.messages(channel) for block in row.get("blocks") or []]
     return [str(ts) for ts, elements in rows if any(element.get("action_id") == action for element in elements)][-1]
 
 
 def few_answers(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-    """A thread gets two answers in five minutes."""
+    """Limit a thread to two answers in five minutes."""
     return dress(replace(surface, pulse=ThreadActivity(redis, surface.clock, most=2)), redis)
 
 
@@ -143,7 +143,7 @@ async def test_a_stranger_in_their_own_channel_opens_an_incident_that_lives_with
         ("a human please, gpu-017 is slow", "mention"),
     ],
 )
-async def test_whoever_only_wants_a_person_is_given_one_without_a_look(bot: Behind, text: str, kind: str) -> None:
+async def test_a_request_for_a_person_is_handed_off_without_a_look(bot: Behind, text: str, kind: str) -> None:
     await reported(bot, f"@rackmedic {text}")
     [item] = await bot.items()
     assert (item.kind, item.data[SIDE_KEY]) == (kind, TENANT_SIDE)
@@ -185,7 +185,7 @@ async def test_where_the_operators_channel_is_shared_by_now_nothing_of_a_custome
     assert not [text for text in bot.texts(OPS) if "4711" in text or "gpu-018" in text or "acme" in text]
 
 
-async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None:
+async def test_a_tenants_reply_runs_no_operator_command(bot: Behind) -> None:
     incident, ts = await reported(bot)
     for words in ("drain gpu-017", "approve", "close, it was the cable", "recheck gpu-019", "@rackmedic I need a person"):
         await bot.slack.say("carla", ACME, f"@rackmedic {words}" if "@" not in words else words, thread_ts=ts)
@@ -223,7 +223,7 @@ async def test_what_they_reply_is_evidence_whatever_it_says(bot: Behind) -> None
         ("liegt es an uns?", "Ich sehe mir Ihre Maschinen an"),
     ],
 )
-async def test_what_they_ask_is_answered_and_looked_at_by_nobody(bot: Behind, words: str, answered: str) -> None:
+async def test_a_tenants_question_is_answered_without_a_look(bot: Behind, words: str, answered: str) -> None:
     incident, ts = await reported(bot)
     await begun(bot, incident)
     before = len(bot.texts(ACME))
@@ -273,7 +273,7 @@ async def test_nearly_asking_for_a_person_gets_one(bot: Behind, words: str) -> N
     assert [item.kind for item in (await bot.inbox.list_waiting(incident))[1:]] == ["hand_off"]
 
 
-async def test_what_they_say_to_each_other_is_quoted_to_our_people_and_looked_at_by_nobody(bot: Behind) -> None:
+async def test_messages_among_a_tenants_people_are_quoted_to_operators_without_a_look(bot: Behind) -> None:
     incident, ts = await reported(bot)
     await begun(bot, incident)
     await bot.slack.say("carla", ACME, "@olga lunch at noon?", thread_ts=ts)
@@ -289,7 +289,7 @@ async def test_a_mention_that_says_nothing_is_told_what_to_say(bot: Behind) -> N
     assert any(german("say_more") in text for text in bot.texts(ACME))
 
 
-async def test_their_buttons_count_in_their_thread_and_for_anybody_who_is_in_it(bot: Behind) -> None:
+async def test_any_member_of_their_thread_may_use_its_buttons(bot: Behind) -> None:
     incident, _ = await reported(bot)
     bot.states[incident] = healthy(incident)
     await cards_of(bot.surface, bot.redis).update_card(incident)
@@ -342,7 +342,7 @@ async def test_our_people_tell_them_something_and_slips_are_refused_by_name(bot:
     assert any("Told the customer" in str(row["blocks"]) for row in bot.slack.thread(OPS, origin.thread_ts))
 
 
-async def test_whoever_goes_back_from_the_preview_finds_what_they_wrote(bot: Behind) -> None:
+async def test_going_back_from_the_preview_keeps_the_text(bot: Behind) -> None:
     incident, _ = await reported(bot)
     await begun(bot, incident)
     await bot.slack.click("olga", message_with(bot, OPS, internal_thread.TELL_ACTION_ID), internal_thread.TELL_ACTION_ID)
@@ -471,7 +471,7 @@ async def test_without_an_internal_channel_nothing_is_taken() -> None:
 
 
 class WritesDown:
-    """Who writes incidents down, as far as they were asked to."""
+    """Records requests for incident reports."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
@@ -496,13 +496,13 @@ async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_ha
 
 
 def healthy(incident: str) -> IncidentState:
-    """A report of an incident in which nothing was found."""
+    """Return an incident with no fault found."""
     row: Any = {"id": incident, "report": {"item": "i", "outcome": "no_fault"}}
     return IncidentState(**row)  # type: ignore[typeddict-item]  # as read from the store
 
 
 def modal(bot: Behind) -> str:
-    """The id of the form that Olga has open."""
+    """Return the id of the form that Olga has open."""
     view = bot.slack.view("olga")
     assert view
     return str(view["id"])
@@ -592,7 +592,7 @@ async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Beh
 
 
 def unsure(incident: str, **silence: Any) -> dict[str, Any]:
-    """An incident in which they were asked."""
+    """Return an incident with an open question to the tenant."""
     report = {"item": "i", "outcome": "abstained", "questions": ["Did you see it before?"]}
     return {"id": incident, "lifecycle": "waiting", "report": report, "silence": silence}
 
@@ -623,7 +623,7 @@ WAITS = {"lifecycle": "handed_off", "ticket": {"state": "waiting", "taken_by": "
 
 
 def living_card(bot: Behind) -> str:
-    """Their one message, as it is now."""
+    """Return the blocks of the tenant's card as it is now."""
     rows = [row for row in bot.slack.messages(ACME) if row.get("metadata", {}).get("event_type") == "rackmedic_customer"]
     return str(rows[-1]["blocks"])
 
@@ -682,7 +682,7 @@ def closed(n: int, tenant: str, customer: bool, *hosts: str) -> ClosedIncident:
     return ClosedIncident(incident=f"inc-past{n}", origin=origin, opened=at, closed=at, ended="cured", causes=(cause,))
 
 
-async def test_that_it_comes_back_is_answered_from_their_own_past_and_nobody_elses(bot: Behind) -> None:
+async def test_a_question_about_recurrence_uses_only_their_own_incidents(bot: Behind) -> None:
     incident, _ = await reported(bot)
     asked: list[ClosedIncidentQuery] = []
 
@@ -722,7 +722,7 @@ async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken
 
 
 def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **more: Any) -> IncidentState:
-    """After the turn of an item of theirs in which nothing was found."""
+    """Return the state after a turn of the tenant's item that found nothing."""
     told = ParsedMessage(intent=intent)
     row = InboxItem(id=item, kind=told.kind, incident=incident, at=T0, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE}).model_dump(
         mode="json"

@@ -1,4 +1,4 @@
-"""What a customer reads where nothing came of what they wrote or pressed: in their language, once, and nothing of ours."""
+"""Refusals of a tenant's message or click are posted once, in their language, without internal data."""
 
 from collections.abc import AsyncIterator
 from itertools import product

@@ -1,8 +1,8 @@
-"""A hundred incidents put up three hundred actions in one moment, and then most of them are over in one moment: within Slack's limits every card is
-posted, every card shows what the ledger holds within a minute, and none that is superseded can still be pressed. Time is virtual.
+"""A hundred incidents propose three hundred actions at once and most end at once: within Slack's rate limits every card
+is posted, shows the ledger's state within a minute, and no superseded action can be approved.
 
-Real are the ledger, the cards, their painting, its repeating and the pacing of calls; Slack is its messages and its limits. The incidents'
-living messages are not there: they are less urgent than anything that has buttons.
+Time is virtual. The ledger, cards, retries and call pacing are real; Slack is a table of messages with limits. Living
+messages are left out, since cards with buttons have priority over them.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ MINUTE = 60.0
 
 
 class Clock:
-    """The loop's."""
+    """The event loop's time as a clock."""
 
     def now(self) -> Any:
         return T0 + timedelta(seconds=asyncio.get_running_loop().time())
@@ -67,7 +67,7 @@ class Refusal:
 
 
 class Wire(AsyncWebClient):
-    """Slack behind the client: messages by their ts, each method with its limit."""
+    """Slack behind the client: messages by ts, and a limit per method."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -99,7 +99,7 @@ class Wire(AsyncWebClient):
         return {"ok": True, "channel": {"id": said.get("channel"), "is_ext_shared": False}, "users": [], "messages": []}
 
     def live(self, approval: str) -> set[str]:
-        """Messages with a button that approves this action."""
+        """Return messages with a button that approves this action."""
         return {
             ts
             for ts, blocks in self.messages.items()
@@ -110,11 +110,11 @@ class Wire(AsyncWebClient):
 
 
 class Slack(PacedClient, Wire):
-    """Our client over it."""
+    """The paced client over `Wire`."""
 
 
 class Storm:
-    """What a process has, and what is put up."""
+    """One process's services and the actions to propose."""
 
     def __init__(self) -> None:
         redis, clock = FakeAsyncRedis(server=FakeServer(), max_connections=2000), Clock()
@@ -143,7 +143,7 @@ class Storm:
         )
 
     async def put_up(self) -> None:
-        """All of it in one moment, shown as the driver does: again after whatever trouble."""
+        """Propose all actions at once; retry each card after any error, as the driver does."""
         for number in range(INCIDENTS):
             for host in range(EACH):
                 name = f"gpu-{number:03}-{host}"
@@ -162,7 +162,7 @@ class Storm:
                 return
 
     async def end_all(self, records: list[ActionRecord]) -> list[float]:
-        """They are over in one moment; how long each took to be repainted."""
+        """Supersede these actions at once; return the seconds until each card was updated."""
         began = asyncio.get_running_loop().time()
         for record in records:
             await self.ledger.end_action(record.approval, Transition.SUPERSEDE, "rackmedic", "the cause is no longer believed")

@@ -1,4 +1,4 @@
-"""Somebody deletes the message that an incident hangs on: whoever is on call still learns which node is held, and where to go on."""
+"""When an incident's root message is deleted, the operators' channel is told about held nodes and where to continue."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +23,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def reported(bot: Behind, channel: str, user: str, *, held: bool) -> str:
-    """The message that begins an incident."""
+    """Return the ts of the message that opens an incident."""
     ts = await bot.slack.say(user, channel, "@rackmedic gpu-018 hangs")
     await bot.settled()
     if held:
@@ -32,7 +32,7 @@ async def reported(bot: Behind, channel: str, user: str, *, held: bool) -> str:
 
 
 async def deleted(bot: Behind, channel: str, user: str, ts: str) -> list[str]:
-    """What is said in the operators' channel after it."""
+    """Delete the message and return what is posted in the operators' channel."""
     before = len(bot.texts(OPS))
     await bot.slack.delete(user, channel, ts)
     await bot.settled()
@@ -57,7 +57,7 @@ async def test_an_open_incident_without_a_held_node_is_told_too(bot: Behind) -> 
     assert "Still held" not in words
 
 
-async def test_of_a_closed_incident_that_holds_nothing_nobody_needs_to_hear(bot: Behind) -> None:
+async def test_a_closed_incident_without_held_nodes_sends_no_notice(bot: Behind) -> None:
     ts = await reported(bot, OPS, "olga", held=False)
     await bot.redis.hset(f"rm:incident:{{{bot.woken[-1]}}}", "lifecycle", "closed")
     assert await deleted(bot, OPS, "olga", ts) == []

@@ -1,4 +1,6 @@
-"""A message that is written anew: one that becomes a mention is a mention, one that was read already is not read twice, and its author is told."""
+"""Edited messages: one that becomes a mention opens an incident, one already processed is not processed again and its
+author is told.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -72,6 +74,6 @@ async def test_what_people_edit_among_themselves_is_passed_over(bot: Behind) -> 
         ({}, {}),
     ],
 )
-def test_a_link_that_unfurled_and_what_bots_edit_is_nobodys_word(message: dict[str, str], before: dict[str, str]) -> None:
+def test_unfurled_links_and_bot_edits_are_ignored(message: dict[str, str], before: dict[str, str]) -> None:
     event = {"type": "message", "subtype": "message_changed", "channel": "C1", "message": message, "previous_message": before}
     assert parse_edit({"team_id": "T1", "event": event}, US) is None

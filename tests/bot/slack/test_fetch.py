@@ -1,4 +1,4 @@
-"""What a message points to is read when its turn begins; what cannot be read is said, and our token goes to Slack alone."""
+"""Files and thread messages are fetched when a turn begins; failures are reported, and our token is sent only to Slack."""
 
 import gzip
 from collections.abc import AsyncIterator

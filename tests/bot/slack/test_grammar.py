@@ -1,4 +1,4 @@
-"""Slack's markup, as people see it, and what the help card offers."""
+"""Slack markup is parsed as people see it, and the help card lists phrases."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_our_own_mention_at_either_end_is_no_part_of_what_was_said(raw: str, lef
     assert strip_bot_mention(raw, "U0RACKMED") == left
 
 
-def test_dates_are_read_by_their_words_and_call_nobody() -> None:
+def test_dates_are_parsed_as_their_text_and_mention_no_person() -> None:
     assert render_plain_text("since <!date^1700000000^{time}|02:40>") == "since 02:40"
 
 

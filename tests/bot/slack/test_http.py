@@ -1,4 +1,6 @@
-"""Slack in HTTP mode: signed over the raw bytes, five minutes in either direction, each request once, and stored before it is answered."""
+"""Slack's HTTP mode: signatures over the raw bytes, a window of five minutes, replay protection, and storing before
+answering.
+"""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How Slack has the app, and what stands in the way of listening: told apart, never guessed."""
+"""Checks of the Slack app's installation and of what prevents the connection."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ async def test_a_front_end_that_starts_while_slack_has_no_turn_for_it_waits() ->
 
 
 class CrowdedDoor:
-    """Takes nobody so often."""
+    """Refuses the first connections with a rate limit."""
 
     def __init__(self, times: int) -> None:
         self.times, self.tried = times, 0

@@ -1,4 +1,4 @@
-"""A lesson is settled once, by those who may, as they saw it; until then it is used for nothing."""
+"""A lesson is decided once, by an editor, as shown to them, and is unused until then."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 class Editors:
-    """The draft of an incident's lesson in its thread."""
+    """A draft lesson in its incident's thread."""
 
     def __init__(self, bot: Behind, incident: str) -> None:
         self.bot, self.incident, self.lessons = bot, incident, LessonStore(bot.redis)
@@ -89,7 +89,7 @@ async def test_the_draft_is_shown_once_and_accepted_by_a_click(bot: Behind) -> N
     assert "Lesson accepted" in editors.messages[0]["text"]
 
 
-async def test_whoever_is_no_editor_settles_nothing(bot: Behind) -> None:
+async def test_a_person_who_is_no_editor_decides_nothing(bot: Behind) -> None:
     editors = await Editors.begin(bot)
     await editors.click("olga", card.ACCEPT_ACTION_ID)
     await editors.click("U0GUEST", card.REFUSE_ACTION_ID)
@@ -150,7 +150,7 @@ async def test_a_draft_is_changed_within_its_bounds_and_its_cause_is_of_the_taxo
     assert (await editors.lesson()).state == "accepted"
 
 
-async def test_a_form_that_was_open_while_somebody_accepted_changes_nothing(bot: Behind) -> None:
+async def test_a_form_opened_before_the_acceptance_changes_nothing(bot: Behind) -> None:
     editors = await Editors.begin(bot)
     await editors.click("anton", card.EDIT_ACTION_ID)
     view = bot.slack.view("anton")

@@ -1,4 +1,6 @@
-"""The Slack side as people live it: mentions, replies, clicks, forms, commands; what is acked is stored, and the rest is said."""
+"""The operators' Slack side: mentions, replies, clicks, forms and commands; what is acknowledged is stored, the rest is
+answered.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -45,7 +47,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def opened(bot: Behind, text: str = "@rackmedic job 4711 hangs on gpu-[017-020]") -> tuple[str, str]:
-    """An incident: (its id, its thread)."""
+    """Open an incident by mention; return (id, thread ts)."""
     ts = await bot.slack.say("olga", OPS, text)
     await bot.settled()
     incident = await bot.inbox.find_incident(TEAM, OPS, ts)
@@ -99,7 +101,7 @@ async def test_what_people_say_to_each_other_goes_nowhere(bot: Behind) -> None:
     assert bot.texts(OPS) == []
 
 
-async def test_what_follows_our_question_is_its_answer_until_somebody_else_speaks(bot: Behind) -> None:
+async def test_the_next_message_answers_our_question_until_another_person_writes(bot: Behind) -> None:
     incident, ts = await opened(bot)
     await bot.pulse.record_reply(incident, f"{float(ts) + 0.0001:.6f}", asked=True)
     for who, words in (("olga", "a week ago, before the move to the new rack"), ("priya", "was it not two weeks"), ("olga", "or two")):
@@ -110,7 +112,7 @@ async def test_what_follows_our_question_is_its_answer_until_somebody_else_speak
 
 
 def quietly(surface: HandlerContext, _: object) -> HandlerContext:
-    """The operators' channel, bound to mentions only."""
+    """Bind the operators' channel to mentions only."""
     return replace(surface, bound={**surface.bound, OPS: surface.bound[OPS].model_copy(update={"mention_only": True})})
 
 
@@ -133,7 +135,7 @@ async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> 
 
 
 def few_answers(surface: HandlerContext, redis: Redis) -> HandlerContext:
-    """A thread gets three answers in five minutes."""
+    """Limit a thread to three answers in five minutes."""
     return replace(surface, pulse=ThreadActivity(redis, surface.clock, most=3))
 
 
@@ -150,13 +152,13 @@ async def test_a_thread_of_several_that_asks_too_much_is_told_so_once(terse: Beh
     for n in range(1, 8):
         await terse.slack.say("olga", OPS, f"what about gpu-{n:03}?", thread_ts=ts)
         await terse.settled()
-    assert len(await terse.inbox.list_waiting(incident)) == 3  # the opening is one of them
+    assert len(await terse.inbox.list_waiting(incident)) == 3  # including the first mention
     [said] = terse.texts(OPS)
     assert said == notes.render_answer_limit(timedelta(minutes=3)).text
     for words in ("@rackmedic what about gpu-030?", "@rackmedic status"):
         await terse.slack.say("olga", OPS, words, thread_ts=ts)
         await terse.settled()
-    assert terse.texts(OPS) == [said, said]  # whoever mentions us is told once more
+    assert terse.texts(OPS) == [said, said]  # a mention is answered once more
 
 
 @pytest.mark.parametrize("people", [("olga",), ("olga", "priya"), ("olga", "priya", "dmitri")])
@@ -441,7 +443,7 @@ REPORT = Report(
 
 
 async def reported(bot: Behind) -> tuple[str, str, str]:
-    """An incident with its report: (id, thread, the report's ts)."""
+    """Open an incident and post its report; return (id, thread ts, report ts)."""
     incident, ts = await opened(bot)
     return incident, ts, await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
 
@@ -460,7 +462,7 @@ async def test_a_click_on_a_report_becomes_an_item(bot: Behind, button: str, kin
     assert bot.woken == [incident, incident]
 
 
-async def test_details_open_as_the_incident_stands_for_whoever_asks(bot: Behind) -> None:
+async def test_details_show_the_incidents_present_state(bot: Behind) -> None:
     incident, _, card = await reported(bot)
     await bot.slack.click("priya", card, diagnosis.DETAILS_ACTION_ID)
     await bot.settled()
@@ -479,7 +481,7 @@ async def test_details_open_as_the_incident_stands_for_whoever_asks(bot: Behind)
     assert len(await bot.inbox.list_waiting(incident)) == 1
 
 
-async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behind) -> None:
+async def test_details_are_refused_to_people_who_may_not_read_the_thread(bot: Behind) -> None:
     incident, ts, card = await reported(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
@@ -491,7 +493,7 @@ async def test_details_are_shown_to_nobody_who_may_not_read_the_thread(bot: Behi
         assert bot.slack.whispers(who)
 
 
-async def test_the_host_that_was_meant_is_said_in_the_thread_by_whoever_chose_it(bot: Behind) -> None:
+async def test_the_chosen_host_counts_as_a_reply_of_the_person(bot: Behind) -> None:
     incident, ts = await opened(bot)
     report = REPORT.model_copy(update={"unknown_hosts": (UnknownName("gpu-099", ("gpu-019", "gpu-009")),)})
     card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
@@ -590,7 +592,7 @@ async def test_a_report_joins_only_an_incident_that_is_worked_on(
 async def test_a_report_right_after_stop_does_not_wait_for_the_turn_of_the_stop(bot: Behind) -> None:
     _, ts = await opened(bot)
     await bot.slack.say("olga", OPS, "stop", thread_ts=ts)
-    await bot.settled()  # Slack's events of two threads are heard in any order
+    await bot.settled()  # Slack delivers events of two threads in any order
     again = await bot.slack.say("priya", OPS, "@rackmedic gpu-018 does not answer")
     await bot.settled()
     assert await bot.inbox.find_incident(TEAM, OPS, again)
@@ -608,13 +610,13 @@ async def test_alerts_join_a_silent_incident_as_before(bot: Behind) -> None:
 
 
 async def spoken(bot: Behind, incident: str, ago: timedelta) -> None:
-    """Set when the last word was written in the thread."""
+    """Set the time of the thread's last message to `ago` before now."""
     at = bot.surface.clock.now() - ago
     await bot.redis.hset(RedisKeys().incident_key(incident, "pulse"), "ts", f"{at.timestamp():.6f}")
 
 
 async def answered(bot: Behind, incident: str, state: IncidentState) -> None:
-    """Work off what waits, and leave the incident in this state."""
+    """Finish all waiting items and set the incident's state."""
     bot.states[incident] = state
     leases = Leases(bot.redis, WallClock(), seconds=30)
     lease = await leases.acquire(incident)
@@ -645,7 +647,7 @@ async def test_a_mention_of_other_hosts_or_of_none_opens_its_own_incident(bot: B
 
 @pytest.fixture
 async def two_rooms() -> AsyncIterator[Behind]:
-    """Operators of everything, and a channel whose people may speak of one group only."""
+    """Run the bot with an operators' channel, and a channel that may see one group's hosts only."""
     rows = (ChannelRow(channel=OPS), ChannelRow(channel=RANDOM, groups=("train",)))
 
     def dress(surface: HandlerContext, _: Redis) -> HandlerContext:
@@ -691,14 +693,14 @@ async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot
 
 
 async def alert(bot: Behind, n: int, text: str) -> None:
-    """What an alert source says as its n-th message, of no thread."""
+    """Deliver the n-th message of an alert source, outside any thread."""
     event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"17{n:08}.000100", "text": text}
     arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
     assert arrival
     await handle_message(bot.surface, arrival)
 
 
-async def test_a_rack_that_goes_dark_is_one_incident_a_host_and_tells_and_pings_nobody() -> None:
+async def test_a_dark_rack_is_one_incident_per_host_without_mentions() -> None:
     rack = tuple(f"gpu-{n:03}" for n in range(1, 61))
     async with slack_side(lambda surface, _: replace(surface, hosts_of=lambda _: rack)) as bot:
         for n in range(300):
@@ -719,7 +721,7 @@ async def test_two_hundred_repeats_of_one_alert_are_heard_once(bot: Behind) -> N
     assert bot.texts(OPS) == []
 
 
-async def test_alerts_of_one_job_are_one_incident_whatever_hosts_they_name(bot: Behind) -> None:
+async def test_alerts_of_one_job_are_one_incident_for_any_hosts(bot: Behind) -> None:
     for n, host in enumerate(HOSTS):
         await alert(bot, n, f"job 4711: rank {n} on {host} lost its connection")
     assert len(await bot.inbox.list_open_incidents()) == 1
@@ -745,7 +747,7 @@ async def test_a_click_in_a_channel_that_became_shared_does_nothing(bot: Behind)
     assert REFUSAL_TEXTS["shared"] in str(bot.slack.whispers("olga"))
 
 
-async def test_a_click_that_cannot_be_stored_is_told_at_once_to_whoever_clicked(bot: Behind) -> None:
+async def test_a_click_that_cannot_be_stored_is_reported_to_the_person(bot: Behind) -> None:
     _, _, card = await reported(bot)
     bot.server.connected = False
     delivery = await bot.slack.click("olga", card, diagnosis.HAND_OFF_ACTION_ID)
@@ -770,7 +772,7 @@ async def test_a_button_of_an_older_version_is_answered(bot: Behind) -> None:
 
 
 async def ticketed(bot: Behind, **ticket_: str) -> tuple[str, str]:
-    """An incident with a ticket: (id, the ticket's ts)."""
+    """Open an incident with a ticket; return (id, ticket ts)."""
     incident, ts = await opened(bot)
     state: IncidentState = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
     bot.states[incident] = state
@@ -821,7 +823,7 @@ async def test_a_closing_that_cannot_be_stored_keeps_the_form_open(bot: Behind) 
 
 
 async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
-    """A form of the diagnosis card's small menu: (the incident, the view that Anton sees)."""
+    """Open a form from the diagnosis card's overflow menu; return (incident, view that Anton sees)."""
     incident, ts = await opened(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
     card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
@@ -870,7 +872,7 @@ async def test_the_closing_form_opens_without_a_ticket(bot: Behind) -> None:
 
 
 class Writing:
-    """Whoever writes incidents down."""
+    """Records requests for incident reports."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str, str]] = []
@@ -907,7 +909,7 @@ async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> Non
     assert "closed already" in str(bot.slack.whispers("anton"))
 
 
-async def test_diagnose_this_opens_an_incident_from_somebody_elses_message(bot: Behind) -> None:
+async def test_diagnose_this_opens_an_incident_from_another_persons_message(bot: Behind) -> None:
     ts = await bot.slack.say("dmitri", OPS, "NCCL timeout on gpu-019 & co")
     for _ in range(2):
         await bot.slack.shortcut("olga", OPS, ts, "diagnose_this")
@@ -918,7 +920,7 @@ async def test_diagnose_this_opens_an_incident_from_somebody_elses_message(bot: 
     assert ALREADY_OPEN in str(bot.slack.whispers("olga"))
 
 
-async def test_diagnose_this_in_an_unserved_channel_is_refused_to_whoever_clicked(bot: Behind) -> None:
+async def test_diagnose_this_in_an_unserved_channel_is_refused_privately(bot: Behind) -> None:
     ts = await bot.slack.say("dmitri", RANDOM, "gpu-019 is slow")
     await bot.slack.shortcut("olga", RANDOM, ts, "diagnose_this")
     await bot.settled()

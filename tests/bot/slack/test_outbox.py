@@ -1,4 +1,6 @@
-"""Short answers are stored before Slack hears "received", and posted once: in a crowd, after a crash, and after a lost answer of Slack's."""
+"""Short answers are stored before Slack's event is acknowledged and posted once, under rate limits, crashes and lost
+responses.
+"""
 
 import ast
 import asyncio
@@ -32,7 +34,7 @@ CARD = notes.render_joined_thread(TEAM, OPS, "1700000000.000100")
 
 @dataclass
 class CrowdedSlack:
-    """Takes so many posts until more are allowed. `lost`: takes the next one and its answer never arrives; `refuses`: the error that it answers."""
+    """Accepts `free` posts. `lost`: accept the next one and lose the response; `refuses`: the error it returns."""
 
     free: int = 10_000
     lost: int = 0
@@ -65,7 +67,7 @@ class CrowdedSlack:
 
 @dataclass
 class Readers:
-    """Whether others read the channels by now."""
+    """Whether the channels are shared now."""
 
     all_shared: bool = False
 
@@ -86,7 +88,7 @@ class Process:
         )
 
     async def round(self, seconds: float = 6.0) -> None:
-        """What is left is tried once more."""
+        """Retry everything pending once."""
         await self.outbox.wakeups.wait_until_idle()
         self.clock.go(seconds=seconds)
         for thread in await self.outbox.inbox.list_open_incidents():
@@ -118,7 +120,7 @@ async def test_fifty_people_in_one_channel_all_get_their_answer_once(redis: Fake
             await one.round()
             slack.free = 13
         assert sorted(slack.threads) == sorted(f"{n}.0" for n in range(50))
-        assert slack.searched == 0  # what had no turn is not looked for
+        assert slack.searched == 0  # a post that was never sent is not searched for
         assert await one.outbox.inbox.list_open_incidents() == []
 
 
@@ -202,7 +204,7 @@ async def test_no_secret_of_an_answer_is_stored(redis: FakeAsyncRedis) -> None:
         assert b"hunter2secret" not in b"".join(cast(Any, await redis.lrange(OUTBOX_KEYS.incident_key(thread, "inbox"), 0, -1)))
 
 
-# -- which answers are -------------------------------------------------------------------------------------------------
+# -- which answers go through the outbox -------------------------------------------------------------------------------------------------
 
 ASKED = {
     "joins": "<@U0RACKMED> job hangs on gpu-003",
@@ -257,8 +259,8 @@ async def test_who_died_before_telling_tells_it_when_slack_sends_the_mention_aga
         assert len(await bot.items()) == 2
 
 
-def test_nobody_answers_a_message_past_the_outbox() -> None:
-    """`post` alone is lost where Slack is crowded. What cannot be stored because the store is away is posted so."""
+def test_handlers_post_answers_only_through_the_outbox() -> None:
+    """A direct post is lost under rate limits; only `listeners.py` may use one, to say that the store is unavailable."""
     handlers = [*sorted((ROOT / "bot/incidents/handlers").glob("*.py")), ROOT / "bot/tenants/handlers.py"]
     found = set()
     for path in [*handlers, ROOT / "bot/app/listeners.py", ROOT / "bot/tenants/error_cards.py"]:

@@ -1,4 +1,4 @@
-"""The button that writes an incident down: a PDF in its thread, once at a time, and whoever pressed is told what went wrong."""
+"""The report button: a PDF in the thread, one at a time, and the requester is told about a failure."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -29,7 +29,7 @@ ANTON = "U0ANTON"
 
 
 class Desk:
-    """Pages over a Slack, written from stored incidents."""
+    """Reports to Slack from stored incidents."""
 
     def __init__(self, slack: SlackSandbox, sources: IncidentSources, thread: str) -> None:
         self.slack, self.tasks = slack, BackgroundTasks()
@@ -80,7 +80,7 @@ async def test_the_page_comes_as_a_file_into_the_thread(desk: Desk) -> None:
     assert len(desk.files()) == 2, "the incident went on, and may be written down again"
 
 
-async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
+async def test_a_report_requested_in_words_is_posted_once(desk: Desk) -> None:
     kept = await one_host()
     client = build_slack_client(desk.slack.bot_token, desk.slack.api_url, tries=1)
     outputs = ReportAttachments(
@@ -88,7 +88,7 @@ async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
     )
     answered = Report(item="said-1", outcome="diagnosed", page=True)
     assert has_attachments(answered, kept.state)
-    for _ in range(2):  # the turn is told again
+    for _ in range(2):  # the turn is reported again
         await outputs.upload_report_files(desk.place, "inc-1", answered, kept.state)
         await desk.tasks.wait_until_idle()
     assert desk.files() == ["inc-1-report.pdf"]
@@ -96,14 +96,14 @@ async def test_whoever_asks_for_it_in_words_gets_it_once(desk: Desk) -> None:
 
 async def test_a_customers_trouble_is_told_in_their_words_and_names_no_command(desk: Desk) -> None:
     side = TenantReportContext(SITE, WORDS, {OPS: "de"})
-    desk.pages.begin_tenant_report("inc-1", desk.place, side, withdrawn=False)  # reported by no customer
+    desk.pages.begin_tenant_report("inc-1", desk.place, side, withdrawn=False)  # not reported by a tenant
     await desk.tasks.wait_until_idle()
     assert "ließ sich gerade nicht erstellen" in desk.told()
     assert "rackmedic" not in desk.told().partition("ließ")[2]
     assert desk.files() == []
 
 
-async def test_an_incident_that_nobody_knows_is_told_to_who_pressed(desk: Desk) -> None:
+async def test_an_unknown_incident_is_reported_to_the_person(desk: Desk) -> None:
     desk.pages.begin_report("inc-9", desk.place)
     await desk.tasks.wait_until_idle()
     assert "no such incident" in desk.told()

@@ -1,4 +1,4 @@
-"""Direct messages as people live them: what is suggested, the line while we read, and each question answered once."""
+"""Direct messages: suggested prompts, the status line while working, and each question answered once."""
 
 import asyncio
 import copy
@@ -42,7 +42,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 def older_app() -> dict[str, Any]:
-    """The app of somebody who made it when conversations were threads of an assistant."""
+    """Return the manifest of an app created when conversations were assistant threads."""
     made = copy.deepcopy(build_manifest())
     made["features"]["assistant_view"] = {"assistant_description": made["features"].pop("agent_view")["agent_description"]}
     made["settings"]["event_subscriptions"]["bot_events"] += ["assistant_thread_started", "assistant_thread_context_changed"]
@@ -58,7 +58,7 @@ class LaterClock:
 
 @asynccontextmanager
 async def another_process(bot: Behind) -> AsyncIterator[HandlerContext]:
-    """A second process on the same store."""
+    """Run a second process on the same store."""
     redis = FakeAsyncRedis(server=bot.server)
     direct = build_direct_messages(bot.surface.client, redis, WallClock(), bot.background)
     surface = replace(bot.surface, inbox=Inbox(redis, WallClock()), direct=direct)
@@ -72,7 +72,7 @@ def event_of(channel: str, ts: str) -> dict[str, Any]:
 
 
 async def asked(bot: Behind, words: str, user: str = "olga") -> tuple[str, str]:
-    """Something written to the app: (the channel, its ts)."""
+    """Write to the app; return (channel, ts)."""
     channel = bot.slack.dm(user).id
     ts = await bot.slack.say(user, channel, words)
     await bot.settled()
@@ -186,7 +186,7 @@ async def test_what_no_word_of_ours_matches_gets_one_line_and_the_suggestions(bo
         "status\n\n# heading\n> quote\u202e\u0000",
     ],
 )
-async def test_nothing_that_somebody_wrote_comes_back(bot: Behind, words: str) -> None:
+async def test_answers_repeat_nothing_that_the_person_wrote(bot: Behind, words: str) -> None:
     channel = bot.slack.dm("olga").id
     ts = await bot.slack.say("olga", channel, words, raw=True)
     await bot.settled()
@@ -230,7 +230,7 @@ async def test_a_question_that_two_processes_hear_is_answered_once(bot: Behind) 
 
 
 async def test_what_a_dead_process_left_is_answered_at_the_next_sweep(bot: Behind) -> None:
-    """It stored the question, acknowledged it and died."""
+    """It stored and acknowledged the question and died."""
     channel = bot.slack.dm("olga").id
     ts = "1700000000.000100"
     dead = build_direct_messages(bot.surface.client, bot.redis, WallClock(), BackgroundTasks())
@@ -238,7 +238,7 @@ async def test_what_a_dead_process_left_is_answered_at_the_next_sweep(bot: Behin
     origin = Origin(kind="slack", team=TEAM, channel=channel, thread_ts=root.ts, user="U0OLGA")
     await dead.store(origin, f"{TEAM}.{channel}.{ts}", WallClock().now(), "status")
     assert answers(bot.slack, channel, root.ts) == []
-    async with another_process(bot):  # it sweeps at its start
+    async with another_process(bot):  # it sweeps when it starts
         await bot.slack.wait_for(lambda: answers(bot.slack, channel, root.ts))
     [answer] = answers(bot.slack, channel, root.ts)
     assert answer["text"] == "Open incidents"

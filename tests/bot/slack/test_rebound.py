@@ -1,4 +1,6 @@
-"""A customer's channel that the inventory gives to somebody else: nothing of what was reported there before is shown, said or pressed there."""
+"""A tenant channel reassigned to another tenant shows nothing of earlier incidents and accepts no messages or clicks
+for them.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -28,7 +30,7 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 def rebound(bot: Behind) -> HandlerContext:
-    """The same workspace, where the customer's channel was given to somebody else."""
+    """Return the same workspace with the channel bound to another tenant."""
     return replace(bot.surface, bound=BOUND | {ACME: BOUND[ACME].model_copy(update={"tenant": "globex"})})
 
 

@@ -1,4 +1,4 @@
-"""One customer writes without end while another has one question: the other's is taken in first, and of the storm nobody goes unanswered."""
+"""One tenant's flood of messages does not delay another tenant's message, and every message of the flood is answered."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,6 @@ def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
 
 
 def said(number: int, channel: str, text: str) -> IncomingMessage:
-    """Somebody mentions the bot."""
     return IncomingMessage(
         TEAM, SlackPlace(TEAM, channel), f"{number}.000001", "", "U0SOMEBODY", text, mention=True, twin=False, user_team="T0X"
     )

@@ -1,5 +1,6 @@
-"""Over their share a customer is told so in their own thread and language, once for each thing that waits; our own people see that something waits, and
-let it in."""
+"""A tenant over quota is told once per waiting item in their thread and language; operators see what waits and can let
+it in.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,7 +20,7 @@ from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
 
 def listing(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-    """The Slack side that sees what waits."""
+    """Return the Slack side with the list of waiting incidents."""
     return replace(dress(surface, redis), waits=QuotaWaitingList(redis, WallClock()))
 
 
@@ -43,11 +44,11 @@ async def test_who_waits_is_told_once_when_it_goes_on(bot: Behind) -> None:
     assert bot.texts(OPS) == []
 
 
-# -- what our own people see, and do ----------------------------------------------------------------------------------
+# -- what operators see and do ----------------------------------------------------------------------------------
 
 
 async def storm(bot: Behind, count: int) -> list[str]:
-    """Reports of acme's over their share, the oldest first."""
+    """Report incidents of acme over quota; return them oldest first."""
     waits = bot.surface.waits
     assert waits
     incidents = [(await reported(bot, f"@rackmedic job {4711 + n} hangs on gpu-017"))[0] for n in range(count)]
@@ -65,7 +66,7 @@ async def home_of(bot: Behind, user: str) -> str:
 
 
 async def press_at_home(bot: Behind, user: str) -> str:
-    """On the tab as it was drawn last."""
+    """Click "let in" on the Home tab as it was last published; return the new tab."""
     await bot.slack.click_view(user, str((bot.slack.home(user) or {})["id"]), LET_IN_ACTION_ID)
     await bot.settled()
     return json.dumps(bot.slack.home(user), ensure_ascii=False)
@@ -122,7 +123,7 @@ async def test_and_below_what_a_mention_lists_in_the_channel(bot: Behind) -> Non
     assert any("begins now" in str(row["text"]) for row in bot.slack.thread(OPS, thread, "anton"))
 
 
-async def test_nobody_of_a_customer_no_guest_and_no_stranger_lets_anything_in(bot: Behind) -> None:
+async def test_tenants_guests_and_strangers_cannot_let_anything_in(bot: Behind) -> None:
     [incident] = await storm(bot, 1)
     thread = await bot.slack.say("olga", OPS, "@rackmedic status")
     await bot.settled()

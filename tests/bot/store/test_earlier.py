@@ -1,4 +1,4 @@
-"""Has this happened before? Closed incidents are found by host, device and cause, by those who may hear of them, as long as they are kept."""
+"""Closed incidents are found by host, device and cause, within the asker's scope, until they expire."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -82,7 +82,7 @@ async def test_no_incident_is_its_own_past(redis: Redis) -> None:
     assert await names(earlier, ask("n1")) == []
 
 
-async def test_a_tenant_hears_of_its_own_incidents_and_of_nobody_elses(redis: Redis) -> None:
+async def test_a_tenant_finds_only_its_own_incidents(redis: Redis) -> None:
     earlier = kept_on(redis)
     for one in (row("ours", 3, "n1", channel=ACME), row("theirs", 2, "n1", channel=BETA), row("inside", 1, "n1", channel=OPS)):
         await earlier.save_incident(one)
@@ -111,7 +111,7 @@ async def test_what_is_gone_is_found_no_more_and_leaves_the_indices(redis: Redis
     assert 0 < await redis.ttl(RedisKeys().incident_key("b", "earlier")) <= KEEP.total_seconds()
 
 
-async def test_an_index_that_nobody_searches_does_not_grow_for_ever(redis: Redis) -> None:
+async def test_an_unsearched_index_is_bounded(redis: Redis) -> None:
     earlier = ClosedIncidentIndex(redis, lambda reader, other: get_incident_visibility(reader, other, BOUND), KEEP, most=3)
     for number in range(6):
         await earlier.save_incident(row(f"i{number}", 9 - number, "n1"))
@@ -135,7 +135,7 @@ async def test_a_store_that_does_not_answer_is_no_answer() -> None:
         assert "did not answer" in (await kept_on(redis).find_incidents(ask("n1"))).could_not
 
 
-# How a closed incident becomes a row
+# From a closed incident to its row
 
 
 def state(lifecycle: str = "closed", **more: Any) -> IncidentState:

@@ -1,4 +1,4 @@
-"""Every key in Redis is spelt in `bot.store.keys`, and its table names them all."""
+"""Every Redis key is built in `bot.store.keys` and listed in its table."""
 
 import re
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def keys_of(redis: Redis) -> list[str]:
 
 
 def rows_of(key: str) -> list[str]:
-    """The rows of the table that name this key; the most exact one first."""
+    """Return the table's rows that match this key, most specific first."""
     forms = [row.form for row in KEY_TABLE if re.fullmatch(re.escape(row.form).replace(r"\*", "[^{}]+?"), key)]
     return sorted(forms, key=len, reverse=True)
 

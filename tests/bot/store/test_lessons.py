@@ -1,4 +1,6 @@
-"""Lessons in Redis: each change is made to what was read or not at all, everybody notices it, and what was accepted is never crowded out."""
+"""Lessons in Redis: changes apply to the version read or not at all, all processes see them, and accepted ones are
+never evicted.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

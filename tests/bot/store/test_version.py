@@ -1,4 +1,4 @@
-"""The store version: written into an empty store, and a store that has another one is refused without being read."""
+"""The store version is written into an empty store; a store with another version is refused unread."""
 
 import asyncio
 import shutil
@@ -29,7 +29,6 @@ OURS = str(STORE_VERSION).encode()
 
 
 async def dump(redis: Redis) -> dict[Any, Any]:
-    """Every key with its bytes."""
     return {key: await redis.dump(key) for key in sorted(await redis.keys("*"))}
 
 
@@ -69,7 +68,7 @@ async def test_keys_of_other_programs_are_no_data_of_ours(real_redis: Redis, red
 async def test_many_processes_that_start_at_once_on_an_empty_store_all_open_it(real_redis: Redis, redis_server: RealServer) -> None:
     async def start() -> None:
         store = await open_store(redis_server.url, None)
-        await store.redis.incr("rm:fence")  # what a process writes first, while others still start
+        await store.redis.incr("rm:fence")  # the first write of a process, while others start
         await store.aclose()
 
     await asyncio.gather(*(start() for _ in range(20)))
@@ -110,7 +109,7 @@ async def test_the_version_before_is_raised_and_its_data_stays(real_redis: Redis
 
 
 def test_rows_of_the_version_before_claim_nothing() -> None:
-    """What they lack has a default: no owner of a log, and nothing that was not understood."""
+    """Missing fields get defaults: no log owner, nothing misunderstood."""
     read = FileReadResult.model_validate({"name": "rank0.log", "size": 12})
     assert (read.recognised, read.not_understood, read.foreign) == (True, 0, "")
     line = Evidence.model_validate(
@@ -153,7 +152,7 @@ async def test_a_refusal_touches_no_key_but_the_version_and_those_without_an_id(
 
 @pytest.fixture
 async def unversioned(tmp_path: Path) -> Path:
-    """A data folder whose private Redis holds data without a version."""
+    """Return a data folder with a private Redis that has data but no version."""
     store = await open_store(None, tmp_path)
     await seed_mention(store.redis)
     await store.redis.delete(VERSION_KEY)
@@ -190,7 +189,7 @@ async def test_no_process_starts_on_a_store_without_a_version(unversioned: Path)
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """What Redis has on disk."""
+    """Return Redis' files."""
     return {file.name: file.read_bytes() for file in sorted((folder / "appendonlydir").iterdir())}
 
 

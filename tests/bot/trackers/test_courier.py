@@ -1,4 +1,4 @@
-"""A ticket reaches each tracker once, whatever fails on the way, and what they make of it comes back."""
+"""A ticket is created once in each tracker despite failures, and its state is polled back."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ DRAFT = TrackerDraft(
 
 @dataclass
 class Post:
-    """An outbox with one ticket in it that was clicked, its courier, and a tracker."""
+    """An outbox with one confirmed ticket, its sync, and a tracker."""
 
     kind: str
     theirs: StandInTracker
@@ -43,8 +43,7 @@ class Post:
     courier: TicketSync
     painted: list[str] = field(default_factory=list)
     cause: str | None = None
-    told: list[tuple[str, str]] = field(default_factory=list)
-    """Comments that were shown: their text, and what was said beside it."""
+    told: list[tuple[str, str]] = field(default_factory=list)  # shown comments: (text, what is said beside it)
     slack: bool = True
 
     @property

@@ -1,4 +1,4 @@
-"""From the button on a ticket's card to a ticket elsewhere and back: what leaves is shown, confirmed, sent once and followed in the thread."""
+"""From the ticket card's button to an external ticket and back: preview, confirm, send once, follow in the thread."""
 
 import json
 from collections.abc import AsyncIterator
@@ -109,8 +109,8 @@ async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_th
         assert await at.bot.inbox.get_lifecycle(at.incident) != "closed"
 
 
+# each tracker's name for a finished ticket
 STATES = {"jira": "Done", "servicenow": "6", "pagerduty": "resolved", "github": "closed", "webhook": "done"}
-"""What each calls it when somebody there is through with it."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

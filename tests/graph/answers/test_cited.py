@@ -1,5 +1,6 @@
-"""Whatever an answer says of machines rests on what was read of them: each line names the check and the host, or quotes, or says how much was
-looked at and when. What it says beside that is of its own doings, and stands in a table here."""
+"""Every line of an answer cites check and host, quotes output, states the extent and time of the look, or is one of
+RackMedic's own statements (OWN).
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -85,11 +86,12 @@ ASKED: Final[tuple[tuple[Intent, Mapping[str, Any]], ...]] = (
     (Intent.CLOSE, {}),
     (Intent.REOPEN, {}),
 )
+# what RackMedic did, does or waits for, or asks people to do
 OWN: Final = re.compile(
     "^(?:"
     + "|".join(
         (
-            r"\d+ hosts: \d+ ",  # what the lines below it say
+            r"\d+ hosts: \d+ ",  # counts what the lines below it say
             r"\d+ moments since",
             r"Found: |Nothing found\.",  # whose causes follow, each with what it rests on
             r".*: (?:ruled out|not ruled out.*)\.$",  # whose reasons follow
@@ -114,7 +116,7 @@ OWN: Final = re.compile(
     )
     + ")"
 )
-"""What it did, does, waits for, or asks people to do."""
+# lines that may name a cause without citing it: what is done about it, a person's word, or an unobserved cause
 NAMES_ONE: Final = re.compile(
     r"^(?:State: |Fix: |• |It is part of a fix: |Held: |\d\d:\d\d:\d\d put up|Closed: |Could not look: |.*: not ruled out)"
 )
@@ -124,7 +126,7 @@ HEAD: Final = re.compile(r"^(?:Found: |Cause: .*\.$)")
 
 
 def lines_of(reply: str) -> Iterator[tuple[str, str]]:
-    """(line, what is quoted below it)."""
+    """Yield (line, what is quoted below it)."""
     rows = reply.splitlines()
     for n, line in enumerate(rows):
         below = []
@@ -136,7 +138,7 @@ def lines_of(reply: str) -> Iterator[tuple[str, str]]:
 
 
 def cites(text: str) -> bool:
-    """Names a check and where it was read."""
+    """Return whether the text names a check and a host, or hosts."""
     return bool(CHECK.search(text)) and bool(HOST.search(text) or re.search(r"\b\d+ hosts?\b|handed in", text))
 
 
@@ -144,12 +146,12 @@ def rests(line: str, below: str) -> bool:
     return cites(line) or cites(below) or bool(EXTENT.search(line) and (HOST.search(line) or "hosts" in line)) or bool(OWN.match(line))
 
 
+# intents whose answers list other incidents, phrases or next steps
 LISTED: Final = frozenset({Intent.HAPPENED_BEFORE, Intent.HELP, Intent.WHAT_NOW, Intent.STATUS})
-"""Of whose lists each line is of other times and sites, of what can be said, or of what is to be done."""
 
 
 def uncited(line: str, below: str) -> list[str]:
-    """Causes that a line names and nothing behind them, in it or quoted below it, says where they were seen."""
+    """Return the causes in a line that neither it nor the quotes below it cite."""
     found = list(TITLE.finditer(line))
     if not found or cites(below):
         return []

@@ -1,4 +1,4 @@
-"""What is answered once a fix holds, what a fix does to the job, and how much something is off."""
+"""Answers after a proven remediation, about an action's effect on the job, and about the size of a deviation."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ CLOCK = {"id": "S17", "node": "gpu-002", "t": -600}
 
 
 async def mended(fault: dict[str, Any] = CLOCK, **ends: Any) -> Talk:
-    """A thread whose fix ran and passed its proof, which is made once more later."""
+    """Return a thread whose remediation ran and was proven, with a second proof due."""
     talk = await Talk.about(fault)
     (ladder, *_) = (await talk.rows()).remediations
     talk.stage.cluster.heal(fault["node"])

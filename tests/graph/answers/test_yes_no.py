@@ -1,4 +1,4 @@
-"""An answer begins with yes or no only where every word of the question was read."""
+"""An answer begins with yes or no only if every word of the question was understood."""
 
 import re
 

@@ -63,8 +63,7 @@ class Cluster(Repairable):
         self._outputs = outputs or {}
         self._samples: Counter[tuple[str, str]] = Counter()
         self._breaks = 0
-        self.waited = 0.0
-        """Seconds since its t0 in which nobody looked."""
+        self.waited = 0.0  # seconds between checks, added by `Stage.wait`
         self.unsafe_commands: list[UnsafeCommand] = []
         self.heard = HeardCommands()
 

@@ -1,4 +1,4 @@
-"""The sheet that pictures are drawn on: readable on any page, small, and deaf to what strangers write."""
+"""The SVG canvas: contrast, size, and escaped untrusted text."""
 
 import pytest
 

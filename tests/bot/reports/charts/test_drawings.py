@@ -1,4 +1,4 @@
-"""Bandwidth, walk and timeline as pictures: bounded at every extreme, each with the same rows as text, and nothing told by colour alone."""
+"""Charts of bandwidth, walk and timeline: bounded, with the same rows as text, and no meaning by colour alone."""
 
 import re
 import xml.dom.minidom
