@@ -292,8 +292,8 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = 
     given = {k[len(ENV_PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
     try:
         settings = Settings.model_validate(values | given)
-    except ValidationError as why:
-        raise BadSettings(strays + [_format_problem(error) for error in why.errors()]) from why
+    except ValidationError as error:
+        raise BadSettings(strays + [_format_problem(problem) for problem in error.errors()]) from error
     if strays:
         raise BadSettings(strays)
     return settings
@@ -302,8 +302,8 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = 
 def _read_settings_file(path: Path) -> dict[str, Any]:
     try:
         raw = load_plain(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
-        raise BadSettings([f"{path}: cannot be read: {' '.join(str(why).split())}"]) from why
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadSettings([f"{path}: cannot be read: {' '.join(str(error).split())}"]) from error
     if not isinstance(raw, dict):
         raise BadSettings([f"{path}: must be a mapping of settings"])
     return raw

@@ -78,15 +78,17 @@ def read_document(path: Path, problems: Problems, only: Callable[[str], str] = s
         if root is not None:
             return Document(path, _PlainConverter(path, problems).convert(root), root)
         problems.add(FilePosition(path), "the file is empty")
-    except UnicodeDecodeError as why:
-        line = bytes(why.object)[: why.start].count(b"\n") + 1
-        problems.add(FilePosition(path, line), f"cannot be read: it is not UTF-8 text (byte {why.start} is {why.object[why.start]:#04x})")
-    except OSError as why:
-        problems.add(FilePosition(path), f"cannot be read: {why.strerror or why}")
-    except yaml.YAMLError as why:
-        mark = getattr(why, "problem_mark", None)
+    except UnicodeDecodeError as error:
+        line = bytes(error.object)[: error.start].count(b"\n") + 1
         problems.add(
-            FilePosition(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squash_blanks(str(why))}"
+            FilePosition(path, line), f"cannot be read: it is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})"
+        )
+    except OSError as error:
+        problems.add(FilePosition(path), f"cannot be read: {error.strerror or error}")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problems.add(
+            FilePosition(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(error, 'problem', None) or squash_blanks(str(error))}"
         )
     return None
 
@@ -160,16 +162,16 @@ def load_plain(text: str) -> Any:
     """Load without line numbers. Raises YAMLError, also beyond the limits."""
     try:
         return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
-    except _SCALAR_ERRORS as why:
-        raise yaml.YAMLError(f"a value cannot be read: {squash_blanks(str(why))[:120]}") from why
+    except _SCALAR_ERRORS as error:
+        raise yaml.YAMLError(f"a value cannot be read: {squash_blanks(str(error))[:120]}") from error
 
 
 def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
     """Return None after noting every problem."""
     try:
         return model.model_validate(document.plain, context=context)
-    except ValidationError as why:
-        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
+    except ValidationError as error:
+        for loc, what in islice(iter_complaints(error, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
             problems.add(document.find_position(*loc), what)
         return None
 
@@ -239,8 +241,8 @@ class _PlainConverter:
     def _convert_scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self._scalars.construct_object(node)
-        except (yaml.YAMLError, *_SCALAR_ERRORS) as why:
-            return self._note_refused(node, squash_blanks(str(why))[:120])
+        except (yaml.YAMLError, *_SCALAR_ERRORS) as error:
+            return self._note_refused(node, squash_blanks(str(error))[:120])
 
     def _note_refused(self, node: yaml.Node, why: str) -> None:
         self._problems.add(self._get_position(node), f"not a plain value: {why}")

@@ -216,10 +216,10 @@ class DirectoryEvidence:
         sha = _compute_digest(data)
         try:
             self._record_citation(incident, sha, self._write_file(sha, lambda: _compress(data)))
-        except OSError as why:
+        except OSError as error:
             with self._lock:
                 self._held.add(incident, sha, zlib.compress(data, 1))
-                self._trouble = os.strerror(why.errno).lower() if why.errno else "it cannot be written"
+                self._trouble = os.strerror(error.errno).lower() if error.errno else "it cannot be written"
         else:
             if self._trouble:
                 self._flush_buffer()

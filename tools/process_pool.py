@@ -106,8 +106,8 @@ def _pickle_result(work: Callable[[], object]) -> bytes:
     answer: tuple[bool, Any]
     try:
         answer = True, work()
-    except Exception as bug:
-        answer = False, bug
+    except Exception as error:
+        answer = False, error
     return pickle.dumps(answer)
 
 

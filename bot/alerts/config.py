@@ -72,6 +72,6 @@ def _find_problems(site: AlertConfig, inventory: Inventory | None) -> list[tuple
         found.append(("channel", "nobody may send: set token, user and password, or keys"))
     try:
         site.get_signing_keys()
-    except ValueError as why:
-        found.append(("keys", str(why)))
+    except ValueError as error:
+        found.append(("keys", str(error)))
     return found

@@ -76,8 +76,8 @@ class AlertIntake:
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_headers(headers, self.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
     async def handle_alertmanager(self, request: InboundRequest) -> InboundResponse:
@@ -88,8 +88,8 @@ class AlertIntake:
     async def handle_webhook(self, request: InboundRequest) -> InboundResponse:
         try:
             message = verify_message(self.site.get_signing_keys(), request.headers, request.body, self.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
         async with self.heard.guard_message("alerts", message.nonce) as what:
             if what is ReplayState.GOES_ON:
                 return IN_PROGRESS_ANSWER
@@ -100,8 +100,8 @@ class AlertIntake:
     async def _handle_message(self, read: Callable[[], AlertMessage]) -> InboundResponse:
         try:
             message = await asyncio.to_thread(read)
-        except UnreadableAlerts as why:
-            return InboundResponse(400, {"error": str(why)[:300]})
+        except UnreadableAlerts as error:
+            return InboundResponse(400, {"error": str(error)[:300]})
         return InboundResponse(200, {"incidents": await self.store_message(message)})
 
     async def store_message(self, message: AlertMessage) -> list[str]:

@@ -52,8 +52,8 @@ class PostedAlertBatcher:
             failed, told = None, list[str]()
             try:
                 told = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
-            except Exception as why:  # every listener reports the error, and Slack delivers again
-                failed = why
+            except Exception as error:  # every listener reports the error, and Slack delivers again
+                failed = error
             for ts, row in rows.items():
                 del here.waiting[ts]
                 _resolve_future(row.told, told, failed)

@@ -50,8 +50,8 @@ def parse_matcher(text: str) -> LabelMatcher:
     if sign.endswith("~"):
         try:
             return LabelMatcher(text, label, sign == "=~", value, compile_whole_pattern(value, MAX_VALUE_CHARS))
-        except BadPattern as why:
-            raise ValueError(f"{label}{sign}: {why}") from why
+        except BadPattern as error:
+            raise ValueError(f"{label}{sign}: {error}") from error
     if len(value) > MAX_VALUE_CHARS:
         raise ValueError(f"{label}: a label's value is compared up to its {MAX_VALUE_CHARS}th character, and this one is longer")
     return LabelMatcher(text, label, sign == "=", value, None)
@@ -65,8 +65,8 @@ def _parse_matchers(given: Any) -> tuple[LabelMatcher, ...]:
     for text in given:
         try:
             found.append(parse_matcher(text))
-        except ValueError as why:
-            reasons.append(str(why))
+        except ValueError as error:
+            reasons.append(str(error))
     if reasons:
         raise ValueError(*reasons)
     return tuple(found)

@@ -90,8 +90,8 @@ class AlertThreads:
             if not await self.people.is_shared(origin.channel):
                 card = render_alert_card(await self.book.load_tally(origin.alert))
                 await self.client.chat_update(channel=origin.channel, ts=origin.thread_ts, metadata=marked, **build_message_args(card))
-        except SLACK_ERRORS as trouble:
-            log.warning("alerts.not_painted", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("alerts.not_painted", incident=incident, error=str(error)[:200])
 
     async def _post_to_joined_thread(self, item: InboxItem, episode: str) -> Origin | None:
         """Post the alerts once in a thread that they joined; the turn itself reports their end."""

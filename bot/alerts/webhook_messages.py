@@ -106,16 +106,16 @@ def parse_own_webhook(body: bytes) -> AlertMessage:
     """Parse `{"alerts": [...]}`."""
     try:
         return AlertMessage([row.to_alert() for row in WebhookAlerts.model_validate(_parse_json(body)).alerts])
-    except ValidationError as why:
-        first = why.errors(include_input=False, include_url=False)[0]
-        raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from why
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
 def _parse_json(body: bytes) -> dict[str, Any]:
     try:
         said = json.loads(body)
-    except (ValueError, RecursionError) as why:
-        raise UnreadableAlerts("not JSON") from why
+    except (ValueError, RecursionError) as error:
+        raise UnreadableAlerts("not JSON") from error
     if not isinstance(said, dict):
         raise UnreadableAlerts("not a JSON object")
     return said

@@ -72,8 +72,8 @@ class AnswerFiles:
         file = self.folder / Path(name).name
         try:
             file.write_bytes(content)
-        except OSError as why:
-            raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
+        except OSError as error:
+            raise Refusal(f"{file}: cannot be written: {error.strerror}") from error
         return [f"saved {file} ({len(content):,} bytes)"]
 
     def _build_drawing_source(self) -> DrawingSource:
@@ -105,8 +105,8 @@ def make_folder(folder: Path) -> Path:
     """Create the folder if missing. Raises Refusal."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        raise Refusal(f"--save {folder}: cannot be made: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--save {folder}: cannot be made: {error.strerror}", 2) from error
     return folder
 
 

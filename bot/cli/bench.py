@@ -22,8 +22,8 @@ def _load_bench() -> Any:
     """Import the benchmark, which lives beside the tests and is not installed."""
     try:
         from tests.bench import cli
-    except ModuleNotFoundError as why:
-        exit_with_error(f"the benchmark is not installed here ({why.name}); run `rackmedic bench` in a checkout", 2)
+    except ModuleNotFoundError as error:
+        exit_with_error(f"the benchmark is not installed here ({error.name}); run `rackmedic bench` in a checkout", 2)
     return cli
 
 

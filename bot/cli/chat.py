@@ -143,8 +143,8 @@ class ChatSession:
                 print_error(f"{word[:80]} is none of {', '.join(SLASH_COMMANDS)}{', /wait 30m' if self.decides else ''}")
             else:
                 await self._handle_message(line)
-        except Refusal as why:
-            print_error(str(why))
+        except Refusal as error:
+            print_error(str(error))
         return True
 
     def list_completions(self) -> list[str]:

@@ -80,11 +80,11 @@ def _resolve_host_names(runtime: DiagnosisRuntime, ranges: str) -> str:
     inventory = runtime.ports.inventory
     try:
         return " ".join(host.name for host in inventory.select_hosts(ranges))
-    except BadRange as why:
+    except BadRange as error:
         read = resolve_hosts_and_groups(ranges, tuple(inventory.hosts), inventory.groups)  # `gpu-001..004`, as people write it
         if read.hosts and not read.unknown:
             return " ".join(read.hosts)
-        raise Refusal(f"--hosts: {why}", 2) from why
+        raise Refusal(f"--hosts: {error}", 2) from error
 
 
 @dataclass(slots=True)

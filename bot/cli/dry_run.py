@@ -69,10 +69,10 @@ async def _preview_action(remedy: Remedy, request: DryRunRequest, runtime: Diagn
         values = await _collect_arguments(remedy, request, target, runtime.transport)
         seen = HostIdentity(await read_boot_id(via.name, runtime.transport))
         action = build_action(ActionRequest(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=compute_catalogue_hash())
-    except BadArgument as why:
-        raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
-    except Unreachable as why:
-        raise Refusal(f"{why.host}: {why.why}") from why
+    except BadArgument as error:
+        raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {error}", 2) from error
+    except Unreachable as error:
+        raise Refusal(f"{error.host}: {error.why}") from error
     return action, await preview_conditions(action, runtime.transport, controller=target.controller)
 
 

@@ -29,8 +29,8 @@ def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
     """Parse an amount. Raises Refusal naming the option."""
     try:
         return read(given)
-    except BadQuantity as why:
-        raise Refusal(f"{option}: {why}", USAGE_EXIT_CODE) from why
+    except BadQuantity as error:
+        raise Refusal(f"{option}: {error}", USAGE_EXIT_CODE) from error
 
 
 def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
@@ -43,11 +43,11 @@ def build_shape(make: Callable[[], T]) -> T:
     """Build a workload. Raises Refusal naming the option."""
     try:
         return make()
-    except BadWorkload as why:
+    except BadWorkload as error:
         raise Refusal(
-            f"--{OPTION_NAMES.get(why.field, why.field)} ({why.field}): {why.why}" if why.field in OPTION_NAMES else f"--{why}",
+            f"--{OPTION_NAMES.get(error.field, error.field)} ({error.field}): {error.why}" if error.field in OPTION_NAMES else f"--{error}",
             USAGE_EXIT_CODE,
-        ) from why
+        ) from error
 
 
 def find_gpu(settings: Settings, name: str) -> Accelerator:

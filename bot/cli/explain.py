@@ -105,6 +105,6 @@ def _write_svg(out: Path, content: bytes) -> None:
         return
     try:
         out.write_bytes(content)
-    except OSError as why:
-        raise Refusal(f"--svg {out}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"--svg {out}: cannot be written: {error.strerror}") from error
     print_text(f"{out}: the reasoning as a picture, {len(content):,} bytes.")

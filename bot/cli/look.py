@@ -68,8 +68,8 @@ async def _resolve_ranges(runtime: DiagnosisRuntime, hosts: str) -> str:
 def _resolve_hosts(runtime: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
     try:
         return tuple(host.name for host in runtime.ports.inventory.select_hosts(ranges))
-    except BadRange as why:
-        raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
+    except BadRange as error:
+        raise Refusal(f"{error}; hosts and groups are those of the inventory", 2) from error
 
 
 def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:

@@ -28,8 +28,8 @@ def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
         for stale in (CHECKSUM_FILE, SIGNATURE_FILE):
             (directory / stale).unlink(missing_ok=True)
         paths = [_write_file(directory / name, text) for name, text in build_kit_files(CHECKS, REMEDIES).items()]
-    except OSError as why:
-        raise Refusal(f"--out {directory}: cannot be written ({why.strerror}); name a folder that is yours", 2) from why
+    except OSError as error:
+        raise Refusal(f"--out {directory}: cannot be written ({error.strerror}); name a folder that is yours", 2) from error
     return [*paths, *sign_kit(directory, paths, sign)] if sign else paths
 
 
@@ -50,8 +50,8 @@ def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
     try:
         words = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", SIGNER_IDENTITY, str(listed)]
         said = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
-    except OSError as why:
-        raise Refusal(f"--sign: ssh-keygen cannot be run ({why.strerror}); install OpenSSH's client") from why
+    except OSError as error:
+        raise Refusal(f"--sign: ssh-keygen cannot be run ({error.strerror}); install OpenSSH's client") from error
     if said.returncode:
         raise Refusal(f"--sign {key}: {' '.join(said.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
     return [listed, directory / SIGNATURE_FILE]

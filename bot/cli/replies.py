@@ -66,7 +66,7 @@ def _parse_replies(document: Document, problems: Problems) -> list[ThreadReply]:
     for at, row in enumerate(given):
         try:
             found.append(ThreadReply.model_validate(row))
-        except ValidationError as why:
-            for loc, what in iter_complaints(why, ThreadReply):
+        except ValidationError as error:
+            for loc, what in iter_complaints(error, ThreadReply):
                 problems.add(document.find_position(at, *loc), f"reply {at + 1}: {what}")
     return found

@@ -253,8 +253,8 @@ class ApprovalSession:
             await vote(
                 approval, digest, f"{SIMULATED_TEAM_ID}:{who}", decision.verdict, delivery=f"terminal-{self._votes}", reason=decision.why
             )
-        except Refused as why:
-            raise Refusal(str(why)) from why
+        except Refused as error:
+            raise Refusal(str(error)) from error
         await self.run_until_idle()
 
     async def advance_clock(self, seconds: float) -> None:

@@ -82,8 +82,8 @@ async def _run_export(settings: "Settings", incident: str, file: Path, *, previe
         evidence = DirectoryEvidence(settings.evidence_dir)
         try:
             made = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
-        except IncidentNotFound as why:
-            raise Refusal(str(why)) from why
+        except IncidentNotFound as error:
+            raise Refusal(str(error)) from error
     raw, whole = made.document.to_canonical_bytes(), _format_readable(made.document.to_canonical_bytes())
     if not made.facts_kept:
         print_text("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
@@ -107,8 +107,8 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
 
     try:
         read = parse_ticket(_read_raw_ticket(file))
-    except BadTicket as why:
-        raise Refusal("\n".join([f"{file} is no ticket that can be read:", *why.problems])) from why
+    except BadTicket as error:
+        raise Refusal("\n".join([f"{file} is no ticket that can be read:", *error.problems])) from error
     if read.ignored:
         print_text(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
     if preview:
@@ -145,8 +145,8 @@ def _read_raw_ticket(file: Path) -> bytes:
             return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
         with file.open("rb") as opened:
             return opened.read(MAX_DOCUMENT_BYTES + 1)
-    except OSError as why:
-        raise Refusal(f"{file}: cannot be read: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _write_ticket(file: Path, whole: str) -> None:
@@ -155,8 +155,8 @@ def _write_ticket(file: Path, whole: str) -> None:
         return
     try:
         file.write_text(whole + "\n")
-    except OSError as why:
-        raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def _format_readable(raw: bytes) -> str:

@@ -77,8 +77,8 @@ def verify_message(keys: Sequence[bytes], headers: Mapping[str, str], body: byte
     id_, at, given = _parse_headers(headers)
     try:
         known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_DUMMY_KEY,)]
-    except UnicodeDecodeError as why:
-        raise Unsigned("the body is not UTF-8") from why
+    except UnicodeDecodeError as error:
+        raise Unsigned("the body is not UTF-8") from error
     offered = [word.encode() for word in given.split(" ") if word.startswith("v1,")]
     right = [hmac.compare_digest(ours, theirs) for ours in known for theirs in offered]
     if not (keys and any(right)):

@@ -154,8 +154,8 @@ class LessonHandlers:
         try:
             if row := await self.lessons.get_lesson(lesson):
                 await self.cards.update_card(row)
-        except SLACK_ERRORS as trouble:
-            log.warning("lessons.not_painted", lesson=lesson, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("lessons.not_painted", lesson=lesson, error=str(error)[:200])
 
 
 def _require_as_shown(lesson: Lesson, digest: str) -> Lesson:

@@ -158,8 +158,8 @@ class ApprovalRights:
     async def _list_on_call(self, source: str) -> frozenset[str]:
         try:
             return await self.schedule.list_on_call(source)
-        except Refusal as why:
-            log.warning("approvals.on_call_unknown", source=source, why=str(why)[:200])
+        except Refusal as error:
+            log.warning("approvals.on_call_unknown", source=source, why=str(error)[:200])
             return frozenset()
 
     async def _is_active_human(self, who: str, team: str, fresh: bool) -> bool:

@@ -65,8 +65,8 @@ class ProviderCards:
             return
         try:
             await self._put_card(origin, incident)
-        except SLACK_ERRORS as trouble:
-            log.warning("provider.not_painted", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("provider.not_painted", incident=incident, error=str(error)[:200])
 
     async def _put_card(self, origin: Origin, incident: str) -> None:
         async with self.kept.cards.hold_lock(incident, CARD_NAME, wait=LOCK_WAIT) as alone:
@@ -103,8 +103,8 @@ class ProviderCards:
             await IdempotentPoster(self.client, self.kept.cards).post_once(
                 origin, incident, f"provider_said:{about}", provider_ticket.render_provider_message(ticket, words.text), marked
             )
-        except SLACK_ERRORS as trouble:
-            log.warning("provider.not_said", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("provider.not_said", incident=incident, error=str(error)[:200])
             return False
         return True
 
@@ -186,9 +186,9 @@ class ProviderHandlers:
                 title="What would leave for your provider",
                 initial_comment=provider_ticket.format_attachment_note(facts_kept=made.facts_kept),
             )
-        except (IncidentNotFound, *SLACK_ERRORS) as why:
-            log.warning("provider.not_shown", incident=incident, error=str(why)[:200])
-            words = str(why) if isinstance(why, IncidentNotFound) else NOT_SHOWN
+        except (IncidentNotFound, *SLACK_ERRORS) as error:
+            log.warning("provider.not_shown", incident=incident, error=str(error)[:200])
+            words = str(error) if isinstance(error, IncidentNotFound) else NOT_SHOWN
             await post_message(self.surface.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
             return
         await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())

@@ -51,8 +51,8 @@ class ProviderIntake:
         """Refuse by headers alone, without revealing which tenants exist."""
         try:
             check_headers(headers, self.arrivals.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
     async def handle_message(self, request: InboundRequest) -> InboundResponse:
@@ -60,19 +60,19 @@ class ProviderIntake:
         tenant, body = request.parts["tenant"], request.body
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {why}")
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {error}")
         if not await self._is_first_delivery(tenant, message):
             return InboundResponse(409, {"error": "this very message was heard before; sign it anew to send it again"})
         try:
             kind, data = parse_message(body)
             return await self._dispatch_message(tenant, kind, data)
-        except BadMessage as why:
-            return InboundResponse(400, {"error": str(why)})
-        except BadTicket as why:
-            return InboundResponse(422, {"error": "; ".join(why.problems)[:1000]})
-        except NoOperatorChannel as why:
-            log.warning("intake.no_place", tenant=tenant, why=str(why))
+        except BadMessage as error:
+            return InboundResponse(400, {"error": str(error)})
+        except BadTicket as error:
+            return InboundResponse(422, {"error": "; ".join(error.problems)[:1000]})
+        except NoOperatorChannel as error:
+            log.warning("intake.no_place", tenant=tenant, why=str(error))
             return InboundResponse(503, {"error": "the provider's inventory has no place for this ticket yet"}, after=600)
 
     async def _dispatch_message(self, tenant: str, kind: str, data: dict[str, Any]) -> InboundResponse:

@@ -57,15 +57,15 @@ class HttpProviderLink:
     async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
         try:
             return parse_ticket_answer(await self._post_message(id_, body))
-        except BadMessage as why:
-            raise LinkUnavailable(str(why)) from why
+        except BadMessage as error:
+            raise LinkUnavailable(str(error)) from error
 
     async def fetch_states(self, after: Mapping[str, int]) -> StatesAnswer:
         try:
             answer = await self._post_message(f"ask_{uuid4().hex}", build_states_message(after, self.clock.now()))
             return await asyncio.to_thread(parse_states_answer, answer)
-        except BadMessage as why:
-            raise LinkUnavailable(str(why)) from why
+        except BadMessage as error:
+            raise LinkUnavailable(str(error)) from error
 
     async def _post_message(self, id_: str, body: bytes) -> bytes:
         headers = {
@@ -82,8 +82,8 @@ class HttpProviderLink:
                 if said is None:
                     raise LinkUnavailable(f"the intake answers more than {MAX_ANSWER_BYTES >> 10} KiB")
                 return _check_response(answer.status, answer.headers.get("Retry-After", ""), said)
-        except (aiohttp.ClientError, TimeoutError, OSError) as why:
-            raise LinkUnavailable(f"the intake cannot be reached: {str(why)[:160] or type(why).__name__}") from why
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise LinkUnavailable(f"the intake cannot be reached: {str(error)[:160] or type(error).__name__}") from error
 
 
 def _check_response(status: int, after: str, said: bytes) -> bytes:

@@ -59,12 +59,12 @@ class TicketSender:
             return
         try:
             await (self._send_ticket(row) if row.pending else self._poll_state(row))
-        except LinkUnavailable as away:
-            log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(away))
-            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
-        except LinkRefused as no:
-            log.warning("provider.refused", incident=row.incident, why=str(no))
-            await self._handle_refusal(row, str(no))
+        except LinkUnavailable as error:
+            log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(error))
+            await self.outbox.postpone_row(row, str(error), max(compute_retry_delay(row.tries), timedelta(seconds=error.after)))
+        except LinkRefused as error:
+            log.warning("provider.refused", incident=row.incident, why=str(error))
+            await self._handle_refusal(row, str(error))
         await self.paint(row.incident)
 
     async def _send_ticket(self, row: OutboxRow) -> None:

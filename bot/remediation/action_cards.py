@@ -109,10 +109,10 @@ class ActionCards:
             try:
                 with with_urgency(Urgency.DECISION):
                     await self._render_and_post(record, batch, what)
-            except SlackApiError as trouble:
-                if trouble.response["error"] not in PERMANENT_SLACK_ERRORS:
+            except SlackApiError as error:
+                if error.response["error"] not in PERMANENT_SLACK_ERRORS:
                     raise
-                log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
+                log.warning("action_cards.gone", approval=record.approval, what=what, error=error.response["error"])
         await self._living.refresh_message(record.action.incident)
 
     def _get_lock(self, name: str) -> asyncio.Lock:
@@ -194,8 +194,8 @@ class ActionCards:
         try:
             shared = await self._people.is_shared(origin.channel)
             channels.require_operator_channel(SlackPlace(origin.team, origin.channel, shared=shared), self.sources.bound)
-        except channels.ChannelNotServed as no:
-            return notes.render_refusal(str(no))
+        except channels.ChannelNotServed as error:
+            return notes.render_refusal(str(error))
         return card
 
     # -- what is on a card ------------------------------------------------------------------------------------------
@@ -211,16 +211,16 @@ class ActionCards:
         for name in await self._batches.list_approvals(record.action.incident, batch):
             try:
                 found.append(await self.sources.record_of(name))
-            except Refused as why:
-                log.warning("action_cards.unreadable", approval=name, why=str(why)[:200])
+            except Refused as error:
+                log.warning("action_cards.unreadable", approval=name, why=str(error)[:200])
                 found += [record] if name == record.approval else []
         return found or [record]
 
     async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:
         try:
             return await self.sources.of_incident(record.action.incident)
-        except Refused as why:
-            log.warning("action_cards.alone", approval=record.approval, why=str(why)[:200])
+        except Refused as error:
+            log.warning("action_cards.alone", approval=record.approval, why=str(error)[:200])
             return []
 
 

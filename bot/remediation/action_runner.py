@@ -130,9 +130,9 @@ class ActionRunner:
         with structlog.contextvars.bound_contextvars(approval=approval):
             try:
                 await lease.guard(self._run_under_lease(approval), self.stopping.is_set)
-            except (LostLease, WorkerStopping, Refused) as why:
-                lease.held = not isinstance(why, LostLease)
-                log.warning("action.left", why=f"{type(why).__name__}: {why}"[:300])
+            except (LostLease, WorkerStopping, Refused) as error:
+                lease.held = not isinstance(error, LostLease)
+                log.warning("action.left", why=f"{type(error).__name__}: {error}"[:300])
             finally:
                 await _release_lease(lease)
 
@@ -175,9 +175,9 @@ class ActionRunner:
             await self.index.schedule_check(name, self.clock.now() + CARD_RETRY_INTERVAL)
         try:
             return await self.threads.resume_action(record), ""
-        except ActionDeferred as why:
-            log.info("action.not_now", why=str(why))
-            return {}, str(why)
+        except ActionDeferred as error:
+            log.info("action.not_now", why=str(error))
+            return {}, str(error)
         except StillRunning:
             return {}, ""
         finally:
@@ -206,8 +206,8 @@ class ActionRunner:
                 await self.index.record_shown_news(record.approval, what, said)
         except RedisError:
             raise
-        except Exception as why:
-            log.warning("action.not_shown", error=f"{type(why).__name__}: {why}"[:300])  # Slack may be down; the next check retries
+        except Exception as error:
+            log.warning("action.not_shown", error=f"{type(error).__name__}: {error}"[:300])  # Slack may be down; the next check retries
             return False
         return True
 

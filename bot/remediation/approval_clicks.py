@@ -72,8 +72,8 @@ async def handle_edit_form(handler_context: HandlerContext, payload: Payload) ->
 async def _apply_edit(click: ApprovalClick, digest: str, args: Mapping[str, str]) -> None:
     try:
         await click.decisions.edit_action(click.record.approval, digest, str(click.voter), args)
-    except BadArgument as wrong:
-        raise edit_modal.build_edit_error(click.record.action, str(wrong)) from wrong
+    except BadArgument as error:
+        raise edit_modal.build_edit_error(click.record.action, str(error)) from error
 
 
 def _get_thread_ts(payload: Payload) -> str:

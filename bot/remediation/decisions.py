@@ -95,10 +95,10 @@ class ApprovalDecisions:
                 raise NotAnApprover(NotAnApprover.__doc__)
             await self._index.schedule_check(approval)
             seen = await self._ledger.vote(approval, digest, voter, "approve", delivery)
-        except NotOpen as no:
-            return VoteResult(approval, await self._ledger.get_record(approval), no)
-        except Refused as no:
-            return VoteResult(approval, seen, no)
+        except NotOpen as error:
+            return VoteResult(approval, await self._ledger.get_record(approval), error)
+        except Refused as error:
+            return VoteResult(approval, seen, error)
         await self._wake(approval)
         return VoteResult(approval, seen)
 
@@ -227,8 +227,8 @@ class ApprovalDecisions:
     async def _require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         try:
             await self._tender.require_fault_gone(incident, remediation)
-        except ProposalDeferred as why:
-            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {why}.") from why
+        except ProposalDeferred as error:
+            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {error}.") from error
 
     async def _propose_step(self, incident: str, remediation: Remediation, *, requested_by: str = "") -> ActionRecord:
         try:
@@ -237,8 +237,8 @@ class ApprovalDecisions:
             pass
         try:
             found = await self._tender.create_proposal(incident, remediation, requested_by=requested_by, ahead=True)
-        except ProposalDeferred as why:
-            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {why}.") from why
+        except ProposalDeferred as error:
+            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {error}.") from error
         await self._wake(found.approval)
         return found
 

@@ -79,10 +79,10 @@ class Proposer:
             if step.remedy == "run_check":
                 return self._build_check_proposal(wanted, remediation, approval, approvers)
             return await self._build_change_proposal(wanted, remediation, step, approval, approvers)
-        except BadArgument as why:
-            raise ProposalDeferred("cannot", str(why)) from why
-        except Unreachable as why:
-            raise ProposalDeferred("unreachable", str(why)) from why
+        except BadArgument as error:
+            raise ProposalDeferred("cannot", str(error)) from error
+        except Unreachable as error:
+            raise ProposalDeferred("unreachable", str(error)) from error
 
     def _build_check_proposal(self, request: ActionRequest, remediation: Remediation, approval: str, approvers: Deciders) -> Proposal:
         hosts = remediation.target.split(",")

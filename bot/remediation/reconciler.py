@@ -78,8 +78,8 @@ class RemediationReconciler:
         with structlog.contextvars.bound_contextvars(incident=incident):
             try:
                 await lease.guard(self._reconcile_under_lease(incident))
-            except LostLease as why:
-                log.info("ladders.left", why=str(why))
+            except LostLease as error:
+                log.info("ladders.left", why=str(error))
             finally:
                 if lease.held:
                     await lease.release()
@@ -122,8 +122,8 @@ class RemediationReconciler:
         """Return the approval to run now, if any. An error does not stop the other remediations."""
         try:
             return await self._check_wait(incident, remediation, records, paused=paused)
-        except (Refusal, Refused, Unreachable) as why:
-            log.warning("ladder.not_tended", ladder=remediation.id, error=f"{type(why).__name__}: {why}"[:300])
+        except (Refusal, Refused, Unreachable) as error:
+            log.warning("ladder.not_tended", ladder=remediation.id, error=f"{type(error).__name__}: {error}"[:300])
             return ""
 
     async def _check_wait(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
@@ -165,16 +165,16 @@ class RemediationReconciler:
         """Propose the current step and return its approval id. If deferred, send the remediation the reason."""
         try:
             return (await self.create_proposal(incident, remediation)).approval
-        except DuplicateAction as other:
+        except DuplicateAction as error:
             await self._send_event(
-                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=other.approval
+                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=error.approval
             )
             return ""
-        except ProposalDeferred as why:
-            log.info("action.withheld", ladder=remediation.id, hears=why.event, why=str(why))
-            if why.event != RETRY_LATER_EVENT:
-                says = await self._describe_drain_owner(remediation, str(why)) if why.event == "held" else str(why)
-                await self._send_event(incident, remediation, why.event, says=says)
+        except ProposalDeferred as error:
+            log.info("action.withheld", ladder=remediation.id, hears=error.event, why=str(error))
+            if error.event != RETRY_LATER_EVENT:
+                says = await self._describe_drain_owner(remediation, str(error)) if error.event == "held" else str(error)
+                await self._send_event(incident, remediation, error.event, says=says)
             return ""
 
     async def _describe_drain_owner(self, remediation: Remediation, says: str) -> str:
@@ -279,9 +279,9 @@ class RemediationReconciler:
             return
         try:
             await read_boot_id(remediation.target, self.proposer.transport)
-        except Unreachable as why:
+        except Unreachable as error:
             if self._is_due(remediation) and not paused:
-                await self._send_event(incident, remediation, "unreachable", says=str(why))
+                await self._send_event(incident, remediation, "unreachable", says=str(error))
             return
         await self._send_event(incident, remediation, "back")
 

@@ -129,17 +129,17 @@ class IncidentSources:
             return None, NO_LEDGER_TEXT.format(why=self.no_ledger or "none is set up")
         try:
             return tuple(await self.ledger.list_incident_records(incident)), ""
-        except Refused as why:
-            log.warning("postmortem.records_unreadable", incident=incident, why=str(why)[:200])
-            return None, NO_LEDGER_TEXT.format(why=why)
+        except Refused as error:
+            log.warning("postmortem.records_unreadable", incident=incident, why=str(error)[:200])
+            return None, NO_LEDGER_TEXT.format(why=error)
 
     async def _load_history(self, incident_view: IncidentView) -> ActionHistory:
         if self.ledger is None or incident_view.opened_at is None:
             return ActionHistory()
         try:
             return await self.ledger.get_history(incident_view.id, incident_view.opened_at)
-        except (Refused, RedisError) as why:
-            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(why)[:200])
+        except (Refused, RedisError) as error:
+            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(error)[:200])
             return ActionHistory(whole=False)
 
 

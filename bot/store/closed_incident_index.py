@@ -61,8 +61,8 @@ class ClosedIncidentIndex:
         """Return the matches that the reader may see. A Redis error is returned in `could_not`, not raised."""
         try:
             return await self._find_readable_incidents(query)
-        except RedisError as why:
-            return ClosedIncidentMatches(could_not=f"my store did not answer ({type(why).__name__})")
+        except RedisError as error:
+            return ClosedIncidentMatches(could_not=f"my store did not answer ({type(error).__name__})")
 
     async def _find_readable_incidents(self, query: ClosedIncidentQuery) -> ClosedIncidentMatches:
         keys = [self._names.closed_index_key(*kind) for kind in _list_index_names(query.hosts, query.devices, query.labels)]

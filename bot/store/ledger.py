@@ -97,9 +97,9 @@ def _build_head_writer(file: Path | None) -> Callable[[int, str], None]:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft.write_text(f"{length} {head}\n")
             draft.replace(file)
-        except OSError as why:
+        except OSError as error:
             draft.unlink(missing_ok=True)
-            log.warning("audit.head not kept", file=str(file), why=why.strerror)
+            log.warning("audit.head not kept", file=str(file), why=error.strerror)
 
     return keep
 

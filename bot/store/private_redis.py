@@ -98,9 +98,9 @@ class PrivateRedis:
             try:
                 self._process = await _spawn_server(argv)
                 await _wait_until_ready(self.socket, self._process, self.directory)
-            except (PrivateRedisFailed, OSError) as why:
+            except (PrivateRedisFailed, OSError) as error:
                 failed += 1
-                log.warning("private_redis.not_started", times=failed, why=str(why))
+                log.warning("private_redis.not_started", times=failed, why=str(error))
             else:
                 failed = 0
                 log.info("private_redis.started_again")

@@ -91,24 +91,26 @@ class Store:
             return Durability("memory", problems=(self.describe(),))
         try:
             return await self._query_durability()
-        except REDIS_AWAY_ERRORS as e:
-            raise StoreNotAnswering(f"{self.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+        except REDIS_AWAY_ERRORS as error:
+            raise StoreNotAnswering(f"{self.describe()} does not answer ({error}): start it, or mend the Redis URL") from error
 
     async def _query_durability(self) -> Durability:
         try:
             info: dict[str, Any] = await self.redis.info("server")
         except REDIS_AWAY_ERRORS:
             raise
-        except RedisError as e:
-            return Durability(self.kind, problems=(f"{self.describe()} does not tell what it is: {e}",))
+        except RedisError as error:
+            return Durability(self.kind, problems=(f"{self.describe()} does not tell what it is: {error}",))
         version = str(info.get("redis_version", "unknown"))
         try:
             raw = {decode_text(k): decode_text(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
         except REDIS_AWAY_ERRORS:
             raise
-        except RedisError as e:
+        except RedisError as error:
             return Durability(
-                self.kind, version, problems=(*_find_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")
+                self.kind,
+                version,
+                problems=(*_find_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {error}"),
             )
         return _judge_durability(self.kind, version, raw)
 
@@ -135,10 +137,10 @@ async def open_store(url: str | None, directory: Path | None, *, path: str | Non
 async def _check_version(store: Store) -> None:
     try:
         found = await claim_version(store.redis)
-    except REDIS_AWAY_ERRORS as e:
-        raise StoreNotAnswering(f"{store.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
-    except RedisError as e:
-        raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
+    except REDIS_AWAY_ERRORS as error:
+        raise StoreNotAnswering(f"{store.describe()} does not answer ({error}): start it, or mend the Redis URL") from error
+    except RedisError as error:
+        raise StoreUnavailable(f"{store.describe()} refuses us ({error}): mend its settings, or the Redis URL") from error
     if found == str(STORE_VERSION):
         return
     # Call a migration of the previous version's rows here: it gets `store.redis` and raises the stored version at its end.
@@ -158,8 +160,8 @@ async def _start_private_store(directory: Path | None, path: str | None) -> Stor
         return Store(FakeAsyncRedis(max_connections=MAX_MEMORY_CONNECTIONS), "memory", None)
     try:
         private = await start_private_redis(binary, directory)
-    except (PrivateRedisFailed, OSError) as e:
-        raise StoreUnavailable(f"{e}. Mend that, or name a Redis by URL.") from e
+    except (PrivateRedisFailed, OSError) as error:
+        raise StoreUnavailable(f"{error}. Mend that, or name a Redis by URL.") from error
     return Store(_create_client(private.url), "private", private.url, private)
 
 
@@ -177,19 +179,21 @@ async def _connect_server(url: str) -> Store:
     shown = _mask_password(url)
     try:
         redis = _create_client(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
-    except ValueError as e:
-        raise StoreUnavailable(f"{shown} is not a Redis URL ({e}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH") from e
+    except ValueError as error:
+        raise StoreUnavailable(
+            f"{shown} is not a Redis URL ({error}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH"
+        ) from error
     try:
         await _refuse_cluster(redis, shown)
-    except AuthenticationError as e:
+    except AuthenticationError as error:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses the password ({e}): set the right one in the Redis URL") from e
-    except (*REDIS_AWAY_ERRORS, OSError) as e:
+        raise StoreUnavailable(f"{shown} refuses the password ({error}): set the right one in the Redis URL") from error
+    except (*REDIS_AWAY_ERRORS, OSError) as error:
         await redis.aclose()
-        raise StoreNotAnswering(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
-    except RedisError as e:
+        raise StoreNotAnswering(f"{shown} does not answer ({error}): start it, or mend the Redis URL") from error
+    except RedisError as error:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses us ({e}): mend its settings, or the Redis URL") from e
+        raise StoreUnavailable(f"{shown} refuses us ({error}): mend its settings, or the Redis URL") from error
     except StoreUnavailable:
         await redis.aclose()
         raise

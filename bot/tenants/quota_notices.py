@@ -31,8 +31,8 @@ class QuotaNotices:
         once = IdempotentPoster(self._cards.client, self._cards.kept.cards)
         try:
             await once.post_once(where, item.incident, f"waits:{item.id}", said, marked)
-        except SLACK_ERRORS as trouble:
-            log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("customers.wait_not_told", incident=item.incident, error=str(error)[:200])
 
 
 def render_notice(no: ExceededLimit, quota: Quota, language: str) -> str:

@@ -155,8 +155,8 @@ class TenantCards:
         """Update the status message between turns; Slack errors are only logged."""
         try:
             await self.update_card(incident)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
+        except (*SLACK_ERRORS, UpdateInProgress) as error:
+            log.warning("customers.not_painted", incident=incident, error=str(error)[:200])
 
     async def post_first_card(self, incident: str, channel: str) -> None:
         """Post the first status message with retries, one at a time per channel, which takes one message a second."""
@@ -164,8 +164,8 @@ class TenantCards:
             for seconds in RETRY_DELAYS_SECONDS:
                 try:
                     return await self.update_card(incident)
-                except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-                    log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200], again=seconds)
+                except (*SLACK_ERRORS, UpdateInProgress) as error:
+                    log.warning("customers.not_painted", incident=incident, error=str(error)[:200], again=seconds)
                 await self.pause(seconds)
         return await self.update_card_quietly(incident)
 
@@ -254,8 +254,8 @@ class TenantCards:
     async def _list_begun_approvals(self, incident: str) -> frozenset[str]:
         try:
             return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED_STATES)
-        except Refused as why:
-            log.warning("customers.records_unreadable", incident=incident, why=str(why)[:200])
+        except Refused as error:
+            log.warning("customers.records_unreadable", incident=incident, why=str(error)[:200])
             return frozenset()
 
 
@@ -278,8 +278,8 @@ class TenantCardObserver:
         await self._board.publish_report(incident, state, report)
         try:
             await self._customers.update_card(incident, state)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
+        except (*SLACK_ERRORS, UpdateInProgress) as error:
+            log.warning("customers.follows_later", incident=incident, error=str(error)[:200])
             await self._unsettled.add_pending(incident)
 
 

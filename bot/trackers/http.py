@@ -101,12 +101,12 @@ class TrackerHttpClient:
                 return TrackerResponse(
                     answer.status, {name.lower(): _replace_surrogates(value) for name, value in answer.headers.items()}, _parse_json(said)
                 )
-        except aiohttp.ClientConnectorError as why:
-            raise TrackerUnavailable(f"{self.words} cannot be reached: {str(why)[:160]}") from why
-        except (aiohttp.ClientError, TimeoutError, OSError) as why:
+        except aiohttp.ClientConnectorError as error:
+            raise TrackerUnavailable(f"{self.words} cannot be reached: {str(error)[:160]}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TrackerUnavailable(
-                f"{self.words} does not answer: {str(why)[:160] or type(why).__name__}", maybe=method != "GET"
-            ) from why
+                f"{self.words} does not answer: {str(error)[:160] or type(error).__name__}", maybe=method != "GET"
+            ) from error
 
     def _build_error(self, method: str, answer: TrackerResponse) -> TrackerUnavailable | TrackerRefused:
         said = clean_remote_text(self.why(answer.data)) if answer.data is not None else ""

@@ -103,15 +103,15 @@ class TicketSync:
             return
         try:
             await (self._send_ticket(row, tracker) if row.pending else self._poll_ticket(row, tracker))
-        except TrackerUnavailable as away:
-            log.warning("trackers.away", row=row.name, tries=row.tries + 1, why=str(away))
-            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
-        except TrackerTicketGone as gone:
-            log.warning("trackers.gone", row=row.name, why=str(gone))
-            await self.outbox.mark_refused(row, str(gone), ticket="", began="")
-        except TrackerRefused as no:
-            log.warning("trackers.refused", row=row.name, why=str(no))
-            await self._handle_refusal(row, str(no))
+        except TrackerUnavailable as error:
+            log.warning("trackers.away", row=row.name, tries=row.tries + 1, why=str(error))
+            await self.outbox.postpone_row(row, str(error), max(compute_retry_delay(row.tries), timedelta(seconds=error.after)))
+        except TrackerTicketGone as error:
+            log.warning("trackers.gone", row=row.name, why=str(error))
+            await self.outbox.mark_refused(row, str(error), ticket="", began="")
+        except TrackerRefused as error:
+            log.warning("trackers.refused", row=row.name, why=str(error))
+            await self._handle_refusal(row, str(error))
         await self.paint(row.name)
 
     async def _send_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
@@ -123,8 +123,8 @@ class TicketSync:
         await self.outbox.record_notes(row, **{BEGAN_KEY: self.clock.now().isoformat()})
         try:
             made = await tracker.create_ticket(draft)
-        except TrackerUnavailable as away:
-            if not away.maybe:
+        except TrackerUnavailable as error:
+            if not error.maybe:
                 await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
             raise
         except TrackerRefused:

@@ -92,8 +92,8 @@ async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tu
     """Return comments, or why they are unreadable. Raises TrackerUnavailable."""
     try:
         return await asked, ""
-    except (TrackerRefused, TrackerAnswerTooLong) as no:
-        return (), str(no)
+    except (TrackerRefused, TrackerAnswerTooLong) as error:
+        return (), str(error)
 
 
 class Tracker(Protocol):

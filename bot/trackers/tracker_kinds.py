@@ -48,10 +48,10 @@ def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS")
     """Open a file's trackers. Raises Refusal with every problem; secrets are never printed."""
     try:
         rows = load_plain(file.read_text())
-    except (OSError, UnicodeDecodeError) as why:
-        raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
-    except yaml.YAMLError as why:
-        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # the parser's message may quote a secret
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(error).split())[:200]}", 2) from error
+    except yaml.YAMLError as error:
+        raise Refusal(f"{setting}: {file} is no YAML{_format_place(error)}", 2) from None  # the parser's message may quote a secret
     if not isinstance(rows, dict) or not rows:
         raise Refusal(f"{setting}: {file} must be a mapping of trackers, each with its kind; docs/trackers.md shows one", 2)
     problems: list[str] = [f"more than {MAX_TRACKERS} trackers"] if len(rows) > MAX_TRACKERS else []
@@ -78,8 +78,8 @@ def _open_tracker(name: str, row: Any, clock: Clock, problems: list[str]) -> Seq
         return ()
     try:
         return (kind.open(name, kind.config.model_validate(row), clock),)
-    except ValidationError as why:
-        problems += _format_problems(name, why)
+    except ValidationError as error:
+        problems += _format_problems(name, error)
         return ()
 
 

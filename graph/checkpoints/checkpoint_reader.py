@@ -95,8 +95,8 @@ def parse_plain_value(raw: bytes) -> Any:
         raise NotPlainJson(f"a stored value is of the kind {kind.decode('utf-8', 'replace')[:40]!r}")
     try:
         return ormsgpack.unpackb(data, option=ormsgpack.OPT_NON_STR_KEYS)
-    except ormsgpack.MsgpackDecodeError as why:
-        raise NotPlainJson(f"a stored value cannot be read: {why}") from why
+    except ormsgpack.MsgpackDecodeError as error:
+        raise NotPlainJson(f"a stored value cannot be read: {error}") from error
 
 
 def build_field(*parts: object) -> bytes:

@@ -75,9 +75,9 @@ async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> Action
     since = ports.reading.clock.now()
     try:
         claim = await claim_action(seen, ports)
-    except ApprovalOutdated as why:
-        after = await supersede_action(seen.approval, why, ports)
-        return {"state": after.state.value, "why": why.why}
+    except ApprovalOutdated as error:
+        after = await supersede_action(seen.approval, error, ports)
+        return {"state": after.state.value, "why": error.why}
     except record.VersionChanged:
         return {"state": State.SUPERSEDED.value, "why": "versions"}
     except (record.NotOpen, record.TooLate):

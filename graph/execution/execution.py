@@ -75,8 +75,8 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
     action = seen.action
     try:
         await _verify_host_identity(action, ports)
-    except Unreachable as why:
-        raise ActionDeferred(f"{why.host} cannot be asked: {why.why}") from why
+    except Unreachable as error:
+        raise ActionDeferred(f"{error.host} cannot be asked: {error.why}") from error
     for one in await find_unmet_conditions(action, ports.transport, controller=_get_controller(action, ports)):
         if one.ok is None:
             raise ActionDeferred(f"could not see whether {one.says}: {one.saw}")
@@ -89,10 +89,10 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
         return await ports.ledger.claim(
             seen.approval, seen.digest, ports.worker, policy=ports.policy(), catalogue=ports.catalogue, authorised=authorised
         )
-    except RETRYABLE_REFUSALS as why:
-        raise ActionDeferred(str(why)) from why
-    except record.NoQuorum as why:
-        raise ApprovalOutdated("approvers", "somebody who approved may not approve any more") from why
+    except RETRYABLE_REFUSALS as error:
+        raise ActionDeferred(str(error)) from error
+    except record.NoQuorum as error:
+        raise ApprovalOutdated("approvers", "somebody who approved may not approve any more") from error
 
 
 async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> None:

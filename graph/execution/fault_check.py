@@ -60,8 +60,8 @@ async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePr
     """Judge a fault that lasts for a boot, or that consists in not answering."""
     try:
         boot = await read_boot_id(fault.host, transport)
-    except Unreachable as why:
-        return CausePresence("shown" if fault.lasts == "silence" else "unseen", f"{fault.host} does not answer: {why.why}")
+    except Unreachable as error:
+        return CausePresence("shown" if fault.lasts == "silence" else "unseen", f"{fault.host} does not answer: {error.why}")
     if fault.lasts == "silence":
         return CausePresence("gone", f"{fault.host} answers again")
     if boot != fault.boot_id:

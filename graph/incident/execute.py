@@ -128,8 +128,8 @@ class LiveWave:
             awaited = list_pending_hosts(asks, self.answers, self.ports)
             news = Progress(self.case.id, "execute", done=len(self.answers), total=self.total, awaited=awaited, seconds=seconds)
             await self.ports.progress(replace(news, likely=self._likely))
-        except Exception as why:
-            log.warning("execute.not_told", error=f"{type(why).__name__}: {why}"[:200])
+        except Exception as error:
+            log.warning("execute.not_told", error=f"{type(error).__name__}: {error}"[:200])
 
     async def _handle_answer(self, answer: CheckAnswer) -> None:
         self.answers.append(answer)

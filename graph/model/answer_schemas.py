@@ -100,10 +100,10 @@ def parse_answer(shape: type[A], raw: str) -> A:
     text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         return shape.model_validate_json(text)
-    except ValidationError as e:
-        first = e.errors()[0]
+    except ValidationError as error:
+        first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])[:MAX_LOCATION_CHARS] or "the whole"
-        raise BadAnswer(f"it is not of the asked shape ({where}: {first['msg']})") from e
+        raise BadAnswer(f"it is not of the asked shape ({where}: {first['msg']})") from error
 
 
 def require_offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:

@@ -331,8 +331,8 @@ class ModelReasoner:
             return DeclinedAnswer(show_invisible(answer.why))
         try:
             return read(redact_once(answer.text))
-        except BadAnswer as e:
-            return DeclinedAnswer(show_invisible(f"the model's answer cannot be used: {e}"))
+        except BadAnswer as error:
+            return DeclinedAnswer(show_invisible(f"the model's answer cannot be used: {error}"))
 
     async def _find_budget_refusal(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:

@@ -41,12 +41,12 @@ class HttpEmbedder:
             rows = asyncio.run(asyncio.wait_for(self._request_embeddings(texts), self.seconds))
             vectors = [[float(number) for number in row.embedding] for row in rows]
             order = [row.index for row in rows]
-        except TimeoutError as why:
-            raise EmbeddingUnavailable(f"the embeddings endpoint gave no whole answer within {self.seconds:g} s") from why
-        except OpenAIError as why:
-            raise EmbeddingUnavailable(f"the embeddings endpoint: {redact_to_line(str(why), 200)}") from why
-        except (AttributeError, TypeError, ValueError) as why:
-            raise EmbeddingUnavailable("the embeddings endpoint answered with what are no embeddings") from why
+        except TimeoutError as error:
+            raise EmbeddingUnavailable(f"the embeddings endpoint gave no whole answer within {self.seconds:g} s") from error
+        except OpenAIError as error:
+            raise EmbeddingUnavailable(f"the embeddings endpoint: {redact_to_line(str(error), 200)}") from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise EmbeddingUnavailable("the embeddings endpoint answered with what are no embeddings") from error
         if order != list(range(len(texts))) or not all(map(_is_valid_vector, vectors)):
             raise EmbeddingUnavailable("the embeddings endpoint did not answer with a vector for each text")
         return vectors

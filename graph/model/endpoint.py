@@ -120,10 +120,10 @@ class OpenAIEndpoint:
             message = await self._client.ainvoke(
                 [("system", question.system), ("user", question.user)], **self._build_options(question, name, schema)
             )
-        except openai.BadRequestError as e:
-            return self._handle_bad_request(e)
-        except openai.OpenAIError as e:
-            return classify_error(e, self.model)
+        except openai.BadRequestError as error:
+            return self._handle_bad_request(error)
+        except openai.OpenAIError as error:
+            return classify_error(error, self.model)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             # A broken body surfaces as one of these behind two libraries (JSONDecodeError is a ValueError).
             return EndpointFailure("the model's endpoint answered with something that is not a chat completion", again=True)

@@ -85,8 +85,8 @@ def _load_answers(path: Path, model: str) -> dict[str, ModelReply]:
         kept = whole[: whole.rfind(b"\n") + 1]
         if kept != whole:
             path.write_bytes(kept)
-    except OSError as why:
-        raise BadRecording(f"{path}: {why.strerror}") from why
+    except OSError as error:
+        raise BadRecording(f"{path}: {error.strerror}") from error
     try:
         first, *lines = split_lines(kept.decode().rstrip("\n"))
         begun = json.loads(first)
@@ -94,5 +94,5 @@ def _load_answers(path: Path, model: str) -> dict[str, ModelReply]:
             raise BadRecording(f"{path}: holds answers of {str(begun['model'])[:80]}, not of {model}; name another file")
         rows = [json.loads(line) for line in lines]
         return {str(row["asked"]): ModelReply(str(row["text"]), int(row["in"]), int(row["out"]), str(row["by"])) for row in rows}
-    except (ValueError, KeyError, TypeError, RecursionError) as why:
-        raise BadRecording(f"{path}: is no recording of answers (schema {SCHEMA_VERSION})") from why
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadRecording(f"{path}: is no recording of answers (schema {SCHEMA_VERSION})") from error

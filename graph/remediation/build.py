@@ -197,10 +197,10 @@ def _build_plan(
             continue
         try:
             rungs += build_remediation_steps(step, context, number)
-        except StepUnavailable as why:
-            missing.append(str(why))
+        except StepUnavailable as error:
+            missing.append(str(error))
             if step.name != "drain_node":
-                return rungs, str(why), missing
+                return rungs, str(error), missing
     return rungs, "", missing
 
 

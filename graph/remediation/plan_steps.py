@@ -110,9 +110,9 @@ def build_remediation_steps(step: PlanStep, context: StepContext, plan: int) -> 
     remedy = REMEDIES[step.name]
     try:
         via = find_execution_host(remedy, context.host, context.hosts)
-    except NoController as why:
-        lacks = str(why) if context.host.controller else "its group has no Slurm controller in the inventory"
-        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {lacks}") from why
+    except NoController as error:
+        lacks = str(error) if context.host.controller else "its group has no Slurm controller in the inventory"
+        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {lacks}") from error
     filled = ARGUMENT_BUILDERS[remedy.id](replace(context, detail=step.detail))
     if not via.kit:
         words = get_scheduler_variant(remedy, context.host.scheduler).command

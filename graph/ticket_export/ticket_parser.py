@@ -44,18 +44,18 @@ def parse_ticket(raw: bytes) -> ParsedTicket:
     _verify_format(loaded.get("format"))
     try:
         document = TicketDocument.model_validate_json(json.dumps(_redact_texts(loaded)))
-    except ValidationError as why:
-        raise BadTicket([said for _, said in iter_complaints(why, TicketDocument)]) from why
+    except ValidationError as error:
+        raise BadTicket([said for _, said in iter_complaints(error, TicketDocument)]) from error
     return ParsedTicket(document, tuple(_iter_unknown_fields(loaded, TicketDocument, ""))[:MAX_IGNORED_FIELDS])
 
 
 def _load_json(raw: bytes) -> dict[str, Any]:
     try:
         loaded = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
-    except UnicodeDecodeError as why:
-        raise BadTicket([f"no UTF-8: byte {why.start} cannot be read"]) from why
-    except (ValueError, RecursionError) as why:
-        raise BadTicket([f"no JSON: {' '.join(str(why).split())[:160]}"]) from why
+    except UnicodeDecodeError as error:
+        raise BadTicket([f"no UTF-8: byte {error.start} cannot be read"]) from error
+    except (ValueError, RecursionError) as error:
+        raise BadTicket([f"no JSON: {' '.join(str(error).split())[:160]}"]) from error
     if not isinstance(loaded, dict):
         raise BadTicket(["the document is no mapping"])
     if _measure_depth(loaded) > MAX_DEPTH:

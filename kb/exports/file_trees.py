@@ -79,8 +79,8 @@ def open_file_tree(path: Path) -> FileTree:
 def _open_zip(path: Path) -> ZipTree:
     try:
         opened = zipfile.ZipFile(path)
-    except READ_ERRORS as why:
-        raise UnreadableExport(f"{path} is no zip that can be read: {why}") from why
+    except READ_ERRORS as error:
+        raise UnreadableExport(f"{path} is no zip that can be read: {error}") from error
     inside = opened.infolist()
     if len(inside) > MAX_FILES or sum(one.file_size for one in inside) > MAX_UNPACKED_BYTES:
         raise UnreadableExport(f"{path} unpacks to more than {MAX_FILES} files or {MAX_UNPACKED_BYTES >> 30} GiB")

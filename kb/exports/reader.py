@@ -37,8 +37,8 @@ def iter_export_rows(path: Path, mapped: Mapping[str, str] | None = None) -> Ite
         try:
             with tree.open_file(name) as raw, open_text(raw) as text:
                 yield from _build_rows(form(text), where, mapped or {})
-        except READ_ERRORS as why:
-            yield UnreadRow(where, f"cannot be read: {why}")
+        except READ_ERRORS as error:
+            yield UnreadRow(where, f"cannot be read: {error}")
 
 
 def _build_rows(found: NumberedValues, where: str, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
@@ -52,8 +52,8 @@ def _build_rows(found: NumberedValues, where: str, mapped: Mapping[str, str]) ->
             continue
         try:
             yield parse_export_row(value, place, mapped)
-        except NotAnIncident as why:
-            yield UnreadRow(place, redact_once(str(why)))
+        except NotAnIncident as error:
+            yield UnreadRow(place, redact_once(str(error)))
 
 
 def _read_json(text: IO[str]) -> NumberedValues:
@@ -80,8 +80,8 @@ def _read_csv(text: IO[str]) -> NumberedValues:
             cells = next(reader)
         except StopIteration:
             return
-        except csv.Error as why:
-            yield line, ValueError(f"it is no row: {why}")
+        except csv.Error as error:
+            yield line, ValueError(f"it is no row: {error}")
             continue
         if cells:
             few = len(cells) < len(columns)
@@ -109,8 +109,8 @@ def _read_yaml(text: IO[str]) -> NumberedValues:
     """One incident, or `incidents:` with a list."""
     try:
         found = load_plain(text.read(MAX_PAGE_CHARS))
-    except yaml.YAMLError as why:
-        yield 1, ValueError(f"is not YAML: {' '.join(str(why).split())[:120]}")
+    except yaml.YAMLError as error:
+        yield 1, ValueError(f"is not YAML: {' '.join(str(error).split())[:120]}")
         return
     inside = found.get("incidents") if isinstance(found, dict) else found
     for one in inside if isinstance(inside, list) else [found]:

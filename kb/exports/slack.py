@@ -48,8 +48,8 @@ def _read_day(
                 if len(thread) < MAX_MESSAGES:
                     user = str(message.get("user") or message.get("username") or "")
                     thread.append({"author": people.get(user, user), "text": message["text"][:20_000]})
-    except READ_ERRORS as why:
-        yield UnreadRow(where, f"cannot be read: {why}")
+    except READ_ERRORS as error:
+        yield UnreadRow(where, f"cannot be read: {error}")
 
 
 def _read_people(tree: FileTree) -> dict[str, str]:

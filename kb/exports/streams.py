@@ -141,5 +141,5 @@ def parse_json_value(found: str | None) -> Any:
         return ValueError(f"it is longer than {MAX_ROW_CHARS >> 20} MiB")
     try:
         return json.loads(found)
-    except (ValueError, RecursionError) as why:
-        return ValueError(f"it is not JSON: {str(why)[:120]}")
+    except (ValueError, RecursionError) as error:
+        return ValueError(f"it is not JSON: {str(error)[:120]}")

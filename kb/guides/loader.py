@@ -213,8 +213,8 @@ def _parse_condition(given: Any) -> Expression:
         raise ValueError(f"an expression must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
         found = Expression(squash_blanks(given) or "true")
-    except BadExpression as why:
-        raise ValueError(f"when: {why}") from why
+    except BadExpression as error:
+        raise ValueError(f"when: {error}") from error
     if "majority" in found.mentions:
         raise ValueError("when: a guide knows no majority; say what is expected")
     return found

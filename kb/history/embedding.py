@@ -36,8 +36,8 @@ class BackoffEmbedder:
             return None
         try:
             found, self.trouble = self._embedder.embed_texts(texts), ""
-        except EmbeddingUnavailable as why:
-            self.back_off(str(why))
+        except EmbeddingUnavailable as error:
+            self.back_off(str(error))
             return None
         return found
 

@@ -119,8 +119,8 @@ class PastIncidentIndex:
             self.trouble = ""
             try:
                 return act(*args)
-            except _list_index_errors(self._uses_qdrant) as why:
-                self.trouble = f"history cannot be asked: {' '.join(str(why).split())[:200]}"
+            except _list_index_errors(self._uses_qdrant) as error:
+                self.trouble = f"history cannot be asked: {' '.join(str(error).split())[:200]}"
                 return None
 
     def _get_corpus(self) -> BM25Corpus:
@@ -231,8 +231,8 @@ class PastIncidentIndex:
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
-        except (ApiException, ValueError) as why:  # another process rebuilt it with another vector size or none
-            self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
+        except (ApiException, ValueError) as error:  # another process rebuilt it with another vector size or none
+            self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(error).split())[:120]}")
             self._dense, self.trouble = 0, self._embedder.trouble
             return None
         place = {point.payload["id"]: point.score for point in points if point.payload}

@@ -180,8 +180,8 @@ def parse_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) ->
     for number, row in enumerate(rows, 1):
         try:
             lesson = Lesson.model_validate_json(_dump_row(row))
-        except (ValidationError, TypeError, ValueError, RecursionError) as why:
-            problems.append(f"row {number}: {_format_error(why)}")
+        except (ValidationError, TypeError, ValueError, RecursionError) as error:
+            problems.append(f"row {number}: {_format_error(error)}")
             continue
         if lesson.label not in labels:
             problems.append(f"row {number}: unknown label {lesson.label[:MAX_NAME_CHARS]!r}")

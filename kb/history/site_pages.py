@@ -52,8 +52,8 @@ def _read_page(path: Path, labels: Collection[str] | None, problems: Problems) -
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_PAGE_BYTES + 1)
-    except OSError as why:
-        problems.add(FilePosition(path), f"cannot be read: {why.strerror}")
+    except OSError as error:
+        problems.add(FilePosition(path), f"cannot be read: {error.strerror}")
         return None
     if len(raw) > MAX_PAGE_BYTES:
         problems.add(FilePosition(path), f"longer than {MAX_PAGE_BYTES >> 10} KiB; split it")

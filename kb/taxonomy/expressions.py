@@ -36,8 +36,8 @@ class Expression:
     def __init__(self, source: str) -> None:
         try:
             self._program = cel.compile(source)
-        except ValueError as why:
-            raise BadExpression(_get_first_line(str(why))) from None
+        except ValueError as error:
+            raise BadExpression(_get_first_line(str(error))) from None
         self.source = source
         self.mentions = frozenset(self._program.variables())
         self.values = find_possible_values(source)
@@ -59,8 +59,8 @@ class Expression:
             return known
         try:
             held = self._program.execute(dict(variables)) is True
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as why:
-            self.troubles[_get_first_line(str(why))] += 1
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            self.troubles[_get_first_line(str(error))] += 1
             return False
         if len(asked) <= MAX_KEPT_KEY_CHARS:
             self._keep_answer(asked, held)

@@ -127,8 +127,8 @@ def _parse_when(given: Any) -> Expression:
         raise ValueError(f"when must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
         return Expression(squash_blanks(given) or "true")
-    except BadExpression as why:
-        raise ValueError(f"when: {why}") from why
+    except BadExpression as error:
+        raise ValueError(f"when: {error}") from error
 
 
 def _validate_weight(weight: float) -> float:

@@ -41,10 +41,10 @@ def complaint(mutant: Mutant) -> str:
 
     try:
         asyncio.run(tell())
-    except BaseException as why:  # pytest's own failures are no Exceptions
-        if isinstance(why, KeyboardInterrupt):
+    except BaseException as error:  # pytest's own failures are no Exceptions
+        if isinstance(error, KeyboardInterrupt):
             raise
-        return f"{type(why).__name__}: {why}"
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

@@ -238,8 +238,8 @@ def complaint(*stories: str) -> str:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             live(MACHINE_SETTINGS, stories)
-    except Exception as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except Exception as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

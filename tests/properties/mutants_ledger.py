@@ -395,8 +395,8 @@ def machine_complaint(breaks: str = "") -> str:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             live(MACHINE_SETTINGS, stories)
-    except Exception as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except Exception as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""
 
 
@@ -410,10 +410,10 @@ def story_complaint(story: Callable[..., Coroutine[Any, Any, None]]) -> str:
 
     try:
         asyncio.run(tell())
-    except BaseException as why:  # pytest's own failures are no Exceptions
-        if isinstance(why, KeyboardInterrupt):
+    except BaseException as error:  # pytest's own failures are no Exceptions
+        if isinstance(error, KeyboardInterrupt):
             raise
-        return f"{type(why).__name__}: {why}"
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

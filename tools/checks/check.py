@@ -199,10 +199,10 @@ class Check:
             if shape.sniff(text):
                 try:
                     return limit_facts(self.id, shape.parse(text))
-                except Unreadable as why:
-                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
-                except (ValueError, ArithmeticError) as why:  # a number that no machine has
-                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(why).split())[:120]}"),)
+                except Unreadable as error:
+                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {error}"),)
+                except (ValueError, ArithmeticError) as error:  # a number that no machine has
+                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(error).split())[:120]}"),)
         return (build_unobserved_fact(self.id, Status.UNREADABLE, _describe_foreign_output(self.id, text)),)
 
 

@@ -131,8 +131,8 @@ def is_mounts(text: str) -> bool:
 def parse_mounts(text: str) -> Sequence[Fact]:
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     rows = tree.get("filesystems") if isinstance(tree, dict) else None
     if not isinstance(rows, list):
         raise Unreadable("expected a list of filesystems")

@@ -59,8 +59,8 @@ def parse_node(text: str) -> Sequence[Fact]:
         return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Kubernetes could not be asked: {_explain_kubectl_error(text)}")]
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     ready = _parse_conditions(tree).get("Ready")
     if ready is None:
         raise Unreadable("expected a node with its Ready condition")

@@ -73,8 +73,8 @@ def _is_software_made(row: Mapping[str, Any]) -> bool:
 def _parse_json_links(text: str) -> Sequence[Mapping[str, Any]]:
     try:
         rows = json.loads(text[: text.rfind("]") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 

@@ -85,8 +85,8 @@ def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
         return
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     waiting: list[Any] = list(tree.get("lscpu") or []) if isinstance(tree.get("lscpu"), list) else []
     while waiting:
         row = waiting.pop()

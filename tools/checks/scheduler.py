@@ -95,8 +95,8 @@ def _explain_slurm_error(text: str) -> str:
 def _parse_json_node(text: str) -> list[Fact]:
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     rows = tree.get("nodes") if isinstance(tree, dict) else None
     node: Any = rows[0] if isinstance(rows, list) and rows else None
     state = node.get("state") if isinstance(node, Mapping) else None

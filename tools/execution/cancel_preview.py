@@ -33,8 +33,8 @@ async def preview_cancel(action: Action, transport: Transport) -> CancelPreview 
     argv = tuple(word.format(job=action.args["job"]) for word in SQUEUE_COMMAND)
     try:
         ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return CancelPreview(why=why.why)
+    except Unreachable as error:
+        return CancelPreview(why=error.why)
     complaint = ran.stderr.decode("utf-8", "replace").strip()
     if ran.timed_out or ran.truncated or ran.exit_status is None:
         return CancelPreview(why="no whole answer in time")
@@ -48,6 +48,6 @@ def parse_cancel_preview(text: str) -> CancelPreview:
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.strip().split("|")) == 4]
     try:
         hosts = tuple(dict.fromkeys(host for *_, nodes in rows if nodes for host in expand_host_range(nodes)))
-    except BadRange as why:
-        return CancelPreview(why=f"squeue: {why}")
+    except BadRange as error:
+        return CancelPreview(why=f"squeue: {error}")
     return CancelPreview(Counter(state for _, state, _, _ in rows), tuple(dict.fromkeys(user for _, _, user, _ in rows)), hosts)

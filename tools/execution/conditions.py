@@ -49,8 +49,8 @@ async def read_condition(condition: Condition, host: str, transport: Transport) 
     argv = tuple(word.format(*words) for word in PLAIN_READS[name]) if name in PLAIN_READS else condition.argv
     try:
         ran = await transport.run(host, argv, timeout=READ_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return ConditionResult(condition.says, None, why.why, condition.id)
+    except Unreachable as error:
+        return ConditionResult(condition.says, None, error.why, condition.id)
     complaint = ran.stderr.decode("utf-8", "replace").strip()
     if ran.exit_status is None or ran.timed_out or ran.truncated:
         return ConditionResult(condition.says, None, complaint or "no whole answer in time", condition.id)

@@ -48,8 +48,8 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
     argv = (*LOOK_COMMAND, f"{remedy.id}.preview", *action.args.values())
     try:
         ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return DeletePreview(why=why.why)
+    except Unreachable as error:
+        return DeletePreview(why=error.why)
     if ran.timed_out or ran.exit_status is None:
         return DeletePreview(why="no answer in time")
     complaint = ran.stderr.decode("utf-8", "replace").strip()

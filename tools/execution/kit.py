@@ -55,8 +55,8 @@ async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: 
     """Send one command to `rackmedic-act`. Never raises for host or network failures."""
     try:
         ran = await transport.run(host, (*kit, *words), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return KitAnswer("unclear", says=why.why)
+    except Unreachable as error:
+        return KitAnswer("unclear", says=error.why)
     return parse_kit_answer(ran)
 
 
@@ -96,8 +96,8 @@ async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] =
     """Ask for the kit's version."""
     try:
         ran = await transport.run(host, (*kit, "version"), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return KitState("unknown", says=why.why)
+    except Unreachable as error:
+        return KitState("unknown", says=error.why)
     version = ran.text.strip()
     if ran.exit_status == 0 and re.fullmatch(r"[0-9a-f]{12}", version):
         return KitState("current" if version == get_current_kit_version() else "older", version)

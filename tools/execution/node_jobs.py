@@ -55,8 +55,8 @@ async def _read_jobs_of_node(name: str, inventory: Inventory, transport: Transpo
     argv = tuple(fill_slots(word, {"target": host.node_name, "node": host.node_name}) for word in _build_job_query(host))
     try:
         ran = await transport.run(host.controller, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return NodeJobs(why=why.why)
+    except Unreachable as error:
+        return NodeJobs(why=error.why)
     if ran.timed_out or ran.truncated or ran.exit_status is None:
         return NodeJobs(why="no whole answer in time")
     if ran.exit_status != 0:

@@ -63,8 +63,8 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
     if action.host_key and isinstance(transport, HostKeyTransport):
         try:
             key = await transport.fingerprint(action.via)
-        except Unreachable as why:
-            return KitAnswer("unclear", says=why.why)
+        except Unreachable as error:
+            return KitAnswer("unclear", says=error.why)
         if key != action.host_key:
             return KitAnswer("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
     there = await read_kit_state(action.via, transport, kit)

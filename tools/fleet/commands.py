@@ -59,8 +59,8 @@ class CommandRunner:
         """Run where kubectl is. An unreachable controller says nothing about the host."""
         try:
             return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
-        except Unreachable as why:
-            return CommandResult(b"", format_unasked_controller(host.controller, why.why).encode(), 1)
+        except Unreachable as error:
+            return CommandResult(b"", format_unasked_controller(host.controller, error.why).encode(), 1)
 
     async def run_all(self, host: Host, check: Check) -> dict[Command, CommandResult]:
         """Run the check's commands, concurrently unless exclusive, then the stand-ins of truncated outputs."""

@@ -278,10 +278,10 @@ class Fleet:
             return build_unobserved_answer(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), AccessBarrier.SITE)
         try:
             rans = await self._commands.run_all(row, check)
-        except Unreachable as why:
-            return build_unobserved_answer(host, check, why.status, why.why, self._clock.now(), why.barrier)
-        except BadSlot as why:
-            return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
+        except Unreachable as error:
+            return build_unobserved_answer(host, check, error.status, error.why, self._clock.now(), error.barrier)
+        except BadSlot as error:
+            return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {error} on a command line", self._clock.now())
         return await self._read_answer(request, row, check, rans)
 
     async def _read_answer(self, request: FleetRequest, host: Host, check: Check, rans: Mapping[Command, CommandResult]) -> CheckAnswer:

@@ -93,10 +93,10 @@ def _build_command_runner(check: Check, hands: JointCheckContext, inventory: Inv
             return CommandFacts((build_unobserved_fact(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
         try:
             ran = await hands.commands.run(row, check, commands[name], slots)
-        except Unreachable as why:
-            return CommandFacts((build_unobserved_fact(check.id, why.status, why.why, host),))
-        except BadSlot as why:
-            return CommandFacts((build_unobserved_fact(check.id, Status.DENIED, f"refused to put {why} on a command line", host),))
+        except Unreachable as error:
+            return CommandFacts((build_unobserved_fact(check.id, error.status, error.why, host),))
+        except BadSlot as error:
+            return CommandFacts((build_unobserved_fact(check.id, Status.DENIED, f"refused to put {error} on a command line", host),))
         facts = await hands.reader.read_command_facts(host, check, commands[name], ran, now)
         return CommandFacts(tuple(facts), ran.seconds, is_missing_program(ran))
 

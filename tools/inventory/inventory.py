@@ -212,9 +212,9 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
 
     try:
         file = _InventoryFile.model_validate(raw)
-    except ValidationError as why:
-        first = list(iter_complaints(why, _InventoryFile))
-        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in why.errors()])]) from why
+    except ValidationError as error:
+        first = list(iter_complaints(error, _InventoryFile))
+        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in error.errors()])]) from error
     members, groups_of, problems = _resolve_groups(file)
     if problems:
         raise refuse(problems)
@@ -269,9 +269,9 @@ def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Pro
     for name, row in file.groups.items():
         try:
             found[name] = expand_host_range(row.hosts)
-        except BadRange as why:
+        except BadRange as error:
             found[name] = []
-            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {why}"))
+            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {error}"))
     return found, problems
 
 

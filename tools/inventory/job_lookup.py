@@ -95,22 +95,22 @@ class SlurmJobFinder:
             if not mine(found.hosts):
                 await self._find_in_accounting(place, job)
             return JobLookup(found)
-        except CommandFailed as why:
-            if UNKNOWN_JOB_TEXT not in why.complaint.lower():
-                return JobLookup(could_not=str(why))
-        except BadSource as why:
-            return JobLookup(could_not=str(why))
+        except CommandFailed as error:
+            if UNKNOWN_JOB_TEXT not in error.complaint.lower():
+                return JobLookup(could_not=str(error))
+        except BadSource as error:
+            return JobLookup(could_not=str(error))
         return await self._find_in_accounting(place, job)
 
     async def _find_in_accounting(self, place: str, job: str) -> JobLookup:
         try:
             text = await self._run_query(place, build_accounting_argv(job))
             found = parse_accounting(text)
-        except CommandFailed as why:
-            off = ACCOUNTING_OFF_TEXT in why.complaint.lower()
-            return JobLookup(unknown=True, accounting="off") if off else _build_unobserved_lookup(why)
-        except BadSource as why:
-            return _build_unobserved_lookup(why)
+        except CommandFailed as error:
+            off = ACCOUNTING_OFF_TEXT in error.complaint.lower()
+            return JobLookup(unknown=True, accounting="off") if off else _build_unobserved_lookup(error)
+        except BadSource as error:
+            return _build_unobserved_lookup(error)
         if found:
             return JobLookup(replace(found, id=job))
         return JobLookup(unknown=True, accounting="off" if ACCOUNTING_OFF_TEXT in text.lower() else "asked")

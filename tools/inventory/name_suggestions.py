@@ -53,8 +53,8 @@ def _build_unknown_name(name: str, known: Collection[str]) -> UnknownName:
         return UnknownName(name, find_nearest_hosts(name, known))
     try:
         whole = expand_host_range(name)
-    except BadRange as why:
-        return UnknownName(name, _repair_range(name, known), str(why))
+    except BadRange as error:
+        return UnknownName(name, _repair_range(name, known), str(error))
     return UnknownName(name, (), f"{len(whole)} hosts are too many at once")
 
 

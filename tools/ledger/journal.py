@@ -209,8 +209,8 @@ def parse_ledger_clock(stored: str) -> datetime:
     """Parse the stored high-water mark. Raises TamperedRecord."""
     try:
         return parse_time(stored) or EPOCH
-    except ValueError as why:
-        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the ledger's clock: {why})") from why
+    except ValueError as error:
+        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the ledger's clock: {error})") from error
 
 
 async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:

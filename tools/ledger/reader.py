@@ -245,8 +245,8 @@ class LedgerReader:
         """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
         try:
             look = await self._journal.read_head(clock)
-        except ChainRewound as why:
-            return await self._stop_with_reason(f"{why}. Compare the hosts' own records with the ledger before resuming", clock)
+        except ChainRewound as error:
+            return await self._stop_with_reason(f"{error}. Compare the hosts' own records with the ledger before resuming", clock)
         return (
             await self._stop_with_reason(BRAKES_CHANGED_TEXT, clock)
             if look.altered and STOP_BRAKE not in look.brakes.pulled and clock != "whatever"

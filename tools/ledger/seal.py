@@ -97,8 +97,8 @@ def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str]
     """Build a record, every signature checked. Raises TamperedRecord."""
     try:
         return _parse_record_fields(approval, row, votes, seal)
-    except (KeyError, ValueError, TypeError) as why:
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {why})") from why
+    except (KeyError, ValueError, TypeError) as error:
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {error})") from error
 
 
 def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:

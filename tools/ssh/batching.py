@@ -102,12 +102,12 @@ class BatchingSshTransport:
                 heard(0, await self._ssh.run(host, alone.asked.argv, timeout=alone.asked.timeout, cap=alone.asked.cap))
                 return
             ended = await self._ssh.run_batch(host, [one.asked for one in taken], heard)
-        except Exception as why:  # callers get any exception; an unreachable host is not retried for queued commands
-            queued = queue.waiting if isinstance(why, Unreachable) else []
+        except Exception as error:  # callers get any exception; an unreachable host is not retried for queued commands
+            queued = queue.waiting if isinstance(error, Unreachable) else []
             queue.waiting = [one for one in queue.waiting if one not in queued]
             for one in (*taken, *queued):
                 if not one.answer.done():
-                    one.answer.set_exception(why)
+                    one.answer.set_exception(error)
             return
         queue.plain = queue.plain or ended.refused
         queue.requeue([one for one in taken if not one.answer.done()])

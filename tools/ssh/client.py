@@ -174,8 +174,8 @@ class SshTransport:
         """A failing bastion says nothing about the hosts behind it, hence SITE."""
         try:
             return await self._connect_bastion(host)
-        except Unreachable as why:
-            raise Unreachable(host.name, f"{why.host}: {why.why}", why.status, AccessBarrier.SITE) from why
+        except Unreachable as error:
+            raise Unreachable(host.name, f"{error.host}: {error.why}", error.status, AccessBarrier.SITE) from error
 
     async def _connect_bastion(self, host: Host) -> Connection:
         line = self._bastions.setdefault(host.jump, HostConnection(AdmissionControl(1)))
@@ -202,18 +202,18 @@ class SshTransport:
             async with admission.slot() as slot, self._handshakes:
                 try:
                     return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
-                except (asyncssh.ConnectionLost, ConnectionResetError) as why:
+                except (asyncssh.ConnectionLost, ConnectionResetError) as error:
                     slot.dropped = True
                     if attempt == self._limits.attempts:
                         raise Unreachable(
                             name,
-                            f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?",
+                            f"sshd dropped the connection {attempt} times ({error or 'reset'}); is MaxStartups too low?",
                             barrier=AccessBarrier.REFUSED,
-                        ) from why
-                except asyncssh.HostKeyNotVerifiable as why:
-                    raise _explain_untrusted_key(name, address, port, options, why) from why
-                except (OSError, asyncssh.Error, TimeoutError) as why:
-                    raise _explain_unreachable(name, port, why) from why
+                        ) from error
+                except asyncssh.HostKeyNotVerifiable as error:
+                    raise _explain_untrusted_key(name, address, port, options, error) from error
+                except (OSError, asyncssh.Error, TimeoutError) as error:
+                    raise _explain_unreachable(name, port, error) from error
             await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise AssertionError("unreachable: the last attempt returned or raised")
 
@@ -240,12 +240,12 @@ async def _open_session(connection: Connection, host: str, command: str, options
     """Return None if sshd refused the session: nothing ran, so a retry is safe."""
     try:
         return await connection.create_process(command, encoding=None, **options)
-    except asyncssh.ChannelOpenError as why:
-        if why.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
+    except asyncssh.ChannelOpenError as error:
+        if error.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
             return None
-        raise Unreachable(host, f"no session: {why}") from why
-    except (asyncssh.Error, OSError) as why:
-        raise Unreachable(host, f"no session: {why}") from why
+        raise Unreachable(host, f"no session: {error}") from error
+    except (asyncssh.Error, OSError) as error:
+        raise Unreachable(host, f"no session: {error}") from error
 
 
 def build_remote_command(argv: Sequence[str], limit: float) -> str:
@@ -259,10 +259,10 @@ def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
     try:
         about = path.stat()
         return _read_known_hosts(path, about.st_mtime_ns, about.st_size)
-    except (OSError, ValueError) as why:
+    except (OSError, ValueError) as error:
         raise Unreachable(
-            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}", barrier=AccessBarrier.SITE
-        ) from why
+            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {error}", barrier=AccessBarrier.SITE
+        ) from error
 
 
 @lru_cache(maxsize=64)

@@ -23,8 +23,8 @@ def demo(
 
     try:
         from deploy.sandbox.demo import demo as play
-    except ModuleNotFoundError as why:
-        exit_with_error(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
+    except ModuleNotFoundError as error:
+        exit_with_error(f"the sandbox is not installed here ({error.name}); run `make demo` in a checkout")
     run_async_command(lambda: play(copy_environment(), port, http=http))
 
 

@@ -69,10 +69,10 @@ async def _check_store(settings: Settings) -> list[Finding]:
             return await _check_durability(store, settings)
         finally:
             await store.aclose()
-    except WrongStoreVersion as why:
-        return [Finding("redis", "fail", why.says, why.mend)]
-    except (StoreUnavailable, StoreDown) as why:
-        return [Finding("redis", "fail", str(why), f"start it or change {ENV_PREFIX}REDIS_URL")]
+    except WrongStoreVersion as error:
+        return [Finding("redis", "fail", error.says, error.mend)]
+    except (StoreUnavailable, StoreDown) as error:
+        return [Finding("redis", "fail", str(error), f"start it or change {ENV_PREFIX}REDIS_URL")]
 
 
 async def _check_durability(store: Store, settings: Settings) -> list[Finding]:
@@ -114,10 +114,10 @@ async def _check_slack(settings: Settings) -> list[Finding]:
         return [Finding("slack", "off", "no bot token", f"set {ENV_PREFIX}SLACK_BOT_TOKEN and {ENV_PREFIX}SLACK_APP_TOKEN to serve")]
     try:
         app = await check_installation(token, settings.slack_api_url)
-    except NotInstalled as why:
-        return [Finding("slack", "fail", f"Slack says {why}", "reinstall the app and copy its tokens")]
-    except SlackUnreachable as why:
-        return [Finding("slack", "fail", str(why), "check the network path or proxy")]
+    except NotInstalled as error:
+        return [Finding("slack", "fail", f"Slack says {error}", "reinstall the app and copy its tokens")]
+    except SlackUnreachable as error:
+        return [Finding("slack", "fail", str(error), "check the network path or proxy")]
     if app.lacking:
         lacking = f"scopes missing: {' '.join(app.lacking)}"
         return [Finding("slack", "fail", lacking, "update the app from `rackmedic manifest` and reinstall it")]
@@ -137,8 +137,8 @@ async def _check_knowledge(settings: Settings) -> list[Finding]:
 def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...]) -> list[Finding]:
     try:
         return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in own))]
-    except BadSite as why:
-        return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in why.problems]
+    except BadSite as error:
+        return [Finding(part, "fail", problem, "mend the file; nothing of it is used until then") for problem in error.problems]
 
 
 def find_evidence_problem(folder: Path) -> str:
@@ -191,10 +191,13 @@ async def _check_model(settings: Settings) -> list[Finding]:
             return [
                 Finding("model", "fail", f"{url} answers {answer.status}", f"check {ENV_PREFIX}MODEL_API_KEY and {ENV_PREFIX}MODEL_URL")
             ]
-    except (aiohttp.ClientError, TimeoutError) as why:
+    except (aiohttp.ClientError, TimeoutError) as error:
         return [
             Finding(
-                "model", "fail", f"{url}: {why or 'no answer in 10 s'}", f"check {ENV_PREFIX}MODEL_URL; incidents end without it meanwhile"
+                "model",
+                "fail",
+                f"{url}: {error or 'no answer in 10 s'}",
+                f"check {ENV_PREFIX}MODEL_URL; incidents end without it meanwhile",
             )
         ]
 
@@ -205,10 +208,10 @@ async def _check_inventory(settings: Settings, hosts: str) -> list[Finding]:
     try:
         inventory = await open_inventory(settings.inventory, SshTransport)
         names = [host.name for host in inventory.select_hosts(hosts)] if hosts else list(inventory.hosts)
-    except BadInventory as why:
-        return [Finding("inventory", "fail", problem, f"mend {why.source}") for problem in why.problems]
-    except BadRange as why:
-        return [Finding("inventory", "fail", str(why), "name hosts of the inventory with --hosts")]
+    except BadInventory as error:
+        return [Finding("inventory", "fail", problem, f"mend {error.source}") for problem in error.problems]
+    except BadRange as error:
+        return [Finding("inventory", "fail", str(error), "name hosts of the inventory with --hosts")]
     return [
         *check_intake(settings, inventory),
         *await check_alerts(settings, inventory),

@@ -34,8 +34,8 @@ async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]
 async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
     try:
         ran = await ssh.run(host.name, BOOT_ID, timeout=10, cap=1000)
-    except Unreachable as why:
-        return UnreachableHost(host, why.barrier, why.why)
+    except Unreachable as error:
+        return UnreachableHost(host, error.barrier, error.why)
     return (
         None
         if ran.exit_status == 0

@@ -22,18 +22,20 @@ async def check_provider_link(settings: Settings) -> list[Finding]:
         return []
     try:
         link = HttpProviderLink(settings.provider_url, parse_webhook_key(settings.provider_key.get_secret_value()), WallClock())
-    except ValueError as why:
-        return [Finding("provider", "fail", f"the key {why}", f"set {ENV_PREFIX}PROVIDER_KEY to the one that the provider gave you")]
+    except ValueError as error:
+        return [Finding("provider", "fail", f"the key {error}", f"set {ENV_PREFIX}PROVIDER_KEY to the one that the provider gave you")]
     return [await _probe_provider(link, settings.provider_url)]
 
 
 async def _probe_provider(link: ProviderLink, url: str) -> Finding:
     try:
         await link.fetch_states({})
-    except LinkUnavailable as why:
-        return Finding("provider", "fail", f"{url}: {why}", "check the address and the way there; what is to be sent waits meanwhile")
-    except LinkRefused as why:
-        return Finding("provider", "fail", f"{url}: {why}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks")
+    except LinkUnavailable as error:
+        return Finding("provider", "fail", f"{url}: {error}", "check the address and the way there; what is to be sent waits meanwhile")
+    except LinkRefused as error:
+        return Finding(
+            "provider", "fail", f"{url}: {error}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks"
+        )
     return Finding("provider", "ok", f"{url} takes our signature")
 
 
@@ -42,8 +44,8 @@ def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
         return []
     try:
         keys = load_intake_keys(settings.intake_keys, inventory)
-    except Refusal as why:
-        return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+    except Refusal as error:
+        return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(error))]
     counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
     return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counted}")]
 
@@ -52,8 +54,8 @@ async def check_alerts(settings: Settings, inventory: Inventory, shared: Channel
     """Check the alerts file. `shared` asks Slack about a channel."""
     try:
         site = load_alert_site(settings, inventory)
-    except Refusal as why:
-        return [Finding("alerts", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+    except Refusal as error:
+        return [Finding("alerts", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(error))]
     if site is None:
         return []
     ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)

@@ -19,8 +19,8 @@ async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding
         return [Finding("policy", "ok", "as built in", f"{ENV_PREFIX}POLICY names a file of your own, see docs/roles.md")]
     try:
         policy = load_policy(settings.policy, inventory)
-    except BadPolicy as why:
-        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in why.problems]
+    except BadPolicy as error:
+        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in error.problems]
     said = [Finding("policy", "ok", line) for line in format_policy(policy)]
     token = settings.slack_bot_token.get_secret_value()
     if not token:
@@ -41,8 +41,8 @@ async def check_people_sources(policy: SitePolicy, groups: UserGroups, clock: Cl
 async def _check_people_source(name: str, people: Awaitable[frozenset[str]]) -> Finding:
     try:
         count = len(await people)
-    except Refusal as why:
-        return Finding("policy", "fail", f"{name}: {why}", "nobody is found by it until it answers, so nobody approves by it")
+    except Refusal as error:
+        return Finding("policy", "fail", f"{name}: {error}", "nobody is found by it until it answers, so nobody approves by it")
     if not count:
         return Finding("policy", "warn", f"{name}: nobody is in it", "nobody approves by it")
     return Finding("policy", "ok", f"{name}: {count} {'person' if count == 1 else 'people'} now")

@@ -63,8 +63,8 @@ async def check_schedulers(transport: Transport, inventory: Inventory, names: Se
 async def _probe_scheduler(probe: SchedulerProbe, transport: Transport, machine: str, hosts: Sequence[Host]) -> Finding:
     try:
         ran = await transport.run(machine, probe.argv, timeout=PROBE_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return Finding(probe.part, "fail", f"{machine} could not be asked: {why.why}", "without it nothing is drained or returned")
+    except Unreachable as error:
+        return Finding(probe.part, "fail", f"{machine} could not be asked: {error.why}", "without it nothing is drained or returned")
     if ran.exit_status != 0 or ran.timed_out or ran.truncated:
         mend = probe.install if ran.exit_status == 127 else probe.mend
         return Finding(probe.part, "fail", f"{probe.argv[0]} on {machine}: {_format_failure(ran)}", mend)

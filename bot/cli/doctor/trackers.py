@@ -17,8 +17,8 @@ async def check_trackers(settings: Settings) -> list[Finding]:
         return []
     try:
         trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
-    except Refusal as why:
-        return [Finding("tracker", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(why))]
+    except Refusal as error:
+        return [Finding("tracker", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(error))]
     found = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
     if await asyncio.to_thread(is_readable_by_others, settings.trackers):
         found.append(
@@ -30,9 +30,9 @@ async def check_trackers(settings: Settings) -> list[Finding]:
 async def _probe_tracker(tracker: Tracker) -> Finding:
     try:
         return Finding("tracker", "ok", f"{tracker.name}: {await tracker.check_access()}")
-    except TrackerUnavailable as why:
+    except TrackerUnavailable as error:
         return Finding(
-            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the way there; what is to be sent waits meanwhile"
+            "tracker", "fail", f"{tracker.name}: {error}", "check its address and the way there; what is to be sent waits meanwhile"
         )
-    except TrackerRefused as why:
-        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"mend its row in {ENV_PREFIX}TRACKERS")
+    except TrackerRefused as error:
+        return Finding("tracker", "fail", f"{tracker.name}: {error}", f"mend its row in {ENV_PREFIX}TRACKERS")

@@ -31,8 +31,8 @@ def add_incident(settings: Settings, entry: Mapping[str, Any], to: Path | None, 
     before = yaml.safe_load(path.read_text(encoding="utf-8"))["incidents"] if path.is_file() else []
     try:
         write_file_atomically(path, render_incidents_file([*before, row]))
-    except OSError as why:
-        raise Refusal(f"{path}: {why.strerror or why}") from why
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror or error}") from error
     if as_json:
         print_text(json.dumps({"schema": 1, "id": row["id"], "file": str(path)}))
     else:

@@ -78,8 +78,8 @@ def apply_build(
             if not dry:
                 for path in files:
                     write_file_atomically(target / path.relative_to(with_it), path.read_bytes())
-    except OSError as why:
-        raise Refusal(f"{why.filename}: {why.strerror or why}; what is there stays, the same command goes on") from why
+    except OSError as error:
+        raise Refusal(f"{error.filename}: {error.strerror or error}; what is there stays, the same command goes on") from error
     _print_result(target, taken, replayed, bench, as_json=as_json, dry=dry)
     return 0
 

@@ -86,10 +86,10 @@ def build_folder(
             built, seed = _label_exports(settings, exports, mapped, kept, asked)
             _write_folder(out, built, settings, seed)
             (kept / "done").write_text(seed)
-    except UnreadableExport as why:
-        raise Refusal(str(why), 2) from why
-    except OSError as why:
-        raise Refusal(f"{out}: {why.strerror or why}; what was labelled is kept, the same command goes on from there") from why
+    except UnreadableExport as error:
+        raise Refusal(str(error), 2) from error
+    except OSError as error:
+        raise Refusal(f"{out}: {error.strerror or error}; what was labelled is kept, the same command goes on from there") from error
     counted = Counter(row.verdict for row in built.rows)
     if as_json:
         numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
@@ -125,8 +125,8 @@ def _lock_build_folder(out: Path) -> Iterator[Path]:
     with (kept / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as why:
-            raise Refusal(f"another build writes into {out} just now", 2) from why
+        except BlockingIOError as error:
+            raise Refusal(f"another build writes into {out} just now", 2) from error
         if (kept / "done").exists():
             raise Refusal(f"{out} holds a finished build, which people may have changed since; name another folder", 2)
         yield kept

@@ -64,8 +64,8 @@ def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
     try:
         written = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
         pages = load_pages(folder / "pages", labels) if (folder / "pages").is_dir() else ()
-    except (BadSeeds, BadPages) as why:
-        raise Refusal("\n".join([f"{folder} cannot be used:", *why.problems]), 2) from why
+    except (BadSeeds, BadPages) as error:
+        raise Refusal("\n".join([f"{folder} cannot be used:", *error.problems]), 2) from error
     about = {str(row.get("id")): row for row in _read_rows(folder / REVIEW_ROWS_FILE)}
     entries = [row for path in sorted((folder / "incidents").glob("*.y*ml")) for row in yaml.safe_load(path.read_text())["incidents"]]
     items = [BuiltItem(str(one["label"]), "cause", one) for one in causes]
@@ -104,8 +104,8 @@ def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection
         path.write_text(render_incidents_file(entries), encoding="utf-8")
         try:
             load_seeds(Path(kept), labels)
-        except BadSeeds as why:
-            return [problem.replace(f"{path}:", "line ") for problem in why.problems]
+        except BadSeeds as error:
+            return [problem.replace(f"{path}:", "line ") for problem in error.problems]
     return []
 
 

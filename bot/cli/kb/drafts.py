@@ -55,8 +55,8 @@ def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
             (Path(kept) / f"{name}.yaml").write_text(text, encoding="utf-8")
         try:
             load_taxonomy(*find_site_folder(kb_dir, "taxonomy"), Path(kept))
-        except BadTaxonomy as why:
-            return [_strip_file_name(kept, problem) for problem in why.problems]
+        except BadTaxonomy as error:
+            return [_strip_file_name(kept, problem) for problem in error.problems]
     return []
 
 
@@ -65,16 +65,16 @@ def find_check_problems(check: DraftEntry, programs: Sequence[str]) -> list[str]
         (Path(kept) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
         try:
             load_site_checks(Path(kept), known=CHECKS, programs=programs)
-        except BadChecks as why:
-            return [_strip_file_name(kept, problem) for problem in why.problems]
+        except BadChecks as error:
+            return [_strip_file_name(kept, problem) for problem in error.problems]
     return []
 
 
 def _read_draft_file(path: Path) -> Mapping[str, Any]:
     try:
         file = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as why:
-        raise Refusal(f"{path} is no YAML: {' '.join(str(why).split())[:200]}", 2) from why
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path} is no YAML: {' '.join(str(error).split())[:200]}", 2) from error
     file = file if isinstance(file, dict) else {"checks": "none"}
     leaves, branches, checks = file.get("leaves") or {}, file.get("branches") or {}, file.get("checks") or []
     whole = isinstance(leaves, dict) and isinstance(branches, dict) and isinstance(checks, list)

@@ -34,8 +34,8 @@ def draft_filter(
     if out is not None and draft.dropped_kinds:
         try:
             write_file_atomically(out, render_filter_file(draft))
-        except OSError as why:
-            raise Refusal(f"{out}: {why.strerror or why}") from why
+        except OSError as error:
+            raise Refusal(f"{out}: {error.strerror or error}") from error
     if as_json:
         rows = [{"line": one.example, "lines": one.lines, "drafts": one.drafts, "kept": one.kept} for one in draft.kinds]
         print_text(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))

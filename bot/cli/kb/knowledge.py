@@ -206,8 +206,8 @@ def find_problems(settings: Settings) -> list[str]:
     taxonomy: Taxonomy | None = None
     try:
         taxonomy = load_site_taxonomy(settings.kb_dir)
-    except BadSite as why:
-        found += why.problems
+    except BadSite as error:
+        found += error.problems
     for read in (
         lambda: load_all_checks(settings),
         lambda: load_site_rules(settings.kb_dir),
@@ -219,8 +219,8 @@ def find_problems(settings: Settings) -> list[str]:
     ):
         try:
             read()
-        except BadSite as why:
-            found += why.problems
+        except BadSite as error:
+            found += error.problems
     return list(dict.fromkeys(found))
 
 

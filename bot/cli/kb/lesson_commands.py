@@ -172,8 +172,8 @@ async def import_lessons(settings: Settings, file: Path) -> int:
 def _write_file(out: Path, text: str) -> None:
     try:
         out.write_text(text, encoding="utf-8")
-    except OSError as why:
-        raise Refusal(f"--out {out}: {why.strerror or why}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--out {out}: {error.strerror or error}", 2) from error
 
 
 def _read_rows(file: Path) -> Sequence[dict[str, object]]:
@@ -181,8 +181,8 @@ def _read_rows(file: Path) -> Sequence[dict[str, object]]:
         if file.stat().st_size > MAX_LESSONS_BYTES:
             raise Refusal(f"{file} is larger than {MAX_LESSONS_BYTES >> 20} MiB", 2)
         lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as why:
-        raise Refusal(f"{file} cannot be read: {why}", 2) from why
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{file} cannot be read: {error}", 2) from error
     return [_parse_row(line) for line in lines if line.strip()]
 
 

@@ -149,8 +149,8 @@ class _ReviewSession:
             return entry
         try:
             after = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError) as why:
-            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(why).split())[:200]}")
+        except (yaml.YAMLError, RecursionError) as error:
+            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(error).split())[:200]}")
             return entry
         name = "label" if item.kind == "cause" else "id"
         if not isinstance(after, dict) or after.get(name) != item.id:

@@ -143,8 +143,8 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
             recording=asked.recording,
             context=settings.model_context,
         )
-    except BadRecording as why:
-        raise Refusal(str(why), 2) from why
+    except BadRecording as error:
+        raise Refusal(str(error), 2) from error
     assert model is not None
     name = f"{settings.model_name}, question {load_prompt('label').version}"
     return ModelRowLabeller(

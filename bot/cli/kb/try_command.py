@@ -45,8 +45,8 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
         if keep and target:
             for path, text in texts.items():
                 write_file_atomically(target / path, text)
-    except OSError as why:
-        raise Refusal(f"{why.filename}: {why.strerror or why}") from why
+    except OSError as error:
+        raise Refusal(f"{error.filename}: {error.strerror or error}") from error
     if as_json:
         print_text(
             json.dumps({"schema": 1, "files": sorted(map(str, texts)), "kept": keep, "replay": asdict(replayed), "benchmark": bench})
@@ -89,8 +89,8 @@ def find_folder_part(path: Path) -> str:
     try:
         raw = path.read_bytes()
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as why:
-        raise Refusal(f"{path}: cannot be read as YAML: {' '.join(str(why).split())[:200]}", 2) from why
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        raise Refusal(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}", 2) from error
     found = next((part for key, part in PART_BY_KEY.items() if isinstance(read, dict) and key in read), None)
     if found is None:
         raise Refusal(f"{path}: begins with none of {', '.join(f'`{key}:`' for key in PART_BY_KEY)}", 2)

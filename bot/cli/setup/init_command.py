@@ -58,8 +58,8 @@ def _read_answers_file(file: Path, folder: Path) -> Answers:
     """Raises Refusal with every problem."""
     try:
         raw = load_plain(file.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
-        raise Refusal(f"--answers {file}: cannot be read: {' '.join(str(why).split())}", 2) from why
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Refusal(f"--answers {file}: cannot be read: {' '.join(str(error).split())}", 2) from error
     if not isinstance(raw, dict):
         raise Refusal(f"--answers {file}: must be a mapping of question ids to answers, like `hosts: gpu-[001-128]`", 2)
     said = {str(name): _format_yaml_value(value) for name, value in raw.items()}
@@ -99,8 +99,8 @@ def _validate_inventory(answers: Answers) -> None:
     plain = {part: value for part, value in build_inventory(answers).items() if part != "sources"}
     try:
         parse_inventory(plain)
-    except BadInventory as why:
-        raise Refusal("\n".join(["these answers make no inventory:", *why.problems]), 2) from why
+    except BadInventory as error:
+        raise Refusal("\n".join(["these answers make no inventory:", *error.problems]), 2) from error
 
 
 def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
@@ -108,8 +108,10 @@ def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_write_file(folder / name, text) for name, text in files.items()]
-    except OSError as why:
-        raise Refusal(f"--folder {folder}: cannot be written ({why.strerror}); name a folder that is yours, or run it as root", 2) from why
+    except OSError as error:
+        raise Refusal(
+            f"--folder {folder}: cannot be written ({error.strerror}); name a folder that is yours, or run it as root", 2
+        ) from error
 
 
 def _write_file(path: Path, text: str) -> Path:
@@ -125,15 +127,15 @@ def _write_file(path: Path, text: str) -> Path:
 def _read_public_key(key: Path) -> str:
     try:
         return get_public_key_line(key)
-    except (OSError, ValueError) as why:
-        raise Refusal(f"key: {key}: {why}; name another with --again, or make one with ssh-keygen -t ed25519", 2) from why
+    except (OSError, ValueError) as error:
+        raise Refusal(f"key: {key}: {error}; name another with --again, or make one with ssh-keygen -t ed25519", 2) from error
 
 
 def _load_settings(file: Path) -> Settings:
     try:
         return load_settings(file)
-    except BadSettings as why:
-        raise Refusal("\n".join(["the files are written, but with this environment they cannot be used:", *why.problems]), 2) from why
+    except BadSettings as error:
+        raise Refusal("\n".join(["the files are written, but with this environment they cannot be used:", *error.problems]), 2) from error
 
 
 def _build_document(written: list[Path], findings: list[Finding], steps: list[SetupStep]) -> dict[str, object]:

@@ -42,8 +42,8 @@ def _validate_hosts(answer: str) -> str:
         return "" if answer != "ansible:" else "name the inventory, like ansible:/etc/ansible/hosts"
     try:
         expand_host_range(answer)
-    except BadRange as why:
-        return str(why)
+    except BadRange as error:
+        return str(error)
     return ""
 
 

@@ -72,8 +72,8 @@ def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
         incident = str(json.loads(view["private_metadata"])["incident"])
         label = str(((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID]).get("selected_option") or {}).get("value", ""))
         cause, hosts = (str(values[block][block].get("value") or "").strip() for block in (CAUSE_BLOCK_ID, HOSTS_BLOCK_ID))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     return IncidentClosure(incident, label, cause, _validate_close_form(label, cause, hosts))
 
 
@@ -86,8 +86,8 @@ def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
     names: list[str] = []
     try:
         names = expand_host_range(hosts)
-    except BadRange as wrong:
-        problems[HOSTS_BLOCK_ID] = f"{wrong}. Write for example gpu-[017-018]."
+    except BadRange as error:
+        problems[HOSTS_BLOCK_ID] = f"{error}. Write for example gpu-[017-018]."
     if problems:
         raise BadForm(problems)
     return tuple(names)

@@ -51,8 +51,8 @@ def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
         if action["action_id"] != VOTE_ACTION_ID or value["vote"] not in (USEFUL, NOT_USEFUL):
             raise OldButton
         return ButtonClick(value["vote"], str(about["incident"]), str(about["item"]))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
 
 
 def render_feedback_form(incident: str, item: str) -> Block:
@@ -83,8 +83,8 @@ def parse_feedback_form(payload: Mapping[str, Any]) -> NegativeFeedback:
         incident, item = str(about["incident"]), str(about["item"])
         reason = str((values[REASON_BLOCK_ID][REASON_BLOCK_ID].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if reason not in REASONS:
         raise BadForm({REASON_BLOCK_ID: "Choose what comes nearest."})
     return NegativeFeedback(incident, item, reason, words)

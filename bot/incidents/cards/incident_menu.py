@@ -47,8 +47,8 @@ def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
         if action["action_id"] != MENU_ACTION_ID or does not in MENU_CHOICES:
             raise OldButton
         return ButtonClick(does, str(incident))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
 
 
 def render_assign_form(incident: str, owner: str = "") -> Block:
@@ -63,8 +63,8 @@ def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     incident, values = _parse_form_values(payload)
     try:
         person = str(values[PERSON_BLOCK_ID][PERSON_BLOCK_ID].get("selected_user") or "")
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if not person:
         raise BadForm({PERSON_BLOCK_ID: "Choose somebody."})
     return incident, person
@@ -95,8 +95,8 @@ def parse_correction_form(payload: Mapping[str, Any]) -> CauseCorrection:
     try:
         label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if not label:
         raise BadForm({LABEL_BLOCK_ID: "Choose what it was; “Not known” is an answer too."})
     return CauseCorrection(incident, label, words)
@@ -106,5 +106,5 @@ def _parse_form_values(payload: Mapping[str, Any]) -> tuple[str, Mapping[str, An
     try:
         view = payload["view"]
         return str(json.loads(view["private_metadata"])["incident"]), view["state"]["values"]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error

@@ -34,8 +34,8 @@ async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any
         return EarlierMessages()
     try:
         messages, more = await _fetch_messages(client, str(where["channel"]), str(where["ts"]), str(where.get("upto") or ""))
-    except SLACK_ERRORS as trouble:
-        return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(trouble)}]")
+    except SLACK_ERRORS as error:
+        return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(error)}]")
     said = combine_messages([message for message in messages if not us or message.get("user") != us])
     note = f"\n\n[only the first {len(messages):,} messages of this thread were read]" if more else ""
     return EarlierMessages(said.text + note, said.files)

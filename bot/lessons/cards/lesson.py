@@ -97,8 +97,8 @@ def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
         )
         label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))
         edit = LessonEdit(str(about["incident"]), str(about["item"]), title, seen, label, cause, fix)
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     problems = {block: "Write something." for block, text in ((TITLE_BLOCK_ID, title), (CAUSE_BLOCK_ID, cause)) if not text}
     longest = {
         TITLE_BLOCK_ID: (title, MAX_TITLE_CHARS),

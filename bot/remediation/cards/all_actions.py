@@ -50,5 +50,5 @@ def _render_action(record: ActionRecord) -> Block:
     ]
     try:
         return blocks.exact_command_section(above, approval.format_command(action), below, MAX_DETAIL_CHARS)
-    except TooLong as why:
-        return blocks.section((bold("Too large to show whole"), f": {action.approval}, {why}"))
+    except TooLong as error:
+        return blocks.section((bold("Too large to show whole"), f": {action.approval}, {error}"))

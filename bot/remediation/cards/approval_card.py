@@ -84,8 +84,8 @@ def render_approval_card(view: ApprovalCardView) -> Card:
     try:
         core = _render_core(record, view.group)
         proof, identity = card_parts.render_small_print(record, view.seen, view.seen_at), card_parts.render_identity(record)
-    except TooLong as why:
-        return _render_too_large(view, str(why))
+    except TooLong as error:
+        return _render_too_large(view, str(error))
     made = blocks.build_card(
         action_text.format_headline(record, view.held),
         [
@@ -119,8 +119,8 @@ def parse_card_click(payload: Mapping[str, Any]) -> CardClick:
         rows = carried["each"] if action["action_id"] in MULTI_ACTION_BUTTON_IDS else [[carried["approval"], carried["digest"]]]
         each = tuple(dict.fromkeys((str(approval), str(digest)) for approval, digest in rows))
         approval, digest = each[0]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
     if len(each) > MAX_ACTIONS_PER_BUTTON or not all(is_digest(digest) for _, digest in each):
         raise StaleCard
     return CardClick(does, approval, digest, each if action["action_id"] in MULTI_ACTION_BUTTON_IDS else ())

@@ -46,8 +46,8 @@ def parse_edit_form(payload: Mapping[str, Any]) -> ActionEdit:
     approval, digest = parse_form_target(payload)
     try:
         fields = [block["block_id"] for block in payload["view"]["blocks"] if block.get("type") == "input"]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
     return ActionEdit(
         approval,
         digest,

@@ -109,6 +109,6 @@ def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:
         kept = json.loads(payload["view"]["private_metadata"])
         incident, seen = str(kept["incident"]), str(kept.get("words") or "")
         preview = payload["view"]["callback_id"] == TELL_SEND_CALLBACK_ID
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
     return incident, seen[:MAX_MESSAGE_CHARS] if preview else get_form_text(payload, WORDS_BLOCK_ID)

@@ -101,8 +101,8 @@ def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
         carried = json.loads(view["private_metadata"])
         title = " ".join(str(view["state"]["values"][TITLE_BLOCK_ID][TITLE_BLOCK_ID].get("value") or "").split())
         form = SubmittedTrackerForm(str(carried["incident"]), str(carried["tracker"]), str(carried["digest"]), title)
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if not title:
         raise BadForm({TITLE_BLOCK_ID: "Give it a title."})
     return form

@@ -51,8 +51,8 @@ def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
         found = {
             str(case["name"]): _parse_matrix(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"
         }
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as why:
-        raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(why).__name__}") from why
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(error).__name__}") from error
     found = {name: rows for name, rows in found.items() if rows}
     if not found:
         raise NothingMeasured(_format_complaint(root, cases))
@@ -99,9 +99,9 @@ def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> C
     def parse(text: str) -> Sequence[Fact]:
         try:
             return matter(read(text))
-        except NothingMeasured as why:
-            if error := find_cuda_error(check, str(why)):
-                return [error]
+        except NothingMeasured as error:
+            if cuda_error := find_cuda_error(check, str(error)):
+                return [cuda_error]
             raise
 
     return parse

@@ -149,8 +149,8 @@ def parse_json(text: str) -> _DiagnosticReport:
     at = text.find("{")
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"JSON of dcgmi breaks off: {type(why).__name__}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"JSON of dcgmi breaks off: {type(error).__name__}") from error
     body = next((root[key] for key in ("DCGM Diagnostic", "DCGM GPU Diagnostic") if isinstance(root, dict) and key in root), None)
     if not isinstance(body, dict):
         raise Unreadable("JSON without a DCGM diagnostic")

@@ -68,8 +68,8 @@ def _parse_json_bandwidth(text: str, device: str | None) -> Fact:
         root = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
         results = root.get("results", root)
         value = parse_number(str(results["BW_average"]))
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as why:
-        raise Unreadable(f"JSON of perftest breaks off: {type(why).__name__}") from why
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise Unreadable(f"JSON of perftest breaks off: {type(error).__name__}") from error
     if value is None or not 0 <= value < 1e6:
         raise Unreadable(f"BW_average is {get_first_line(str(results['BW_average']))!r}")
     return Fact(CHECK, "ib.write_bw", value, device, unit="Gb/s", line=f"BW_average {value:g} Gb/s")

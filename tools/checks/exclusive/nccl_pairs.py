@@ -66,8 +66,8 @@ async def run_pairs(parties: Sequence[CheckParticipant], say: RunNamedCommand) -
             missing |= {world[0] for world, answer in zip(worlds, said, strict=True) if answer.missing}
             runs |= {world: _build_group_run(answer) for world, answer in zip(worlds, said, strict=True)}
             worlds = search.send({world: _is_bad_group(world, runs, by_name) for world in worlds})
-    except StopIteration as end:
-        located: LocalisationResult = end.value
+    except StopIteration as error:
+        located: LocalisationResult = error.value
     return JointResult({host: _build_host_facts(host, located, runs, by_name) for host in by_name}, seconds, frozenset(missing))
 
 

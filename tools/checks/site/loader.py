@@ -109,8 +109,8 @@ def _build_parse_validator(name: str, read_as: Callable[[str], Any]) -> PlainVal
             raise ValueError(f"{name} must be text")
         try:
             return read_as(given)
-        except (BadPattern, BadPath) as why:
-            raise ValueError(f"{name}: {why}") from why
+        except (BadPattern, BadPath) as error:
+            raise ValueError(f"{name}: {error}") from error
 
     return PlainValidator(check)
 
@@ -120,8 +120,8 @@ def _parse_wrong_when(given: Any) -> Expression | None:
         raise ValueError(f"wrong_when must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
         return Expression(squash_blanks(given)) if given.strip() else None
-    except BadExpression as why:
-        raise ValueError(f"wrong_when: {why}") from why
+    except BadExpression as error:
+        raise ValueError(f"wrong_when: {error}") from error
 
 
 class _FactModel(StrictModel):

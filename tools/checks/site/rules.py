@@ -127,8 +127,8 @@ def _validate_pattern(given: Any) -> LinePattern:
         raise ValueError("pattern must be text")
     try:
         return compile_line_pattern(given, MAX_LINE_CHARS)
-    except BadPattern as why:
-        raise ValueError(f"pattern {why}") from why
+    except BadPattern as error:
+        raise ValueError(f"pattern {error}") from error
 
 
 def _validate_line(given: str) -> str:

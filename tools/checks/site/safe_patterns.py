@@ -86,8 +86,8 @@ def _parse_pattern(text: str) -> tuple[Any, re.Pattern[str]]:
         raise BadPattern(f"is longer than {MAX_PATTERN_CHARS} characters")
     try:
         return sre.parse(text), re.compile(text)
-    except (re.error, RecursionError, OverflowError) as why:
-        raise BadPattern(f"is no regular expression: {why}") from why
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadPattern(f"is no regular expression: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

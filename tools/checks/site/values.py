@@ -78,8 +78,8 @@ class ValueReader:
     def _iter_json_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
         try:
             root, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
-        except (ValueError, RecursionError) as why:
-            raise Unreadable(f"expected JSON: {why}") from why
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"expected JSON: {error}") from error
         each = self.path.index(ANY_ELEMENT) if ANY_ELEMENT in self.path else len(self.path) - 1
         for parent, name in _iter_elements(root, self.path[:each], self.path[each] if ANY_ELEMENT in self.path else None):
             value = _get_at_path(parent, self.path[each + 1 :] if ANY_ELEMENT in self.path else self.path[each:])
@@ -161,8 +161,8 @@ def _convert_value(raw: Any, kind: str, key: str) -> Value:
             return raw if isinstance(raw, bool) else _BOOLEAN_WORDS[str(raw).strip().lower()]
         number = float(str(raw).strip().replace(",", "")[:40])
         whole = int(number)
-    except (KeyError, ValueError, OverflowError) as why:
-        raise Unreadable(f"{key}: {str(raw)[:60]!r} is no {kind}") from why
+    except (KeyError, ValueError, OverflowError) as error:
+        raise Unreadable(f"{key}: {str(raw)[:60]!r} is no {kind}") from error
     if kind == "float":
         return number
     if whole != number:

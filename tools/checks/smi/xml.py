@@ -41,8 +41,8 @@ def parse_xml(text: str) -> Sequence[Fact]:
     beside = f"{text[:start]}\n{tail}"
     try:
         root, cut = _parse_root(text[start:end])
-    except DefusedXmlException as why:
-        raise Unreadable(f"refused XML with entities or external references ({type(why).__name__})") from why
+    except DefusedXmlException as error:
+        raise Unreadable(f"refused XML with entities or external references ({type(error).__name__})") from error
     gpus = [_parse_gpu(element) for element in root.iter("gpu")]
     attached = root.findtext("attached_gpus", "")
     if not cut and root.tag != ROOT_ELEMENT:
@@ -65,7 +65,7 @@ def _parse_root(text: str) -> tuple[Element, str]:
     """Return the tree, and why it is incomplete or "". Broken text keeps its complete <gpu> elements."""
     try:
         return _parse_tree(text), ""
-    except (ParseError, ValueError) as why:
+    except (ParseError, ValueError) as error:
         if _INVALID_XML_CHARS_PATTERN.search(text):
             return _parse_root(_INVALID_XML_CHARS_PATTERN.sub("\ufffd", text))
         root = Element(ROOT_ELEMENT)
@@ -75,8 +75,8 @@ def _parse_root(text: str) -> tuple[Element, str]:
             except (ParseError, ValueError):
                 continue
         if not len(root):
-            raise Unreadable(f"XML breaks off before the first whole GPU: {why}") from why
-        return root, f"XML is broken or cut: {why}"
+            raise Unreadable(f"XML breaks off before the first whole GPU: {error}") from error
+        return root, f"XML is broken or cut: {error}"
 
 
 def _iter_whole_elements(text: str) -> Iterator[str]:

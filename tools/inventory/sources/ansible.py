@@ -88,8 +88,8 @@ def parse_list(text: str) -> SourceRows:
 def _parse_document(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as why:
-        raise BadSource([f"ansible-inventory --list: is no JSON: {why}"]) from why
+    except (ValueError, RecursionError) as error:
+        raise BadSource([f"ansible-inventory --list: is no JSON: {error}"]) from error
     if not isinstance(document, dict):
         raise BadSource(["ansible-inventory --list: is no JSON object"])
     return document

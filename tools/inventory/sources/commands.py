@@ -28,12 +28,12 @@ async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, byte
     try:
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL  # without a terminal no password prompt can wait
         process = await asyncio.create_subprocess_exec(*argv, stdin=nothing, stdout=pipe, stderr=pipe)
-    except OSError as why:
-        raise BadSource([f"{argv[0]}: cannot be run here: {why.strerror}"]) from why
+    except OSError as error:
+        raise BadSource([f"{argv[0]}: cannot be run here: {error.strerror}"]) from error
     try:
         out, err = await asyncio.wait_for(process.communicate(), COMMAND_TIMEOUT_SECONDS)
-    except TimeoutError as why:
-        raise BadSource([f"{' '.join(argv)}: no answer within {COMMAND_TIMEOUT_SECONDS:g} s"]) from why
+    except TimeoutError as error:
+        raise BadSource([f"{' '.join(argv)}: no answer within {COMMAND_TIMEOUT_SECONDS:g} s"]) from error
     finally:
         if process.returncode is None:
             process.kill()
@@ -45,8 +45,8 @@ async def run_on_host(transport: Transport, host: str, argv: Sequence[str]) -> s
     """Return a command's stdout on a host. Raises BadSource."""
     try:
         ran = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        raise BadSource([f"{host}: {why.why}"]) from why
+    except Unreachable as error:
+        raise BadSource([f"{host}: {error.why}"]) from error
     if ran.truncated or ran.timed_out or ran.exit_status is None:
         raise BadSource([f"{host}: {' '.join(argv)}: no whole answer within {COMMAND_TIMEOUT_SECONDS:g} s"])
     return _decode_output(argv, ran.exit_status, ran.stdout, ran.stderr)

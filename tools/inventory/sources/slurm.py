@@ -55,8 +55,8 @@ def parse_accounting(text: str) -> SlurmJob | None:
         return None
     try:
         hosts = tuple(dict.fromkeys(host for _, _, nodes in rows if nodes not in _NO_NODES for host in expand_host_range(nodes)))
-    except BadRange as why:
-        raise BadSource([f"sacct: NodeList: {why}"]) from why
+    except BadRange as error:
+        raise BadSource([f"sacct: NodeList: {error}"]) from error
     states = dict.fromkeys(state.split()[0] for _, state, _ in rows if state.strip())  # `CANCELLED by 1001`
     return SlurmJob(rows[0][0], hosts, state="+".join(list(states)[:4]))
 
@@ -163,8 +163,8 @@ def _build_job(row: Mapping[str, str]) -> SlurmJob:
         tasks = (
             len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
         )
-    except BadRange as why:
-        raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {why}"]) from why
+    except BadRange as error:
+        raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {error}"]) from error
     ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
     name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
@@ -213,8 +213,8 @@ def _format_number(value: Any, *, zero: bool = False) -> str:
 def _parse_document(text: str, what: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as why:
-        raise BadSource([f"scontrol show {what} --json: is no JSON: {why}"]) from why
+    except (ValueError, RecursionError) as error:
+        raise BadSource([f"scontrol show {what} --json: is no JSON: {error}"]) from error
     if not isinstance(document, dict):
         raise BadSource([f"scontrol show {what} --json: is no JSON object"])
     return document
