@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.command_runtime import print_text, run_async_command
+from bot.cli.command_runtime import load_settings_or_exit, print_text, run_async_command
 from bot.cli.options import ConfigOption, InventoryOption, JsonOption
 from bot.refusal import Refusal
 
@@ -41,7 +40,7 @@ def export_ticket(
 
     The salt of the signatures stays in your Redis.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.cluster_access import replace_inventory
 
     settings = replace_inventory(settings, inventory)
@@ -65,7 +64,7 @@ def import_ticket(
 
     The ticket is evidence of low trust: it says where to look, and your own checks decide.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.cluster_access import replace_inventory
 
     settings = replace_inventory(settings, inventory)

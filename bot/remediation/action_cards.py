@@ -24,8 +24,7 @@ from bot.policy.approvals import ApprovalRights, can_still_be_decided
 from bot.policy.channels import SlackPlace
 from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources, IncidentKnowledge
 from bot.remediation.card_batches import CardBatches
-from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import outcomes, shared_card
+from bot.remediation.cards import approval_card, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.client import build_message_args
 from bot.slack.people import People
@@ -154,7 +153,9 @@ class ActionCards:
                 return
             card = await self._redact_for_channel(
                 origin,
-                approval.render_approval_card(shown[0]) if len(shown) == 1 else shared_card.render_shared_card(shown, self.sources.brakes),
+                approval_card.render_approval_card(shown[0])
+                if len(shown) == 1
+                else shared_card.render_shared_card(shown, self.sources.brakes),
             )
             looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
             if looks == painted:

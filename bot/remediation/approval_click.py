@@ -105,7 +105,7 @@ async def _finish_in_background(click: ApprovalClick, task: Awaitable[None]) -> 
         await post_ephemeral(click, notes.render_not_stored(will_retry=False))
     except Exception:
         reference = secrets.token_hex(4)
-        log.exception("clicker.bug", reference=reference, approval=click.record.approval)
+        log.exception("approval_click.failed", reference=reference, approval=click.record.approval)
         await post_ephemeral(click, notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT))
     finally:
         _spawn_repaint(click)

@@ -79,7 +79,7 @@ class RemediationReconciler:
             try:
                 await lease.guard(self._reconcile_under_lease(incident))
             except LostLease as error:
-                log.info("ladders.left", why=str(error))
+                log.info("remediation.left", why=str(error))
             finally:
                 if lease.held:
                     await lease.release()
@@ -123,7 +123,7 @@ class RemediationReconciler:
         try:
             return await self._check_wait(incident, remediation, records, paused=paused)
         except (Refusal, Refused, Unreachable) as error:
-            log.warning("ladder.not_tended", ladder=remediation.id, error=f"{type(error).__name__}: {error}"[:300])
+            log.warning("remediation.not_reconciled", remediation=remediation.id, error=f"{type(error).__name__}: {error}"[:300])
             return ""
 
     async def _check_wait(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
@@ -313,7 +313,7 @@ class RemediationReconciler:
             return
         proof, facts = await self.looks.verify_again(own, remediation.since or own.proposed_at)
         if not proof.looked:
-            log.info("ladder.not_proved_yet", ladder=remediation.id, why=proof.says)
+            log.info("remediation.not_verified_yet", remediation=remediation.id, why=proof.says)
             return
         good = proof.outcome == "passes_now"
         await self.ledger.record_outcome(own.approval, "cured" if good else "recurred")

@@ -51,7 +51,7 @@ class WaveScheduler:
         await self.book.record_continuation(incident, label, queue.failed, by)
         before = (await self.index.get_shown_news(incident)).get(f"{RELEASE_NOTE_PREFIX}{label}", "").split()
         await self.index.record_shown_news(incident, f"{RELEASE_NOTE_PREFIX}{label}", " ".join(sorted({*before, *queue.failed})))
-        log.info("ladders.let_go", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waiting_count)
+        log.info("remediation.wave_released", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waiting_count)
 
     async def _plan_waves(
         self, incident: str, remediations: Sequence[Remediation], records: Collection[ActionRecord]

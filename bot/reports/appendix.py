@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from bot.incidents.cards import report_rows as shown
+from bot.incidents.cards import report_rows
 from bot.incidents.cards.handoff import VERDICT_ORDER
 from bot.remediation.cards import action_text
 from bot.reports.page import BulletList, PagePart, PageTable, Paragraph, QuotedLines
@@ -46,20 +46,20 @@ def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
 def build_evidence_parts(data: IncidentReportData, causes: Sequence[Hypothesis]) -> Iterator[PagePart]:
     for cause in causes:
         if lines := list(render_evidence(cause)):
-            yield Paragraph(shown.get_cause_title(cause.label, data.titles), strong=True)
+            yield Paragraph(report_rows.get_cause_title(cause.label, data.titles), strong=True)
             yield QuotedLines(lines)
 
 
 def build_undecided_parts(data: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
     doubts = [row for row in data.rows.hypotheses if row.verdict in ("open", "inconclusive")]
     ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
-    named = [f"{shown.get_cause_title(row.label, data.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]]
+    named = [f"{report_rows.get_cause_title(row.label, data.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]]
     return [BulletList([*named, *build_more_lines(len(ordered) - most)])] if named else []
 
 
 def build_ruled_out_parts(data: IncidentReportData, report: Report | None) -> list[PagePart]:
     found = report.ruled_out if report else ()
-    rows = [f"{shown.get_cause_title(row.label, data.titles)}: {row.because or 'nothing shows it'}" for row in found[:MAX_RULED_OUT]]
+    rows = [f"{report_rows.get_cause_title(row.label, data.titles)}: {row.because or 'nothing shows it'}" for row in found[:MAX_RULED_OUT]]
     return [BulletList([*rows, *build_more_lines(len(found) - MAX_RULED_OUT)])] if rows else []
 
 
@@ -87,7 +87,7 @@ def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentR
     alike: dict[tuple[str, str], set[str]] = {}
     for row in remediations:
         said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        alike.setdefault((shown.get_cause_title(row.label, data.titles), said), set()).update(row.target.split(","))
+        alike.setdefault((report_rows.get_cause_title(row.label, data.titles), said), set()).update(row.target.split(","))
     rows = [(f"{title} on {fold_host_names(hosts)}", said) for (title, said), hosts in list(alike.items())[:MAX_REMEDIATIONS]]
     return [PageTable(("Fix", "Where it stands"), rows)] if rows else []
 

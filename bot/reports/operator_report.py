@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from bot.incidents.cards import report_rows as shown
-from bot.incidents.cards.home import LIFECYCLE_WORDS as LIFECYCLES
+from bot.incidents.cards import report_rows
+from bot.incidents.cards.home import LIFECYCLE_WORDS
 from bot.remediation.cards import action_text
 from bot.reports import appendix
 from bot.reports.page import BulletList, Page, PagePart, PageSection, PageTable, Paragraph, QuotedLines
@@ -94,16 +94,16 @@ def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:
 
 def _format_lead(data: IncidentReportData) -> str:
     opened = f"opened {data.rows.opened_at:%Y-%m-%d %H:%M} UTC, " if data.rows.opened_at else ""
-    return f"{opened}{LIFECYCLES[data.rows.lifecycle]}"
+    return f"{opened}{LIFECYCLE_WORDS[data.rows.lifecycle]}"
 
 
 def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
     rows, report, ticket = data.rows, data.rows.report, data.rows.ticket
     origin, causes = rows.origin, report.root_causes if report else ()
-    yield "State", LIFECYCLES[rows.lifecycle]
+    yield "State", LIFECYCLE_WORDS[rows.lifecycle]
     yield (
         "Found",
-        "; ".join(shown.get_cause_title(one.label, data.titles) for one in causes)
+        "; ".join(report_rows.get_cause_title(one.label, data.titles) for one in causes)
         or (OUTCOME_TEXTS[report.outcome] if report else "nothing yet"),
     )
     if ticket and ticket.true_label:
@@ -111,7 +111,12 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
             "It really was",
             " · ".join(
                 filter(
-                    None, (shown.get_cause_title(ticket.true_label, data.titles), ticket.true_cause, _format_person(data, ticket.closed_by))
+                    None,
+                    (
+                        report_rows.get_cause_title(ticket.true_label, data.titles),
+                        ticket.true_cause,
+                        _format_person(data, ticket.closed_by),
+                    ),
                 )
             ),
         )
@@ -119,7 +124,7 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
         word = rows.correction
         yield (
             "It really was",
-            " · ".join(filter(None, (shown.get_cause_title(word.label, data.titles), word.words, _format_person(data, word.by)))),
+            " · ".join(filter(None, (report_rows.get_cause_title(word.label, data.titles), word.words, _format_person(data, word.by)))),
         )
     yield "Hosts", appendix.format_hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
     if rows.brief.job:
@@ -192,7 +197,7 @@ def _format_no_cause(report: Report | None) -> str:
 def _build_cause_parts(data: IncidentReportData, cause: Hypothesis) -> Iterator[PagePart]:
     where = ", ".join(cause.devices) if 0 < len(cause.devices) <= 8 else fold_host_names(cause.hosts) or "no machine at fault"
     yield Paragraph(
-        f"{shown.get_cause_title(cause.label, data.titles)} · {where} · {stat_text.format_confidence_percent(cause.confidence)} sure",
+        f"{report_rows.get_cause_title(cause.label, data.titles)} · {where} · {stat_text.format_confidence_percent(cause.confidence)} sure",
         strong=True,
     )
     yield Paragraph(f"{cause.label}{f': {cause.because}' if cause.because else ''}")

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
-from bot.reports.figure_tables import TABLES_TITLE as TABLES
-from bot.reports.figure_tables import build_tables_section
+from bot.reports.figure_tables import TABLES_TITLE, build_tables_section
 from bot.reports.page import (
     APPENDIX_TITLE,
     BulletList,
@@ -187,7 +186,7 @@ class _PdfDocument:
             self._pdf.add_page()
         self._pdf.image(io.BytesIO(png), w=wide, h=tall, alt_text=self._prepare_text(words))
         self._draw_text(f"{title}: {words}", size=8, colour=QUIET_COLOUR)
-        self._draw_text(f"As a table: below {TABLES if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
+        self._draw_text(f"As a table: below {TABLES_TITLE if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
 
     def _measure_figure(self, png: bytes) -> tuple[float, float]:
         """Return millimetres: at most the page's width and half its height."""

@@ -32,7 +32,7 @@ class QuotaNotices:
         try:
             await once.post_once(where, item.incident, f"waits:{item.id}", said, marked)
         except SLACK_ERRORS as error:
-            log.warning("customers.wait_not_told", incident=item.incident, error=str(error)[:200])
+            log.warning("quota.notice_not_sent", incident=item.incident, error=str(error)[:200])
 
 
 def render_notice(no: ExceededLimit, quota: Quota, language: str) -> str:

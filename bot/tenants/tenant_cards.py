@@ -156,7 +156,7 @@ class TenantCards:
         try:
             await self.update_card(incident)
         except (*SLACK_ERRORS, UpdateInProgress) as error:
-            log.warning("customers.not_painted", incident=incident, error=str(error)[:200])
+            log.warning("tenant_card.not_painted", incident=incident, error=str(error)[:200])
 
     async def post_first_card(self, incident: str, channel: str) -> None:
         """Post the first status message with retries, one at a time per channel, which takes one message a second."""
@@ -165,7 +165,7 @@ class TenantCards:
                 try:
                     return await self.update_card(incident)
                 except (*SLACK_ERRORS, UpdateInProgress) as error:
-                    log.warning("customers.not_painted", incident=incident, error=str(error)[:200], again=seconds)
+                    log.warning("tenant_card.not_painted", incident=incident, error=str(error)[:200], again=seconds)
                 await self.pause(seconds)
         return await self.update_card_quietly(incident)
 
@@ -255,7 +255,7 @@ class TenantCards:
         try:
             return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED_STATES)
         except Refused as error:
-            log.warning("customers.records_unreadable", incident=incident, why=str(error)[:200])
+            log.warning("tenant_card.records_unreadable", incident=incident, why=str(error)[:200])
             return frozenset()
 
 
@@ -279,7 +279,7 @@ class TenantCardObserver:
         try:
             await self._customers.update_card(incident, state)
         except (*SLACK_ERRORS, UpdateInProgress) as error:
-            log.warning("customers.follows_later", incident=incident, error=str(error)[:200])
+            log.warning("tenant_card.follows_later", incident=incident, error=str(error)[:200])
             await self._unsettled.add_pending(incident)
 
 

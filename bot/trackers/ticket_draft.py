@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from bot.incidents.cards import report_rows as shown
+from bot.incidents.cards import report_rows
 from bot.incidents.cards.handoff import Handoff, TimelineEntry, build_handoff, build_timeline
 from bot.incidents.cards.report_rows import CauseTitles
 from graph.incident_view import IncidentView
@@ -140,7 +140,11 @@ def _list_parts(
     """Yield (heading, lines, quoted), most important first."""
     yield (
         "What",
-        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'nobody known'}"],
+        [
+            handoff.headline,
+            f"Hosts: {report_rows.fold_hosts(handoff.hosts) or 'none named'}",
+            f"For: {handoff.ticket.owner or 'nobody known'}",
+        ],
         False,
     )
     yield (
@@ -149,7 +153,7 @@ def _list_parts(
         not theirs,
     )
     for cause in [row for row in handoff.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
-        yield f"Root cause: {shown.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
+        yield f"Root cause: {report_rows.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
     yield "Not decided", _list_hypotheses(handoff, ("inconclusive", "open"), titles), False
     yield "Ruled out", _list_hypotheses(handoff, ("rejected",), titles), False
     yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in handoff.could_not_look], False
@@ -158,7 +162,7 @@ def _list_parts(
 
 
 def _list_cause_lines(cause: Hypothesis) -> list[str]:
-    where = f"{shown.format_cause_place(cause) or 'no machine at fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
+    where = f"{report_rows.format_cause_place(cause) or 'no machine at fault'}, {report_rows.format_confidence(cause.confidence)} sure, {cause.label}"
     return [
         where,
         *([cause.because] if cause.because else []),
@@ -169,7 +173,7 @@ def _list_cause_lines(cause: Hypothesis) -> list[str]:
 def _list_hypotheses(handoff: Handoff, verdicts: Sequence[str], titles: CauseTitles) -> list[str]:
     rows = [row for row in handoff.hypotheses if row.verdict in verdicts]
     rest = [f"… and {len(rows) - MAX_RIVALS} more"] if len(rows) > MAX_RIVALS else []
-    return [*(shown.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
+    return [*(report_rows.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
 
 
 def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[DraftSection]:

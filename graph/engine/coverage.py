@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from graph.engine.reference_data import ReferenceData, is_tenant_writable
 from kb.taxonomy.taxonomy import Leaf
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact, Status
 
 # keys of facts that report an omitted part of a check
-UNASKED_KEYS = frozenset({"check.no_target", "check.left_out", "check.foreign", NOT_UNDERSTOOD})
+UNASKED_KEYS = frozenset({"check.no_target", "check.left_out", "check.foreign", NOT_UNDERSTOOD_KEY})
 _CHECK_STATUS_KEYS = UNASKED_KEYS | {"check.skipped", "job.log"}
 # reasons why a passive check did not run; the host may be healthy, but part of it is unobserved
 MISSING_TARGET_REASONS = frozenset({"no_tool", "no_device"})
@@ -46,7 +46,7 @@ class Coverage:
                 if fact.value in MISSING_TARGET_REASONS and _can_be_present(fact, reference):
                     untargeted[fact.host, fact.check] = fact.line
             elif fact.key in UNASKED_KEYS or (fact.key == "job.log" and fact.value is False):
-                untargeted[fact.host, fact.check] = fact.format_sentence() if fact.key == NOT_UNDERSTOOD else fact.line
+                untargeted[fact.host, fact.check] = fact.format_sentence() if fact.key == NOT_UNDERSTOOD_KEY else fact.line
             elif fact.status.blind:
                 blind.setdefault((fact.host, fact.check), fact.line or fact.status.value)
             elif fact.status is Status.OK:

@@ -6,8 +6,7 @@ from datetime import datetime
 from graph.engine.cause_presence import CausePresence
 from graph.execution.execution import ActionGraphContext
 from graph.execution.fault_check import check_fault
-from graph.execution.proof import Proof, get_scheduler_proof, list_proof_checks
-from graph.execution.proof import judge_outcome as verdict
+from graph.execution.proof import Proof, get_scheduler_proof, judge_outcome, list_proof_checks
 from graph.incident.context import build_reference_data
 from tools.action import FaultCondition
 from tools.execution.conditions import is_job_forgotten, read_condition
@@ -34,7 +33,7 @@ async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGra
         action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, reference)], fresh=True, permitted=True
     )
     facts = wave.facts
-    return verdict(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
+    return judge_outcome(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
 
 
 async def _load_check_facts(record: ActionRecord, ports: ActionGraphContext) -> list[Fact]:

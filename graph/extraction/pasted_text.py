@@ -15,7 +15,7 @@ from kb.redact import redact
 from kb.scan import MAX_LINE_CHARS, split_lines
 from tools.checks.check import Check
 from tools.checks.fact_limits import count_left_out, limit_facts
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
 
@@ -136,9 +136,9 @@ def extract_pasted_facts(text: str, checks: Mapping[str, Check]) -> PastedFacts:
     if any(
         fact.check != JOB_LOG_CHECK and fact.status is Status.OK for fact in read
     ):  # another reader understood the text, so the job log reader's unknown lines do not count
-        read = [fact for fact in read if fact.key != NOT_UNDERSTOOD or fact.check != JOB_LOG_CHECK]
-    if not recognised and not any(fact.key == NOT_UNDERSTOOD for fact in read):
-        read.append(Fact(JOB_LOG_CHECK, NOT_UNDERSTOOD, 0, line=_get_first_line(text)))
+        read = [fact for fact in read if fact.key != NOT_UNDERSTOOD_KEY or fact.check != JOB_LOG_CHECK]
+    if not recognised and not any(fact.key == NOT_UNDERSTOOD_KEY for fact in read):
+        read.append(Fact(JOB_LOG_CHECK, NOT_UNDERSTOOD_KEY, 0, line=_get_first_line(text)))
     kept = limit_facts("", read, gone)
     return PastedFacts(tuple(fact for fact in kept if fact.key), count_left_out(kept), recognised)
 

@@ -5,7 +5,7 @@ from datetime import UTC
 
 from graph.report import FileReadResult
 from graph.state import Attachment, UnreadReason
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact
 
 MAX_LINE_CHARS, MAX_NAME_CHARS = 100, 80
@@ -67,7 +67,7 @@ def build_file_read(
     """Summarise a read file: kinds of errors, the log's own first error, entries left out, lines not understood."""
     facts = list(facts)
     odd = [fact for fact in facts if is_odd(fact)]
-    unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD]
+    unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD_KEY]
     foreign = next((fact.line for fact in facts if fact.key == "check.foreign"), "")
     not_run = next(
         (

@@ -29,10 +29,10 @@ from graph.incident.host_findings import (
     find_unreached_hosts,
     partition_causes,
     render_differences,
+    render_hosts_summary,
     render_old_events,
     summarize_hosts,
 )
-from graph.incident.host_findings import render_hosts_summary as about_in_words
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
 from graph.incident.reflect import list_hypotheses
@@ -122,7 +122,7 @@ def _conclude_diagnosis(context: IncidentContext, assessment: Assessment, ports:
     if context.turn.news and not context.turn.cut:
         about = found.report.about
         causes = "; ".join(_render_cause(assessment, row) for row in found.report.root_causes[:3])
-        return add_change_summary(found, context, causes, about_in_words(about, context.item.at) if about else "")
+        return add_change_summary(found, context, causes, render_hosts_summary(about, context.item.at) if about else "")
     return answer_narrow_recheck(found, context, assessment, ports) if context.turn.narrow else found
 
 
@@ -308,7 +308,7 @@ def _build_headline_text(
     context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
 ) -> str:
     if about and not roots and not context.turn.cut:
-        return about_in_words(about, context.item.at)
+        return render_hosts_summary(about, context.item.at)
     if roots:
         return "; ".join(_render_cause(assessment, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _has_only_unknown_targets(context):

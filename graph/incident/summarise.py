@@ -37,7 +37,7 @@ from graph.ticket_export.imported_evidence import parse_ticket_facts
 from kb.logs.timestamps import split_prefix
 from kb.pci_address import normalize_bdf
 from kb.scan import split_lines
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import FROM_FILE, WRITTEN_BY, Fact
 from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.job_lookup import JobHosts
@@ -205,7 +205,7 @@ async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tu
             continue
         found, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
         if not is_file(given):  # a pasted block may be a command, which is no log to be read
-            found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
+            found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD_KEY or fact.value)
         found = _add_log_end(found, text, context.item.at)
         said = "" if is_file(given) else context.item.text
         facts += [

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from graph.learning.rule_labelling import MAX_QUOTE_CHARS, LabelledRow, RuleLabeller, split_sentences
-from graph.learning.thread_contents import MAX_PER_KIND
-from graph.learning.thread_contents import MAX_SENTENCE_CHARS as STAYS
+from graph.learning.thread_contents import MAX_PER_KIND, MAX_SENTENCE_CHARS
 from graph.model.budget import estimate_tokens
 from graph.model.client import build_past_question
 from graph.model.reasoner import DeclinedAnswer, ModelSpend, PastGuess, PastLabeller
@@ -100,7 +99,7 @@ def apply_guess(ruled: LabelledRow, guess: PastGuess, said: Sequence[tuple[str, 
     cause, who = said[guess.cause] if guess.cause >= 0 else (ruled.root_cause, ruled.said_by)
     fix = said[guess.fix][0] if guess.fix >= 0 else ruled.resolution
     row = replace(ruled, root_cause=cause, said_by=who, resolution=fix, description=guess.summary or ruled.description, by=by)
-    stays = tuple(squash_blanks(said[at][0])[:STAYS] for at in guess.lasting)[:MAX_PER_KIND]
+    stays = tuple(squash_blanks(said[at][0])[:MAX_SENTENCE_CHARS] for at in guess.lasting)[:MAX_PER_KIND]
     row = replace(row, used=replace(row.used, lasting=stays), named=row.named if guess.label else guess.title or row.named)
     if not guess.label:
         why = f"no label that there is comes near, says {by}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from kb.logs.kernel.reader import is_known_message
 from kb.logs.timestamps import split_prefix
 from kb.scan import MAX_LINE_CHARS, zero_digits
-from tools.checks.not_understood import KEY, build_not_understood_facts
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY, build_not_understood_facts
 from tools.fact import Fact
 
 _DECODED_LEVELS = (":err   :", ":crit  :", ":alert :", ":emerg :")
@@ -106,7 +106,9 @@ def _extract_unknown_message(line: str) -> tuple[str, str] | None:
 def merge_unknown_counts(facts: Sequence[Fact], current: str) -> list[Fact]:
     """Keep one count: the running boot's, the larger of two logs."""
     mine = [
-        fact for fact in facts if fact.key == KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
+        fact
+        for fact in facts
+        if fact.key == NOT_UNDERSTOOD_KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
     ]
     most = max(mine, key=lambda fact: fact.value if isinstance(fact.value, int) else 0, default=None)
-    return [fact for fact in facts if fact.key != KEY or fact is most]
+    return [fact for fact in facts if fact.key != NOT_UNDERSTOOD_KEY or fact is most]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from bot.cards.text import Line, bold, code
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
 from graph.extraction.stat_text import format_confidence_percent
-from graph.extraction.uploaded_files import format_file_read as file_in_words
+from graph.extraction.uploaded_files import format_file_read
 from graph.report import FileReadResult
 from graph.state import Evidence, Hypothesis, LogDigest, UnobservedCheck
 from kb.fact_text import is_readable_line
@@ -126,7 +126,7 @@ def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
 
 
 def render_files(rows: Sequence[FileReadResult]) -> list[Line]:
-    return [(code(row.name), f" {file_in_words(row)}") for row in rows]
+    return [(code(row.name), f" {format_file_read(row)}") for row in rows]
 
 
 def format_logs(digests: Sequence[LogDigest]) -> list[str]:

@@ -210,7 +210,7 @@ async def _waive_quota(handler_context: HandlerContext, incident: str, voter: Vo
     async with guard_store():
         if not await handler_context.waits.let_in_incident(origin.tenant, incident):
             raise Refusal(ALREADY_BEGUN)
-    log.info("shares.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
+    log.info("quota.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
     handler_context.notify_stored(incident)
     return QUOTA_WAIVED.format(tenant=origin.tenant)
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from bot.cards import blocks
 from bot.cards.blocks import Block, TooLong
 from bot.cards.text import Line, bold, exact_code, italic
-from bot.remediation.cards import action_text, card_parts, deleted_files
-from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import action_text, approval_card, card_parts, deleted_files
 from bot.remediation.cards.killed_process import KnownRows
 from tools.ledger.record import ActionRecord
 
@@ -49,6 +48,6 @@ def _render_action(record: ActionRecord) -> Block:
         (italic(f"boot {action.boot_id or '–'}"),),
     ]
     try:
-        return blocks.exact_command_section(above, approval.format_command(action), below, MAX_DETAIL_CHARS)
+        return blocks.exact_command_section(above, approval_card.format_command(action), below, MAX_DETAIL_CHARS)
     except TooLong as error:
         return blocks.section((bold("Too large to show whole"), f": {action.approval}, {error}"))

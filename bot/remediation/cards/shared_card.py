@@ -21,9 +21,7 @@ from bot.cards.text import (
     format_utc_time,
     strip_markup,
 )
-from bot.remediation.cards import action_row as approval_row
-from bot.remediation.cards import action_text, card_parts, wave_queue
-from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import action_row, action_text, approval_card, card_parts, wave_queue
 from bot.remediation.cards.approval_card import APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID, ApprovalCardView
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord, list_requesters
@@ -41,7 +39,7 @@ def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Car
     """Render the card; all actions are of one remedy and cause."""
     records = [one.record for one in shown]
     command = _render_command(records)
-    rows = [block for one in shown for block in approval_row.render_action_row(one, told_above=bool(command))]
+    rows = [block for one in shown for block in action_row.render_action_row(one, told_above=bool(command))]
     core = [*command, *rows]
     head = _format_short_headline(records)
     made = blocks.build_card(
@@ -49,7 +47,7 @@ def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Car
         [
             blocks.header(head),
             *_render_decision_request(records, shown[0].group),
-            *wave_queue.render_queue(shown[0].queued, len(shown), approval.encode_action(records[0])),
+            *wave_queue.render_queue(shown[0].queued, len(shown), approval_card.encode_action(records[0])),
             _render_targets(shown),
             *card_parts.render_warning(shown[0].warning[:MAX_WARNING_CHARS]),
             *_render_brake_warnings(records, brakes),
@@ -148,7 +146,7 @@ def _render_decision_request(records: Sequence[ActionRecord], group: str) -> lis
 
 def _render_command(records: Sequence[ActionRecord]) -> list[Block]:
     """Render the command once if it is the same for all; else nothing."""
-    commands = {approval.format_command(record.action) for record in records}
+    commands = {approval_card.format_command(record.action) for record in records}
     return [blocks.exact_code_section(commands.pop())] if len(commands) == 1 else []
 
 
@@ -197,7 +195,7 @@ def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
     if not said:
         return []
     when = next((f" (dry run at {format_utc_time(one.seen_at)})" for one in waiting if one.seen_at), "")
-    hold = {condition.says for condition in waiting[0].seen} if all(map(approval_row.has_met_conditions, waiting)) else set()
+    hold = {condition.says for condition in waiting[0].seen} if all(map(action_row.has_met_conditions, waiting)) else set()
     again = "Read again on each host just before it starts; where one does not hold, nothing runs there."
     rows = ((f"{'✓' if says in hold else '•'} {says}",) for says in said)
     return [blocks.clipped_section((bold("Must hold on each host"), when), *rows, (again,), room=MAX_CONDITIONS_CHARS)]
@@ -238,7 +236,7 @@ def _render_buttons(records: Sequence[ActionRecord]) -> list[Block]:
     """Render buttons for all actions; only pending ones can be approved together."""
     pending = [record for record in records if record.state is State.PENDING and record.terms.approvers]
     all_of = [_render_approve_all_button(pending)] if len(pending) > 1 else []
-    return [blocks.actions(*all_of, blocks.button("Show all", SHOW_ALL_ACTION_ID, approval.encode_actions(records)))]
+    return [blocks.actions(*all_of, blocks.button("Show all", SHOW_ALL_ACTION_ID, approval_card.encode_actions(records)))]
 
 
 def _render_approve_all_button(pending: Sequence[ActionRecord]) -> Block:
@@ -248,19 +246,21 @@ def _render_approve_all_button(pending: Sequence[ActionRecord]) -> Block:
         f"Approve {len(pending)}",
         "Not now",
     )
-    return blocks.button(f"Approve all {len(pending)}", APPROVE_ALL_ACTION_ID, approval.encode_actions(pending), style="primary", ask=sure)
+    return blocks.button(
+        f"Approve all {len(pending)}", APPROVE_ALL_ACTION_ID, approval_card.encode_actions(pending), style="primary", ask=sure
+    )
 
 
 def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
     """Return the confirmation text: hosts whole, and the command if it is common and fits."""
     hosts = [record.action.target for record in pending]
-    commands = {approval.format_command(record.action) for record in pending}
+    commands = {approval_card.format_command(record.action) for record in pending}
     same = f" {escape_ambiguous(commands.pop())}" if len(commands) == 1 else " each command as its row shows it."
     votes = f"One vote for each of {len(hosts)} actions; each runs once and is proved by itself."
     for what in (same, " each command as its row shows it."):
         for names in (", ".join(hosts), action_text.fold_hosts_exactly(hosts)):
             told = f"On {escape_ambiguous(names)}:{what}\n{votes}"
-            if count_utf16_units(strip_markup(told)) <= approval.MAX_CONFIRM_CHARS:
+            if count_utf16_units(strip_markup(told)) <= approval_card.MAX_CONFIRM_CHARS:
                 return told
     return f"The {len(hosts)} hosts are too long for this dialog; read them on the card. {votes}"
 

@@ -10,7 +10,7 @@ from graph.incident.answers.answer_context import AnswerContext, build_answer, c
 from graph.incident.answers.unproven import format_uploaded_fact
 from graph.incident.turn_result import TurnResult
 from graph.state import Attachment
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact, Status
 
 MAX_FILES, MAX_LINES, MAX_CHARS = 6, 4, 400
@@ -55,7 +55,7 @@ def _render_attachment(context: AnswerContext, row: Attachment) -> list[str]:
         return [f"{head}: not read, {UNREAD_REASONS[row.unread]}."]
     own = [fact for fact in context.case.facts if not fact.host and fact.sha256 == row.sha256 and fact.status is Status.OK]
     found = [fact for fact in context.now.handed_in if fact.sha256 == row.sha256]
-    unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD, "check.foreign")]
+    unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD_KEY, "check.foreign")]
     lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.case))}" for fact in found[:MAX_LINES]]
     lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _get_lines(fact)][: MAX_LINES - len(lines)]
     if not own:

@@ -17,11 +17,9 @@ from graph.incident.answers.answer_context import (
 )
 from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart
-from graph.search_trace import SearchBranch, build_search_tree
-from graph.search_trace import summarize_search_tree as walk_in_words
+from graph.search_trace import SearchBranch, build_search_tree, summarize_search_tree
 from graph.timeline import build_timeline
-from tools.bandwidth import Bandwidths, bandwidths, format_size
-from tools.bandwidth import summarize_bandwidths as bandwidth_in_words
+from tools.bandwidth import Bandwidths, bandwidths, format_size, summarize_bandwidths
 from tools.fact import Value
 from tools.inventory.host_ranges import fold_host_names
 
@@ -63,7 +61,7 @@ def _answer_search_tree(context: AnswerContext) -> TurnResult:
     out = [f"{branch.title} ({_render_counter_evidence(context, branch)})" for branch in tree.find_leaves("ruled out")]
     blind = [branch.title for branch in tree.find_leaves("could not look")]
     lines = [
-        f"{walk_in_words(tree)} {CHART_INTRO}",
+        f"{summarize_search_tree(tree)} {CHART_INTRO}",
         *(f"{context.get_title(row.label)}{render_citation(row)}." for row in context.root_causes[:3]),
         f"Ruled out: {_join_titles(out)}." if out else "Nothing of what I went into is ruled out.",
         f"Could not look: {_join_titles(blind)}." if blind else "",
@@ -90,7 +88,7 @@ def answer_bandwidth(context: AnswerContext) -> TurnResult:
     span = f"{format_size(found.sizes[0])} to {format_size(found.sizes[-1])}"
     lines = [
         *render_unknown_names(context),
-        f"{clean_text(bandwidth_in_words(found), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
+        f"{clean_text(summarize_bandwidths(found), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
         render_recheck_offer(context, [row.host for row in found.curves]),
     ]
     return build_answer(context, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if here.named else ()),))

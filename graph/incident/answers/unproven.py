@@ -14,7 +14,7 @@ from graph.engine.event_age import format_old_event, is_old
 from graph.engine.reference_data import is_tenant_writable
 from graph.engine.unlisted_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
 from graph.incident.context import IncidentContext
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import WRITTEN_BY, Fact, Status
 
 GIVEN = "handed in: "
@@ -112,6 +112,6 @@ def _iter_unread(context: IncidentContext, assessment: Assessment) -> Iterator[U
     for fact in context.facts:
         if fact.host or fact.key not in UNASKED_KEYS or fact.status is not Status.OK:
             continue
-        of_job = fact.sha256 in of_jobs and fact.key == NOT_UNDERSTOOD
+        of_job = fact.sha256 in of_jobs and fact.key == NOT_UNDERSTOOD_KEY
         if not (of_job and assessment.roots):
             yield Unproven(f"handed in and not understood: {fact.line or fact.format_sentence()}", find_writing_host(fact, context), of_job)

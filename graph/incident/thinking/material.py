@@ -6,8 +6,7 @@ from graph.context import GraphContext
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
 from graph.incident.context import IncidentContext
-from graph.incident.questions import list_mistake_notes as mistaken
-from graph.incident.questions import render_findings
+from graph.incident.questions import list_mistake_notes, render_findings
 from graph.learning.site_notes import IncidentSubject, find_site_notes
 from graph.model.reasoner import PromptMaterial
 from graph.state import IncidentBrief, LogDigest
@@ -45,4 +44,4 @@ def list_finding_lines(assessment: Assessment, notes: Sequence[str] = ()) -> lis
 
 def list_corrections(context: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
     """Return earlier human corrections about these causes."""
-    return mistaken(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)
+    return list_mistake_notes(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)

@@ -13,9 +13,9 @@ from typing import IO
 
 from kb.logs.event import LogEvent, fold_events
 from kb.logs.job.error_rules import EXPLODING_GRADIENT_PATTERN
-from kb.logs.job.reader import NEEDED_TEXTS as JOB
+from kb.logs.job.reader import NEEDED_TEXTS as JOB_NEEDED_TEXTS
 from kb.logs.job.reader import JobLog, JobLogReader
-from kb.logs.kernel.reader import NEEDED_TEXTS as KERNEL
+from kb.logs.kernel.reader import NEEDED_TEXTS as KERNEL_NEEDED_TEXTS
 from kb.logs.kernel.reader import KernelLogReader
 from kb.logs.log_piece import LogPiece, build_piece
 from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
@@ -278,8 +278,8 @@ def _decode_start(line: bytes) -> str:
     return line[:KEPT_LINE_BYTES].decode("utf-8", "replace")
 
 
-_DIGIT_NEEDLES = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
-_KERNEL_NEEDLES, _JOB_NEEDLES = frozenset(map(zero_digits, KERNEL)), frozenset(JOB) - frozenset(_DIGIT_NEEDLES)
+_DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
+_KERNEL_NEEDLES, _JOB_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS)), frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
 _NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
 _ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
 _GRADIENT_NEEDLE = "rad"  # in every line about a gradient
