@@ -8,7 +8,8 @@ from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
 
-MAX_MILESTONES, MAX_MILESTONE_CHARS = 40, 140  # How many are kept (the first and the newest), and characters per text.
+MAX_MILESTONES = 40  # How many are kept (the first and the newest)
+MAX_MILESTONE_CHARS = 140  # characters per text
 _OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
 _PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
 _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {

@@ -8,8 +8,8 @@ from kb.fact_keys import find_key
 from tools.fact import Fact
 from tools.heatmap import Heatmap
 
-# Charts per report without a request, and values below which words say it as fast.
-MAX_UNREQUESTED_CHARTS, MIN_CHART_VALUES = 1, 4
+MAX_UNREQUESTED_CHARTS = 1  # Charts per report without a request
+MIN_CHART_VALUES = 4  # values below which words say it as fast
 MAX_CHART_HOSTS = 400
 
 

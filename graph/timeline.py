@@ -31,7 +31,10 @@ LANES_BY_KIND: Final[Mapping[TimelineKind, TimelineLane]] = {
     "closed": "people",
 }
 _KIND_ORDER: Final = {kind: n for n, kind in enumerate(LANES_BY_KIND)}
-MAX_EVENT_CHARS, MAX_LOG_EVENTS, MAX_MESSAGE_EVENTS, MAX_SUMMARY_STEPS = 160, 40, 40, 12
+MAX_EVENT_CHARS = 160
+MAX_LOG_EVENTS = 40
+MAX_MESSAGE_EVENTS = 40
+MAX_SUMMARY_STEPS = 12
 
 
 @dataclass(frozen=True, slots=True)

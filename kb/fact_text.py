@@ -11,7 +11,8 @@ from kb.fact_keys import find_key
 
 MAX_READABLE_CHARS = 120  # of a line that people can read
 
-SLOT_PATTERN, ATTRS_PATTERN = re.compile(r"{([a-z_.]+)}"), re.compile(r"{attrs\.([a-z_.]+)}")
+SLOT_PATTERN = re.compile(r"{([a-z_.]+)}")
+ATTRS_PATTERN = re.compile(r"{attrs\.([a-z_.]+)}")
 # Further slots: `attrs.NAME`, unformatted. `word` is an identifier such as `cable_unplugged` with blanks; `size` is
 # bytes in a readable unit.
 SLOTS = ("value", "word", "size", "device", "unit", "expected", "majority")

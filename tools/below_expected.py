@@ -15,7 +15,8 @@ from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm
 from tools.fact import Fact, Status
 
 MIN_EXPECTED_RATIO = 0.75  # of the expected value; healthy machines stay above it
-LARGE_MESSAGE_BYTES, MATRIX_EDGE = 8 << 30, 8192  # bytes of a large message, edge of a square matrix
+LARGE_MESSAGE_BYTES = 8 << 30  # bytes of a large message
+MATRIX_EDGE = 8192  # edge of a square matrix
 _COPY_KEYS = {"bw.h2d": "expect.h2d", "bw.d2h": "expect.d2h"}
 _READ_KEYS = frozenset({"gpu.product", "gpu.clock.sm", "gpu.throttle.idle", "gemm.tflops", "nccl.busbw_max", "nccl.ranks", *_COPY_KEYS})
 FactsByKey = dict[str, list[Fact]]

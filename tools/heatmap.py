@@ -25,7 +25,9 @@ WORSE_DIRECTIONS: Mapping[str, Literal["more", "less"]] = {
 }
 # A value stands out if its deviation from the median exceeds an eighth of the median, 0.5, and four times the median
 # deviation.
-MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS = 8, 0.5, 4
+MIN_DEVIATION_DIVISOR = 8
+MIN_DEVIATION = 0.5
+MIN_DEVIATION_WIDTHS = 4
 
 MAX_VALUE = 10**18  # larger numbers are not a GPU's measurement
 

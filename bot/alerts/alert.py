@@ -12,7 +12,10 @@ from bot.alerts.labels import AlertLabels
 from kb.redact import redact_to_line, show_invisible
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_NAME_CHARS, MAX_SUMMARY_CHARS, MAX_PARSED_CHARS, MAX_SHOWN_ALERTS = 80, 300, 1000, 6
+MAX_NAME_CHARS = 80
+MAX_SUMMARY_CHARS = 300
+MAX_PARSED_CHARS = 1000
+MAX_SHOWN_ALERTS = 6
 MAX_ADDRESS_CHARS = 500
 # No user names, passwords or blanks, and no character that could end a link.
 ADDRESS_PATTERN = re.compile(r"https?://[A-Za-z0-9.\[\]-]{1,253}(?::[0-9]{1,5})?/[A-Za-z0-9._~:/?#!$'()*+,;=%&-]*")

@@ -18,8 +18,8 @@ from tools.ledger.redis_replies import decode_text
 
 RETENTION_PERIOD = timedelta(days=8)
 MAX_KEPT_ALERTS = 2000  # Per episode; further alerts are only counted.
-# Episodes that may begin within the window; further causes share one.
-MAX_NEW_EPISODES, NEW_EPISODE_WINDOW = 12, timedelta(minutes=10)
+MAX_NEW_EPISODES = 12  # Episodes that may begin within the window
+NEW_EPISODE_WINDOW = timedelta(minutes=10)  # beyond MAX_NEW_EPISODES, further causes share one episode
 MAX_GROUPS = 64  # Sender groups per episode with an own count of unlisted alerts; further groups share one.
 # KEYS: about. ARGV: the news number delivered.
 MARK_DELIVERED_SCRIPT = (

@@ -16,7 +16,9 @@ from kb.schema import StrictModel
 from tools.checks.site.safe_patterns import BadPattern, compile_whole_pattern
 
 MAX_VALUE_CHARS = 200  # Characters of a label value that are compared.
-MAX_ROUTES, MAX_MATCHERS, MAX_MATCHER_CHARS = 64, 16, 500
+MAX_ROUTES = 64
+MAX_MATCHERS = 16
+MAX_MATCHER_CHARS = 500
 _MATCHER_PATTERN = re.compile(r"""\s*([^\s"'=!~,{}]{1,100})\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"\s][^"]*|)\s*""", re.DOTALL)
 _ESCAPE_PATTERN = re.compile(r"\\([\"\\n])")
 DEFAULT_ROUTE_HASH = ""  # For the default, which no route describes.

@@ -19,7 +19,8 @@ from kb.scan import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
 log = structlog.get_logger()
-ROOT_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_alert_root", "rackmedic_alert_news"
+ROOT_EVENT_TYPE = "rackmedic_alert_root"
+NEWS_EVENT_TYPE = "rackmedic_alert_news"
 
 
 @dataclass(frozen=True, slots=True)

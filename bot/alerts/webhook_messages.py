@@ -12,7 +12,8 @@ from bot.alerts.alert import Alert, RawAlert, clean_label_text, parse_alert, par
 from bot.alerts.labels import AlertLabels
 from kb.numbers import parse_bounded_count
 
-MAX_ALERTS, MAX_LABELS = 1000, 64
+MAX_ALERTS = 1000
+MAX_LABELS = 64
 MAX_UNLISTED_ALERTS = 1_000_000  # Cap of the count of unlisted alerts.
 
 

@@ -16,10 +16,12 @@ from kb.redact import BLANK_CHARS, show_invisible
 MAX_READ_CHARS = 200_000  # text beyond is dropped before cleaning, which is slow; no card shows more
 
 # space reserved for the notes on what was cut
-CUT_NOTE_CHARS, HIDDEN_LINES_NOTE_CHARS = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
+CUT_NOTE_CHARS = len("… (+000,000)") + 1
+HIDDEN_LINES_NOTE_CHARS = len("\n… 000,000 more lines") + 1
 
 SPACE_TRANSLATION = str.maketrans(dict.fromkeys(BLANK_CHARS, " "))
-LOOKALIKE_TRANSLATION, EMPHASIS_TRANSLATION = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
+LOOKALIKE_TRANSLATION = str.maketrans("<>", "‹›")
+EMPHASIS_TRANSLATION = str.maketrans("*~`", "∗∼ˋ")
 BACKTICK_PATTERN = re.compile(r"`([^`\n]{1,120})`")
 ENTITY_PATTERN = re.compile(r"&(?=(?:amp|lt|gt);)")
 # The colon that starts an emoji code. Slack's names have at most 100 characters; the bound keeps matching linear.
@@ -27,11 +29,14 @@ EMOJI_PATTERN = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|1
 # A PCI, MAC or IPv6 address. Slack may read `:9b:` in it as an emoji, so it is shown as code, which keeps its colons
 # for copying.
 ADDRESS_PATTERN = re.compile(r"(?<![\w:.+'-])(?:PCI:)?[0-9A-Fa-f]{1,8}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:\.[0-7])?(?![\w:+'-])")
-WEB_URL_PATTERN, MAX_URL_CHARS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
+WEB_URL_PATTERN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*")
+MAX_URL_CHARS = 500
 _RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 RIGHT_TO_LEFT_PATTERN = re.compile(f"[{_RTL_RANGES}]")  # Hebrew, Arabic and related scripts
-ISOLATE_START, ISOLATE_END = "\u2068", "\u2069"
-OPENING_PUNCTUATION, CLOSING_PUNCTUATION = "“”„‘'\"([{‹«", "“”’'\".,;:!?…)]}›»"
+ISOLATE_START = "\u2068"
+ISOLATE_END = "\u2069"
+OPENING_PUNCTUATION = "“”„‘'\"([{‹«"
+CLOSING_PUNCTUATION = "“”’'\".,;:!?…)]}›»"
 SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 

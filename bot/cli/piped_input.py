@@ -10,7 +10,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
-MAX_LINE_BYTES, READ_CHUNK_BYTES = 1 << 20, 1 << 16  # the rest of a longer line is dropped
+# the rest of a longer line is dropped
+MAX_LINE_BYTES = 1 << 20
+READ_CHUNK_BYTES = 1 << 16
 
 
 def read_first_piped_line() -> str:

@@ -21,7 +21,8 @@ REPLY_MOMENTS = (
     *get_args(Lifecycle),
     *(state.value for state in State),
 )
-MAX_REPLIES, MAX_REPLY_CHARS = 1000, 20_000
+MAX_REPLIES = 1000
+MAX_REPLY_CHARS = 20_000
 
 
 def _validate_moment(text: str) -> str:

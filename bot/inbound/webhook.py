@@ -17,8 +17,12 @@ from standardwebhooks import Webhook
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # Between a message's time and ours.
 CLOCK_SKEW_TEXT = f"its time is more than {MAX_CLOCK_SKEW.total_seconds():.0f} seconds from ours"
-ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
-KEY_PREFIX, MIN_KEY_BYTES, MAX_KEY_BYTES = "whsec_", 24, 64
+ID_HEADER = "webhook-id"
+TIMESTAMP_HEADER = "webhook-timestamp"
+SIGNATURE_HEADER = "webhook-signature"
+KEY_PREFIX = "whsec_"
+MIN_KEY_BYTES = 24
+MAX_KEY_BYTES = 64
 _ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{8,80}")
 _TIMESTAMP_PATTERN = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one moment has one form, and so one replay id
 _DUMMY_KEY = b"0" * 32  # Verifies nothing, so that an unknown sender takes as long as a known one.

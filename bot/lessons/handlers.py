@@ -31,7 +31,8 @@ from kb.history.lessons import (
 )
 
 log = structlog.get_logger()
-LESSON_EVENT_TYPE, CARD_NAME = "rackmedic_lesson", "lesson"
+LESSON_EVENT_TYPE = "rackmedic_lesson"
+CARD_NAME = "lesson"
 LOCK_WAIT = timedelta(seconds=12)
 NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and choose one."
 

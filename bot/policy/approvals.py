@@ -26,8 +26,10 @@ from tools.remedies import REMEDIES
 log = structlog.get_logger()
 RULES_VERSION = 2  # Bump when a rule below changes its meaning: open actions are then proposed anew.
 QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
-UNGUARDED_QUORUM, RELAXED_QUORUM = 2, 1
-DECIDE_SECONDS, START_SECONDS = 900, 300
+UNGUARDED_QUORUM = 2
+RELAXED_QUORUM = 1
+DECIDE_SECONDS = 900
+START_SECONDS = 300
 
 # Relaxes the quorum for cancelling an incident's own stalled job.
 STALLED_JOB_CONDITION = Condition(

@@ -32,12 +32,10 @@ from graph.state import IncidentState, Origin
 from kb.taxonomy.taxonomy import Taxonomy
 
 log = structlog.get_logger()
-CARD_NAME, ANNOUNCED_NAME, PROVIDER_EVENT_TYPE, MOVED_EVENT_TYPE = (
-    "provider",
-    "provider_told",
-    "rackmedic_provider",
-    "rackmedic_provider_moved",
-)
+CARD_NAME = "provider"
+ANNOUNCED_NAME = "provider_told"
+PROVIDER_EVENT_TYPE = "rackmedic_provider"
+MOVED_EVENT_TYPE = "rackmedic_provider_moved"
 MESSAGE_EVENT_TYPE = "rackmedic_provider_said"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "This is not what would be sent now. Press “Send to provider…” again to see it."

@@ -22,7 +22,8 @@ from bot.provider.wire_messages import (
 from kb.redact import redact_start
 from tools.clock import Clock
 
-TIMEOUT_SECONDS, MAX_ANSWER_BYTES = 20.0, 64 << 10
+TIMEOUT_SECONDS = 20.0
+MAX_ANSWER_BYTES = 64 << 10
 RETRY_STATUSES = frozenset({408, 409, 425, 429})  # the message is sent again, newly signed
 
 

@@ -16,8 +16,8 @@ from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 SWEEP_INTERVAL_SECONDS = 2.0
-# default of `provider_poll_seconds`; slower once the repair is proved
-POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
+POLL_INTERVAL = timedelta(seconds=30)  # default of `provider_poll_seconds`
+SLOW_POLL_INTERVAL = timedelta(minutes=10)  # slower once the repair is proved
 
 
 async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:

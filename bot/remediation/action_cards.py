@@ -43,7 +43,9 @@ from tools.transport import Transport
 
 log = structlog.get_logger()
 APPROVAL_EVENT_TYPE = "rackmedic_approval"
-CARD_KIND, REMINDER_KIND, OUTCOME_KIND = "card", "remind", "outcome"
+CARD_KIND = "card"
+REMINDER_KIND = "remind"
+OUTCOME_KIND = "outcome"
 # No retry can fix these: logged and dropped.
 PERMANENT_SLACK_ERRORS = frozenset(
     {"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"}

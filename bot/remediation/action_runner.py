@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
-RETRY_INTERVAL, CARD_RETRY_INTERVAL = timedelta(seconds=10), timedelta(seconds=30)
+RETRY_INTERVAL = timedelta(seconds=10)
+CARD_RETRY_INTERVAL = timedelta(seconds=30)
 THREAD_RETENTION = timedelta(days=30)
 DRAIN_REMEDY_ID = "drain_node"  # Its incident records who approved it.
 IncidentStateLoader = Callable[[str], Awaitable[IncidentState]]

@@ -15,8 +15,8 @@ from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord
 
 log = structlog.get_logger()
-# Prefixes of an incident's notes; the cause's label follows.
-QUEUE_NOTE_PREFIX, RELEASE_NOTE_PREFIX = "queue ", "let go "
+QUEUE_NOTE_PREFIX = "queue "  # prefixes of an incident's notes; the cause's label follows
+RELEASE_NOTE_PREFIX = "let go "
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,11 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.record import ActionRecord, list_requesters
 
 # rows shown of each; the rest is counted
-MAX_LINES, MAX_RULED_OUT, MAX_UNOBSERVED, MAX_REMEDIATIONS, MAX_VOTES = 12, 15, 12, 40, 60
+MAX_LINES = 12
+MAX_RULED_OUT = 15
+MAX_UNOBSERVED = 12
+MAX_REMEDIATIONS = 40
+MAX_VOTES = 60
 MAX_HOSTS_CHARS = 600  # length of a list of hosts
 
 

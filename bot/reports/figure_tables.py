@@ -6,7 +6,8 @@ from typing import Final
 from bot.reports.page import Figure, Page, PagePart, PageSection, PageTable, Paragraph
 
 TABLES_TITLE: Final = "The pictures as tables"
-MAX_COLUMNS, MAX_ADJACENT_TABLES = 10, 2  # columns of a table beside its first, and parts of a wide table
+MAX_COLUMNS = 10  # columns of a table beside its first
+MAX_ADJACENT_TABLES = 2  # parts of a wide table
 
 
 def build_tables_section(page: Page) -> PageSection | None:

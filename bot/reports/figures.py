@@ -18,7 +18,8 @@ from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 from tools.ledger.record import ActionRecord
 
-MAX_HEATMAPS, MIN_HEATMAP_VALUES = 2, 2  # heat maps per page, and values that justify one
+MAX_HEATMAPS = 2  # heat maps per page
+MIN_HEATMAP_VALUES = 2  # values that justify one
 TIMELINE_NAME = "timeline"
 MIN_TIMELINE_MOMENTS = 3  # fewer are already in the table
 ExpectedBandwidthLookup = Callable[[str], Value]  # host → expected all-reduce bandwidth in GB/s, or None

@@ -18,9 +18,18 @@ from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import State
 
 # rows shown on the first page
-FIRST_PAGE_CAUSES, FIRST_PAGE_LINES, FIRST_PAGE_DOUBTS, FIRST_PAGE_ACTIONS, FIRST_PAGE_DRAINED, FIRST_PAGE_TASKS = 2, 3, 3, 5, 4, 4
-MAX_CAUSES, MAX_ACTIONS, MAX_DRAINED = 8, 40, 60  # rows shown in the appendix; the rest is counted
-FIRST_PAGE_CELL_CHARS, FIRST_PAGE_REPORT_CHARS = 160, 240  # limits on the first page: a cell, and the reported text
+FIRST_PAGE_CAUSES = 2
+FIRST_PAGE_LINES = 3
+FIRST_PAGE_DOUBTS = 3
+FIRST_PAGE_ACTIONS = 5
+FIRST_PAGE_DRAINED = 4
+FIRST_PAGE_TASKS = 4
+# rows shown in the appendix; the rest is counted
+MAX_CAUSES = 8
+MAX_ACTIONS = 40
+MAX_DRAINED = 60
+FIRST_PAGE_CELL_CHARS = 160  # limits on the first page: a cell
+FIRST_PAGE_REPORT_CHARS = 240  # the reported text
 TAKE_TICKET_STEP = "Take the ticket."
 PENDING_TEXT = "Waits for a decision"  # replaces the question that a card asks
 OUTCOME_TEXTS = {

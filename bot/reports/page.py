@@ -10,8 +10,9 @@ from typing import Any, Literal
 from kb.redact import redact_once, redact_start, show_invisible
 from kb.scan import split_lines
 
-# limits of a paragraph or cell, of a quoted line, and of a figure's rows
-MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
+MAX_TEXT_CHARS = 2000  # limits of a paragraph or cell
+MAX_LINE_CHARS = 400  # of a quoted line
+MAX_FIGURE_ROWS = 200  # of a figure's rows
 SCHEMA_VERSION = 1
 APPENDIX_TITLE = "Appendix"
 

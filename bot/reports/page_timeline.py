@@ -13,8 +13,9 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.history import ActionEvent
 from tools.ledger.record import ActionRecord, list_targets
 
-# rows in all, machine lines among them, and characters of a message
-MAX_MOMENTS, MAX_MACHINE_MOMENTS, MAX_MESSAGE_CHARS = 60, 20, 200
+MAX_MOMENTS = 60  # rows in all
+MAX_MACHINE_MOMENTS = 20  # machine lines among them
+MAX_MESSAGE_CHARS = 200  # characters of a message
 # ledger event → words
 EVENT_TEXTS: Final[Mapping[str, str]] = {
     "propose": "put up for decision",

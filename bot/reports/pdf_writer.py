@@ -23,25 +23,29 @@ from bot.reports.page import (
     find_first_appendix_section,
 )
 
-TEXT_FAMILY, MONO_FAMILY = "text", "mono"
+TEXT_FAMILY = "text"
+MONO_FAMILY = "mono"
 FONT_FILES: Final[Mapping[tuple[str, str], str]] = {
     (TEXT_FAMILY, ""): "DejaVuSans.ttf",
     (TEXT_FAMILY, "B"): "DejaVuSans-Bold.ttf",
     (MONO_FAMILY, ""): "DejaVuSansMono.ttf",
 }
 MISSING_GLYPH = "□"
-MAX_NAMED_LETTERS, FIGURE_DPI = 12, 120  # missing letters listed; dots per inch of a figure
-PAPER_COLOUR, INK_COLOUR, QUIET_COLOUR, LINE_COLOUR, SOFT_COLOUR, HEADING_COLOUR = (
-    (255, 255, 255),
-    (29, 36, 48),
-    (76, 90, 109),
-    (181, 188, 198),
-    (243, 245, 248),
-    (11, 83, 148),
-)
-SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50  # a cell this short fits any page; lines of the tallest cell
-MAX_NEUTRAL_RUN_CHARS, STRONG_DIRECTIONS, LEFT_TO_RIGHT_MARK = 100, frozenset({"L", "R", "AL"}), "\u200e"
-MARGIN_MM, NAME_COLUMN_MM = 15.0, 42.0  # page margin, and width of a first column that holds names
+MAX_NAMED_LETTERS = 12  # missing letters listed
+FIGURE_DPI = 120  # dots per inch of a figure
+PAPER_COLOUR = (255, 255, 255)
+INK_COLOUR = (29, 36, 48)
+QUIET_COLOUR = (76, 90, 109)
+LINE_COLOUR = (181, 188, 198)
+SOFT_COLOUR = (243, 245, 248)
+HEADING_COLOUR = (11, 83, 148)
+SHORT_CELL_CHARS = 300  # a cell this short fits any page
+MAX_CELL_LINES = 50  # lines of the tallest cell
+MAX_NEUTRAL_RUN_CHARS = 100
+STRONG_DIRECTIONS = frozenset({"L", "R", "AL"})
+LEFT_TO_RIGHT_MARK = "\u200e"
+MARGIN_MM = 15.0  # page margin
+NAME_COLUMN_MM = 42.0  # width of a first column that holds names
 # Drawn per letter. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents.
 MAX_ACCENTS = 8
 ACCENT_CATEGORIES = frozenset({"Mn", "Mc", "Me"})

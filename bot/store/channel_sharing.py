@@ -11,7 +11,9 @@ ANSWER_TTL_SECONDS = 60  # how long an answer of Slack's API is valid
 # How long an event overrides answers of Slack's API: longer than any process caches an older answer. After that, each
 # process asks Slack.
 EVENT_TTL_SECONDS = 120
-BECAME_SHARED_MARK, SHARED_MARK, NOT_SHARED_MARK = b"turned", b"shared", b"ours"
+BECAME_SHARED_MARK = b"turned"
+SHARED_MARK = b"shared"
+NOT_SHARED_MARK = b"ours"
 
 
 class ChannelSharing(NamedTuple):

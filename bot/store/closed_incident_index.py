@@ -18,7 +18,9 @@ from kb.redact import redact_stored_data
 
 # Newest incidents read per host, device or cause; of all of these together; and how many of the oldest are read to
 # learn how far back the index reaches.
-MAX_IDS_PER_INDEX, MAX_ROWS_READ, MAX_OLDEST_READ = 200, 600, 100
+MAX_IDS_PER_INDEX = 200
+MAX_ROWS_READ = 600
+MAX_OLDEST_READ = 100
 
 
 class ClosedIncidentIndex:

@@ -67,7 +67,8 @@ return 1
 DEFAULT_LEASE = timedelta(seconds=90)
 # Part of the lease for which a sender holds a row: the hold ends before the row is due again.
 HOLD_LEASE_FRACTION = 8 / 9
-MIN_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(seconds=5), timedelta(hours=1)  # between tries, doubled each time
+MIN_RETRY_DELAY = timedelta(seconds=5)  # between tries
+MAX_RETRY_DELAY = timedelta(hours=1)  # doubled each time
 
 
 def compute_retry_delay(tries: int) -> timedelta:

@@ -16,7 +16,8 @@ from tools.ledger.redis_replies import decode_text
 
 StoreKind = Literal["server", "private", "memory"]
 MIN_REDIS_VERSION = (7, 0)
-MAX_CONNECTIONS, CONNECTION_WAIT_SECONDS = 64, 20.0  # of one process, and how long a caller waits for a free one
+MAX_CONNECTIONS = 64  # open connections of one process
+CONNECTION_WAIT_SECONDS = 20.0  # how long a caller waits for a free one
 MAX_MEMORY_CONNECTIONS = 1 << 20  # a connection in memory costs nothing
 
 

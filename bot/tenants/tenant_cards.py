@@ -41,12 +41,10 @@ from tools.ledger.record import ActionRecord, Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()
-ROOT_EVENT_TYPE, QUOTE_EVENT_TYPE, STATUS_EVENT_TYPE, NEWS_EVENT_TYPE = (
-    "rackmedic_customer_root",
-    "rackmedic_customer_said",
-    "rackmedic_customer",
-    "rackmedic_customer_moved",
-)
+ROOT_EVENT_TYPE = "rackmedic_customer_root"
+QUOTE_EVENT_TYPE = "rackmedic_customer_said"
+STATUS_EVENT_TYPE = "rackmedic_customer"
+NEWS_EVENT_TYPE = "rackmedic_customer_moved"
 LOCK_WAIT = timedelta(seconds=12)
 WITHDRAWN_NOTE = "customer_withdrawn"  # Set until the tenant writes again.
 ANSWERED_NOTE = "customer_answered"  # The tenant's last item that got its own message.

@@ -15,7 +15,11 @@ from kb.redact import redact_start, show_invisible
 from kb.scan import split_lines
 
 MAX_FETCHED_COMMENTS: Final = 20  # the newest comments
-MAX_READ_CHARS, MAX_TEXT_CHARS, MAX_COMMENT_LINES, MAX_LINE_CHARS, MAX_ADF_NODES = 8_000, 1500, 12, 300, 4000
+MAX_READ_CHARS = 8_000
+MAX_TEXT_CHARS = 1500
+MAX_COMMENT_LINES = 12
+MAX_LINE_CHARS = 300
+MAX_ADF_NODES = 4000
 _BLOCK_NODE_TYPES = frozenset(
     {"paragraph", "heading", "codeBlock", "listItem", "tableRow", "blockquote", "rule", "hardBreak", "mediaSingle", "mediaGroup"}
 )

@@ -25,7 +25,9 @@ _FIX_HINTS: Final = {
     410: "Issues are switched off in the repository of {name}.repo: Settings → General → Features",
     422: "Check {name}.labels and {name}.repo",
 }
-MAX_PAGES, PAGE_SIZE, COMMENTS_PER_PAGE = 3, 100, 50
+MAX_PAGES = 3
+PAGE_SIZE = 100
+COMMENTS_PER_PAGE = 50
 MAX_COUNTED_COMMENTS = 1_000_000  # per issue
 MAX_CLOCK_SKEW: Final = timedelta(minutes=10)  # GitHub's clock may lag this much
 

@@ -33,7 +33,9 @@ from graph.state_reader import IncidentStateReader
 from tools.inventory.inventory import ChannelRow
 
 log = structlog.get_logger()
-TICKET_EVENT_TYPE, MOVED_EVENT_TYPE, REMARK_EVENT_TYPE = "rackmedic_tracker", "rackmedic_tracker_moved", "rackmedic_tracker_remark"
+TICKET_EVENT_TYPE = "rackmedic_tracker"
+MOVED_EVENT_TYPE = "rackmedic_tracker_moved"
+REMARK_EVENT_TYPE = "rackmedic_tracker_remark"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "The incident moved on meanwhile, so this is not what would be sent now. Open the form again to see it."
 NOTHING_TO_SEND = "There is nothing to send yet: this incident was not looked at."

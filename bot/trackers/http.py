@@ -16,7 +16,9 @@ from bot.trackers.tracker import TrackerAnswerTooLong, TrackerRefused, TrackerTi
 from kb.redact import redact_start, show_invisible
 from tools.clock import Clock
 
-TIMEOUT_SECONDS, MAX_ANSWER_BYTES, MAX_ERROR_CHARS = 20.0, 1 << 20, 300
+TIMEOUT_SECONDS = 20.0
+MAX_ANSWER_BYTES = 1 << 20
+MAX_ERROR_CHARS = 300
 RETRY_STATUSES = frozenset({408, 425, 429})
 DEFAULT_RETRY_SECONDS = 60.0  # wait after a rate limit without a stated delay
 MAX_RETRY_SECONDS = 6 * 3600.0

@@ -14,9 +14,14 @@ from kb.redact import redact_start, show_invisible
 from kb.schema import StrictModel
 
 # limits of a draft and of a line; lines per section. The form shows all of it.
-MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_SECTION_LINES = 6000, 240, 12
-MAX_CAUSES, MAX_EVIDENCE_LINES, MAX_RIVALS = 3, 4, 6
-TENANT_PLACEHOLDER, DIGITS = "a customer", "0123456789"
+MAX_TEXT_CHARS = 6000
+MAX_LINE_CHARS = 240
+MAX_SECTION_LINES = 12
+MAX_CAUSES = 3
+MAX_EVIDENCE_LINES = 4
+MAX_RIVALS = 6
+TENANT_PLACEHOLDER = "a customer"
+DIGITS = "0123456789"
 
 
 class DraftSection(StrictModel):

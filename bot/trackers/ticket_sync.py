@@ -20,29 +20,34 @@ from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, Trac
 from tools.clock import Clock
 
 log = structlog.get_logger()
-SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8  # pause between sweeps, and rows processed at once
+SWEEP_INTERVAL_SECONDS = 2.0  # pause between sweeps
+MAX_CONCURRENT_ROWS = 8  # rows processed at once
 # share of the outbox lease that a step may take, so that it ends before another process takes over
 STEP_LEASE_RATIO = 5 / 6
-BEGAN_KEY, CHANGED_KEY, URL_KEY, SHOWN_KEY, SEEN_KEY, DONE_KEY, CLOSE_SENT_KEY = (
-    "began",
-    "changed",
-    "url",
-    "shown",
-    "seen",
-    "done",
-    "told_closed",
-)
-# notes on comments: hashes of handled ones, count shown, why unreadable, the one Slack rejects
-HANDLED_COMMENTS_KEY, COMMENT_COUNT_KEY, COMMENTS_UNREAD_KEY, STUCK_COMMENT_KEY = "remarked", "remarks", "unread", "stuck"
+BEGAN_KEY = "began"
+CHANGED_KEY = "changed"
+URL_KEY = "url"
+SHOWN_KEY = "shown"
+SEEN_KEY = "seen"
+DONE_KEY = "done"
+CLOSE_SENT_KEY = "told_closed"
+HANDLED_COMMENTS_KEY = "remarked"  # notes on comments: hashes of handled ones
+COMMENT_COUNT_KEY = "remarks"  # count shown
+COMMENTS_UNREAD_KEY = "unread"  # why unreadable
+STUCK_COMMENT_KEY = "stuck"  # the one Slack rejects
 # Comments shown per poll (newest) and per ticket; hashes kept, far more than are fetched; attempts per comment, over
 # some hours.
-MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET, MAX_KEPT_COMMENT_HASHES, MAX_COMMENT_TRIES = 5, 100, 100, 12
+MAX_COMMENTS_PER_POLL = 5
+MAX_COMMENTS_PER_TICKET = 100
+MAX_KEPT_COMMENT_HASHES = 100
+MAX_COMMENT_TRIES = 12
 FIRST_POLL_DELAY = timedelta(seconds=5)
 POLL_INTERVAL = timedelta(minutes=1)  # for a recently changed ticket; default of `tracker_poll_seconds`
 # (time since the last change, multiple of the interval); after the last a ticket is not polled any more
 POLL_BACKOFF: tuple[tuple[timedelta, int], ...] = ((timedelta(hours=1), 1), (timedelta(days=1), 5), (timedelta(days=90), 30))
 # a ticket done there may be reopened, so it is polled for a while, at this multiple
-DONE_POLL_PERIOD, DONE_POLL_MULTIPLE = timedelta(days=7), 30
+DONE_POLL_PERIOD = timedelta(days=7)
+DONE_POLL_MULTIPLE = 30
 UNCERTAIN_DELIVERY_TEXT = "whether it arrived is not known: it is looked for before it is sent again"
 
 

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 from bot.trackers.ticket_draft import TrackerDraft
 
 OnClose = Literal["nothing", "comment", "close"]
-# start of the marker, and of comments written by RackMedic
-MARKER_PREFIX, OWN_COMMENT_PREFIX = "rackmedic-", "RackMedic's incident "
+MARKER_PREFIX = "rackmedic-"  # start of the marker
+OWN_COMMENT_PREFIX = "RackMedic's incident "  # start of comments written by RackMedic
 
 
 def build_marker(incident: str) -> str:

@@ -18,7 +18,9 @@ from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, buil
 from bot.trackers.tracker_base import TrackerBase
 from tools.clock import Clock
 
-OPENED_TYPE, ASKED_TYPE, CLOSED_TYPE = "rackmedic.ticket.opened", "rackmedic.ticket.asked", "rackmedic.ticket.closed"
+OPENED_TYPE = "rackmedic.ticket.opened"
+ASKED_TYPE = "rackmedic.ticket.asked"
+CLOSED_TYPE = "rackmedic.ticket.closed"
 _FIX_HINTS: Final = {
     301: "Check {name}.url: it must answer itself, not send us on",
     400: "The receiver says that the message is none; docs/trackers.md has its shape",

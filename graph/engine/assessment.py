@@ -35,7 +35,8 @@ from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
 AssessmentOutcome = Literal["diagnosed", "no_fault", "abstained"]
-MAX_EVIDENCE, MAX_EVIDENCE_LINE_CHARS = 4, 200
+MAX_EVIDENCE = 4
+MAX_EVIDENCE_LINE_CHARS = 200
 SURE_POSTERIOR = 0.96  # posterior from which a proven cause needs no further confirmation
 # cap on the confidence of a proven cause while an unobserved cause could explain it or its symptoms
 MAX_CONTESTED_CONFIDENCE = 0.85

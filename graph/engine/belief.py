@@ -24,8 +24,8 @@ MAX_TEXT_LOG_ODDS = 2.0
 
 MAX_LOW_TRUST_LOG_ODDS = 2.5  # cap, for or against a machine, on tenant-writable facts unless trusted facts weigh more
 
-# posterior at which a label is confirmed; observations needed to speak of a majority
-CONFIRMED_POSTERIOR, MIN_MAJORITY_OBSERVATIONS = 0.95, 3
+CONFIRMED_POSTERIOR = 0.95  # posterior at which a label is confirmed
+MIN_MAJORITY_OBSERVATIONS = 3  # observations needed to speak of a majority
 
 # keys that only state a difference from peers or from the host's past
 DIFFERENCE_KEYS = ("peer.differs", "past.differs")

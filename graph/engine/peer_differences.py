@@ -12,7 +12,10 @@ from datetime import datetime
 from tools.checks.baseline import NAME_VALUE_SEPARATOR
 from tools.fact import Fact, Status
 
-BASELINE_ROWS_KEY, PEER_DIFFERS_KEY, PAST_DIFFERS_KEY, ABSENT = "base.rows", "peer.differs", "past.differs", "absent"
+BASELINE_ROWS_KEY = "base.rows"
+PEER_DIFFERS_KEY = "peer.differs"
+PAST_DIFFERS_KEY = "past.differs"
+ABSENT = "absent"
 MIN_PEERS = 3  # hosts needed for a majority
 MAX_DIFFERENCES_PER_KIND = 8  # differences of one kind listed singly; the rest become one fact
 MAX_RELATIVE_SIZE_DIFFERENCE = 0.02  # smaller size differences are equal: firmware reserves a little memory

@@ -8,8 +8,8 @@ from graph.state import IncidentBrief
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 
-# cap on a ticket's words per label, and log-odds per e-fold of the ranker's lift
-MAX_WORDS_LOG_ODDS, LOG_ODDS_PER_E_FOLD = 1.5, 0.4
+MAX_WORDS_LOG_ODDS = 1.5  # cap on a ticket's words per label
+LOG_ODDS_PER_E_FOLD = 0.4  # log-odds per e-fold of the ranker's lift
 
 SIMILAR_INCIDENT_LOG_ODDS = 1.0
 WORDS_WEIGHT = 0.3  # weight of a label's word lift against an incident's relative likeness

@@ -16,8 +16,8 @@ ClueHits = list[tuple[Clue, Fact]]  # clues of one leaf with the facts that matc
 
 MIN_SHOWING_SHARE = 0.5  # share of hosts that must show a fact of a shared cause
 
-# the same for a rack or switch, at least two hosts; three of one place rarely fail independently
-MIN_PLACE_SHARE, ENOUGH_HOSTS_OF_PLACE = 1 / 3, 3
+MIN_PLACE_SHARE = 1 / 3  # the same for a rack or switch, at least two hosts
+ENOUGH_HOSTS_OF_PLACE = 3  # three of one place rarely fail independently
 
 
 @dataclass(frozen=True, slots=True)

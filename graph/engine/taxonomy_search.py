@@ -13,7 +13,8 @@ from graph.engine.verdict import LabelVerdict
 
 MIN_RELEVANT_POSTERIOR = 0.015  # below this an unsupported leaf is not visited
 
-MAX_LOG_ENTRIES, MAX_REASON_CHARS = 40, 60  # log entries, and characters per reason: the state is stored at every step
+MAX_LOG_ENTRIES = 40  # log entries
+MAX_REASON_CHARS = 60  # characters per reason: the state is stored at every step
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from itertools import product
 from graph.extraction.host_index import NON_HOST_PATTERN, HostIndex, get_digits, get_stem, strip_separators
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
-# Hosts of one range (a longer one is not a range), members of one list, and characters of a name.
-MAX_RANGE_HOSTS, MAX_LIST_MEMBERS, MAX_NAME_CHARS = 512, 64, 253
+MAX_RANGE_HOSTS = 512  # Hosts of one range (a longer one is not a range)
+MAX_LIST_MEMBERS = 64  # members of one list
+MAX_NAME_CHARS = 253  # characters of a name
 HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*+")
 BRACKET_RANGE_PATTERN = re.compile(
     r"(?<![\w.-])[A-Za-z][A-Za-z0-9._-]{0,80}"

@@ -20,8 +20,11 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 
 # Logs and templates per incident, and templates on a card.
-MAX_LOGS_PER_INCIDENT, MAX_TEMPLATES_PER_INCIDENT, MAX_SHOWN_TEMPLATES = 4, 60, 5
-MIN_LOG_LINES, MAX_TEMPLATE_CHARS = 20, 200  # Lines from which a text is a log, and characters kept per template.
+MAX_LOGS_PER_INCIDENT = 4
+MAX_TEMPLATES_PER_INCIDENT = 60
+MAX_SHOWN_TEMPLATES = 5
+MIN_LOG_LINES = 20  # Lines from which a text is a log
+MAX_TEMPLATE_CHARS = 200  # characters kept per template
 MAX_LOG_CHARS = 64 << 20  # Characters read per log; Slack files are smaller.
 # Starts of long outputs that are not logs.
 _DOCUMENT_PREFIXES = ("<?xml", "<nvidia_smi_log", "==============NVSMI LOG")

@@ -22,7 +22,8 @@ from tools.fact import Fact, Status
 FENCE_PATTERN = re.compile(r"```[^\n`]*\n?(.*?)```", re.DOTALL)
 # Characters of a log read for facts, and how many of them from its start; the rest is its end. The whole log is stored
 # and goes into templates.
-MAX_LOG_CHARS, HEAD_CHARS = 4 << 20, 1 << 20
+MAX_LOG_CHARS = 4 << 20
+HEAD_CHARS = 1 << 20
 MAX_OUTPUT_CHARS = 2 << 20  # Characters read of any other output; no tool prints more about one machine.
 # A longer line is cut to what readers use, so that it does not push later lines out of reach.
 MAX_WHOLE_LINE_CHARS = 1 << 20

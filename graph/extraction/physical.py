@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-MAX_REPORTS, MAX_CHARS = 6, 160
+MAX_REPORTS = 6
+MAX_CHARS = 160
 
 _SENSED: Final = re.compile(
     r"\b(?:"

@@ -6,7 +6,8 @@ from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 
 MAX_CHARS = 4000  # Characters read per text.
-MAX_GUESSES, MAX_LABELS = 3, 4
+MAX_GUESSES = 3
+MAX_LABELS = 4
 MIN_SHARE = 1 / 3  # A label fits a guess if its likeness reaches this share of the best label's.
 
 _ADVERB_PATTERN = (

@@ -8,7 +8,8 @@ from graph.state import Attachment, UnreadReason
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact
 
-MAX_LINE_CHARS, MAX_NAME_CHARS = 100, 80
+MAX_LINE_CHARS = 100
+MAX_NAME_CHARS = 80
 _MAGIC_BYTES: Mapping[bytes, UnreadReason] = {
     **dict.fromkeys((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\x00", b"MM\x00*"), "image"),
     **dict.fromkeys((b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!"), "archive"),

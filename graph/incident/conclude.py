@@ -55,7 +55,10 @@ from tools.inventory.host_ranges import fold_host_names
 NO_HOST_CHECKED_TEXT = "I looked at no machine."
 
 MOST_BESIDE = 3
-MAX_UNOBSERVED_CHECKS, MAX_DONE_ITEMS, MAX_ASKED_QUESTIONS, MAX_LIKELY_CAUSES = 20, 50, 12, 2
+MAX_UNOBSERVED_CHECKS = 20
+MAX_DONE_ITEMS = 50
+MAX_ASKED_QUESTIONS = 12
+MAX_LIKELY_CAUSES = 2
 MAX_REASON_CHARS = 120
 ANSWER_QUESTIONS_STEP = "Answer the questions, or hand the incident over."
 TELL_MORE_STEP = "I have no more questions: tell me anything new, say recheck, or hand the incident over."

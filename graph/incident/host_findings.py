@@ -24,7 +24,8 @@ MAX_LINE_CHARS = 160
 STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")  # keys of processes that do not run, under any name
 KEPT_OUT = ("host.reachable", "host.access")  # keys of facts that no session reached a host
 MOST_FOREIGN = 4
-MAX_DIFFERENCES, MAX_DIFFERENCE_CHARS = 5, 240
+MAX_DIFFERENCES = 5
+MAX_DIFFERENCE_CHARS = 240
 
 
 def list_primary_hosts(context: IncidentContext) -> tuple[str, ...]:

@@ -41,11 +41,13 @@ from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
 from kb.history.mistakes import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
-MAX_ROUNDS, MAX_PRIORS = 10, 12
-# hosts added once a cause is known, jobs that are located, peers for comparison in a large fleet
-MAX_EXTRA_HOSTS, MAX_JOBS, MAX_PEERS = 16, 2, 3
-# similar incidents requested, and of them the closest kept regardless of label
-MAX_PAST_INCIDENTS, MAX_CLOSEST_INCIDENTS = 60, 2
+MAX_ROUNDS = 10
+MAX_PRIORS = 12
+MAX_EXTRA_HOSTS = 16  # hosts added once a cause is known
+MAX_JOBS = 2  # jobs that are located
+MAX_PEERS = 3  # peers for comparison in a large fleet
+MAX_PAST_INCIDENTS = 60  # similar incidents requested
+MAX_CLOSEST_INCIDENTS = 2  # of them the closest kept regardless of label
 
 # causes of a possibly fabric-wide kind, which one host cannot settle
 FABRIC_LABEL_PREFIXES = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")

@@ -16,8 +16,9 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUESTIONS = 3
 LOG_QUESTION = "Can you attach the log of the first rank that failed, from its start to the error?"
-# characters shown to a model, of these of logs, and log templates
-MAX_DIGEST_CHARS, MAX_LOG_CHARS, MAX_TEMPLATES = 2400, 1000, 8
+MAX_DIGEST_CHARS = 2400  # characters shown to a model
+MAX_LOG_CHARS = 1000  # of these of logs
+MAX_TEMPLATES = 8  # log templates
 
 
 def list_questions(context: IncidentContext, assessment: Assessment) -> list[str]:

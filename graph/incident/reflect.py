@@ -24,7 +24,9 @@ from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shif
 from graph.state import Hypothesis, IncidentState, Tier
 from kb.scan import split_lines
 
-MAX_HYPOTHESES, MAX_JUDGED_SUSPECTS, MAX_DOUBTS = 6, 2, 2
+MAX_HYPOTHESES = 6
+MAX_JUDGED_SUSPECTS = 2
+MAX_DOUBTS = 2
 
 
 async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:

@@ -44,10 +44,16 @@ from tools.inventory.job_lookup import JobHosts
 from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS
 from tools.remedies import REMEDIES
 
-MAX_MESSAGES, MAX_MESSAGE_CHARS, MAX_BRIEF_CHARS, MAX_LOG_CHARS = 8, 600, 1500, 100_000
-MAX_FILES, MAX_UNJUDGED = 10, 12
+MAX_MESSAGES = 8
+MAX_MESSAGE_CHARS = 600
+MAX_BRIEF_CHARS = 1500
+MAX_LOG_CHARS = 100_000
+MAX_FILES = 10
+MAX_UNJUDGED = 12
 LONGEST_HEAD = 60  # characters by which a line is found in the message that quotes it
-MAX_TAIL_CHARS, MAX_TAIL_LINES = 16_384, 50  # characters and lines at the end of a log searched for its newest time
+# characters and lines at the end of a log searched for its newest time
+MAX_TAIL_CHARS = 16_384
+MAX_TAIL_LINES = 50
 QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  # items answered from what is known
 
 

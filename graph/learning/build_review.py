@@ -12,8 +12,9 @@ from graph.learning.rule_labelling import LabelledRow
 from kb.redact import show_invisible
 
 MONTHS_CHART_FILE: Final = "labels-by-month.png"
-# Rows of a list, rows sampled to check labels, and characters of the longest bar.
-MAX_LISTED_ROWS, SAMPLE_ROWS, MAX_BAR_CHARS = 500, 50, 40
+MAX_LISTED_ROWS = 500  # Rows of a list
+SAMPLE_ROWS = 50  # rows sampled to check labels
+MAX_BAR_CHARS = 40  # characters of the longest bar
 _MARKDOWN_PATTERN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
 
 

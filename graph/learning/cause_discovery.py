@@ -23,8 +23,9 @@ MIN_THREAD_LIKENESS: Final = 0.4  # From here two unnamed threads share a cause.
 MIN_CLUSTER_THREADS: Final = 3  # Similar threads that make an unnamed cause.
 # Share of a name's threads that words put under one label, from which the name is that label.
 MIN_VOTE_SHARE: Final = 0.6
-# Terms used to find a similar thread, unnamed threads compared, and new names per build.
-MAX_RARE_TERMS, MAX_UNNAMED_THREADS, MAX_NEW_CAUSES = 6, 3_000, 200
+MAX_RARE_TERMS = 6  # Terms used to find a similar thread
+MAX_UNNAMED_THREADS = 3_000  # unnamed threads compared
+MAX_NEW_CAUSES = 200  # new names per build
 _LABEL_SEPARATOR_PATTERN: Final = re.compile(r"\s*[./>:|]\s*")
 _NON_WORD_PATTERN: Final = re.compile(r"[^A-Za-z0-9]+")
 _CAUSE_LEAD_PATTERN: Final = re.compile(

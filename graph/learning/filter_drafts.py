@@ -15,12 +15,14 @@ from kb.scan import split_lines
 from tools.checks.site.filters import explain_unfilterable
 from tools.checks.site.rules import MAX_LINE_CHARS, LogRule
 
-# Drafts from disjoint lines, and how many must agree that a kind of line is regular.
-SAMPLE_COUNT, MIN_AGREEING_SAMPLES = 3, 2
-# Lines of a sample, lines read per log, and kinds of line per filter.
-MAX_SAMPLE_LINES, MAX_LOG_LINES, MAX_FILTER_LINES = 20_000, 200_000, 64
-# Regular: at least this often, this share of the sample, and spread over this share of it.
-MIN_REPEATS, MIN_LINE_SHARE, MIN_SPAN_SHARE = 5, 0.002, 0.5
+SAMPLE_COUNT = 3  # Drafts from disjoint lines
+MIN_AGREEING_SAMPLES = 2  # how many must agree that a kind of line is regular
+MAX_SAMPLE_LINES = 20_000  # Lines of a sample
+MAX_LOG_LINES = 200_000  # lines read per log
+MAX_FILTER_LINES = 64  # kinds of line per filter
+MIN_REPEATS = 5  # Regular: at least this often
+MIN_LINE_SHARE = 0.002  # this share of the sample
+MIN_SPAN_SHARE = 0.5  # spread over this share of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from kb.taxonomy.taxonomy import CATEGORIES, Taxonomy
 from tools.checks.check import Check
 
 CLUE_WEIGHT: Final = 3.0
-# Share of a cause's threads that quote a clue, and largest share of other threads.
-MIN_CLUE_SHARE, MAX_OTHER_SHARE = 2 / 3, 0.1
+MIN_CLUE_SHARE = 2 / 3  # Share of a cause's threads that quote a clue
+MAX_OTHER_SHARE = 0.1  # largest share of other threads
 MIN_COMMAND_THREADS: Final = 2  # Threads with a command before it is drafted as a check.
 MAX_PAGE_SENTENCES: Final = 40
 _PLAIN_VALUE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}")

@@ -17,8 +17,8 @@ NodeTenantLookup = Callable[[str], str | None]
 _HOST_NAME_PATTERN = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
 _HOST_PLACEHOLDER = "a host"
 _WORD_PATTERN = re.compile(r"[A-Za-z0-9]+")
-# Share of a person's words that an idea must contain to match; words of a new label.
-MIN_SUPPORT_SHARE, MAX_LABEL_WORDS = 0.5, 5
+MIN_SUPPORT_SHARE = 0.5  # Share of a person's words that an idea must contain to match
+MAX_LABEL_WORDS = 5  # words of a new label
 
 
 def draft_lesson(

@@ -6,9 +6,10 @@ from typing import Any
 from graph.context import SimilarIncident
 from graph.report import MatchedLesson, Report
 
-# Score from which a lesson is shown; lower if it has the cause that was found.
-MIN_LIKENESS, MIN_SAME_CAUSE_LIKENESS = 0.2, 0.05
-MAX_REMEMBERED, MAX_SHOWN = 6, 2
+MIN_LIKENESS = 0.2  # Score from which a lesson is shown
+MIN_SAME_CAUSE_LIKENESS = 0.05  # lower if it has the cause that was found
+MAX_REMEMBERED = 6
+MAX_SHOWN = 2
 
 
 def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:

@@ -17,8 +17,8 @@ from kb.exports.row import ExportRow
 from kb.schema import squash_blanks
 
 BUDGET_ID: Final = "kb build"
-# Characters shown from a thread's start and end; the cause is mostly stated late.
-HEAD_CHARS, TAIL_CHARS = 3_000, 9_000
+HEAD_CHARS = 3_000  # characters shown from a thread's start
+TAIL_CHARS = 9_000  # characters shown from its end; the cause is mostly stated late
 ANSWER_TOKENS: Final = 250  # Tokens of an answer, for the estimate.
 
 

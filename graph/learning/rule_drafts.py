@@ -19,8 +19,9 @@ from kb.scan import split_lines
 from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind
 
-# Drafts per log, example lines per draft, and lines read per log.
-MAX_DRAFTS, MAX_EXAMPLES, MAX_LOG_LINES = 8, 2, 200_000
+MAX_DRAFTS = 8  # Drafts per log
+MAX_EXAMPLES = 2  # example lines per draft
+MAX_LOG_LINES = 200_000  # lines read per log
 MIN_FIXED_CHARS: Final = 12  # Characters of fixed text that identify a line.
 _VARYING_WORD_PATTERN: Final = re.compile(r"\d|/|redacted|^[0-9a-f]{8,}$", re.IGNORECASE)
 _WORD_PATTERN: Final = re.compile(r"[a-z]{3,}")

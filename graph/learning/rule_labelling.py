@@ -24,8 +24,10 @@ MIN_LABEL_SHARE: Final = 0.12
 # Probability from which a guide belongs to one label. It is shown with every such cause, so a guess is worse than none.
 MIN_GUIDE_SHARE: Final = 0.3
 MIN_TERMS: Final = 6
-# Characters read for the label, kept of a thread, of a quote, and of a cause's name.
-MAX_READ_CHARS, MAX_KEPT_CHARS, MAX_QUOTE_CHARS, MAX_NAME_CHARS = 6_000, 600, 300, 80
+MAX_READ_CHARS = 6_000  # Characters read for the label
+MAX_KEPT_CHARS = 600  # kept of a thread
+MAX_QUOTE_CHARS = 300  # of a quote
+MAX_NAME_CHARS = 80  # of a cause's name
 # How people state a cause, plainest first.
 CAUSE_PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)

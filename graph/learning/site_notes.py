@@ -16,7 +16,9 @@ from tools.inventory.inventory import Host
 
 MIN_LIKENESS: Final = 0.15  # Similarity, 0 to 1, required of a page without causes and hosts.
 HINT_WEIGHT: Final = 0.5  # Weight of a page relative to an equally similar past incident.
-MAX_NOTES, MAX_NOTE_LINES, MAX_LINE_CHARS = 2, 2, 200  # Pages per report, lines per page, characters per line.
+MAX_NOTES = 2  # Pages per report
+MAX_NOTE_LINES = 2  # lines per page
+MAX_LINE_CHARS = 200  # characters per line
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from tools.checks.check import Check
 from tools.checks.site.readonly import explain_refused_command
 
 UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Entries kept per kind, characters of a sentence, and characters read per thread.
-MAX_PER_KIND, MAX_SENTENCE_CHARS, MAX_THREAD_CHARS = 4, 200, 6_000
+MAX_PER_KIND = 4  # Entries kept per kind
+MAX_SENTENCE_CHARS = 200  # characters of a sentence
+MAX_THREAD_CHARS = 6_000  # characters read per thread
 _COMMAND_PATTERN: Final = re.compile(r"(?:^|\n)\s{0,4}[$#] (?P<prompt>[a-z/][^\n]{2,120})|`(?P<ticks>[a-z/][^`\n]{2,120})`")
 _COMMAND_WORD_PATTERN: Final = re.compile(r"[A-Za-z0-9_./:=,+%@-]{1,80}")
 _SENTENCE_END_PATTERN: Final = re.compile(r"(?<=[.!?])\s|\n")

@@ -11,9 +11,18 @@ from graph.model.answer_schemas import BadAnswer, CritiqueAnswer, ExploreAnswer,
 from graph.model.reasoner import Idea, Ideas, Objection, PromptMaterial, ReportExtraction
 from kb.schema import squash_blanks
 
-MAX_LINE_CHARS, MAX_TITLE_CHARS, MAX_SENTENCE_CHARS = 240, 80, 160
-MAX_CAUSES, MAX_IDEAS, MAX_CITES, MAX_QUOTES, MAX_SUGGESTIONS, MAX_QUESTIONS, MAX_LOOKS = 3, 3, 4, 3, 2, 3, 4
-MAX_SIGNATURES, MAX_TIMES = 5, 2
+MAX_LINE_CHARS = 240
+MAX_TITLE_CHARS = 80
+MAX_SENTENCE_CHARS = 160
+MAX_CAUSES = 3
+MAX_IDEAS = 3
+MAX_CITES = 4
+MAX_QUOTES = 3
+MAX_SUGGESTIONS = 2
+MAX_QUESTIONS = 3
+MAX_LOOKS = 4
+MAX_SIGNATURES = 5
+MAX_TIMES = 2
 NO_OBJECTION = Objection("holds")
 T = TypeVar("T")
 

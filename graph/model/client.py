@@ -72,10 +72,13 @@ from kb.redact import redact_once, show_invisible
 from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS
 
 MAX_LABELS = 250
-MAX_MESSAGE_CHARS, MAX_SUMMARY_CHARS, MAX_TITLE_CHARS = 2_000, 600, 80
+MAX_MESSAGE_CHARS = 2_000
+MAX_SUMMARY_CHARS = 600
+MAX_TITLE_CHARS = 80
 DEFAULT_CONTEXT_TOKENS = 32_000  # Size of the model's window where the site sets none.
 SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
-CHARS_PER_TOKEN, INSTRUCTIONS_CHARS = 3, 4_500  # A low estimate; and characters of the instructions around a question.
+CHARS_PER_TOKEN = 3  # A low estimate
+INSTRUCTIONS_CHARS = 4_500  # characters of the instructions around a question
 MIN_ROOM_CHARS = 2_000
 T = TypeVar("T")
 

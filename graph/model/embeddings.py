@@ -9,8 +9,9 @@ from typing import Any
 from kb.history.embedding import EmbeddingUnavailable
 from kb.redact import redact_once, redact_to_line
 
-# Texts per request, characters sent per text, and largest vector length.
-BATCH_TEXTS, MAX_TEXT_CHARS, MAX_DIMENSIONS = 64, 4_000, 8_192
+BATCH_TEXTS = 64  # Texts per request
+MAX_TEXT_CHARS = 4_000  # characters sent per text
+MAX_DIMENSIONS = 8_192  # largest vector length
 REQUEST_SECONDS = 10.0  # deadline of one request
 
 

@@ -19,7 +19,8 @@ from kb.numbers import parse_bounded_count, parse_seconds
 OPTIONAL_PARAMETERS = ("response_format", "temperature", "max_completion_tokens")
 MAX_OUTPUT_TOKENS = 1_500
 RETRY_PAUSE_SECONDS = 1.0
-MAX_PAUSE_SECONDS, MAX_REPORTED_TOKENS = 3600.0, 1_000_000_000
+MAX_PAUSE_SECONDS = 3600.0
+MAX_REPORTED_TOKENS = 1_000_000_000
 SAMPLING_TEMPERATURE = 0.7  # For every sample but the first.
 
 # OpenAI and Azure (code), llama.cpp (type).

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from graph.model.reasoner import PromptMaterial
 
 # Characters of a report and of any other part; findings; hosts offered; characters of a finding.
-MAX_REPORT_CHARS, MAX_PART_CHARS, MAX_FINDINGS, MAX_HOSTS, MAX_FINDING_CHARS = 8_000, 6_000, 60, 100, 240
+MAX_REPORT_CHARS = 8_000
+MAX_PART_CHARS = 6_000
+MAX_FINDINGS = 60
+MAX_HOSTS = 100
+MAX_FINDING_CHARS = 240
 MIN_TEXT_CHARS = 200  # Characters kept of each text, even where it does not fit.
 
 

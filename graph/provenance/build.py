@@ -15,7 +15,11 @@ from kb.taxonomy.taxonomy import Taxonomy
 
 CHECK_REMEDY = "run_check"  # The remedy that only looks: an exclusive check needs approval but no cause.
 # Per cause: places, and facts for and against at each; causes besides the proven ones; failed checks.
-MAX_BELIEFS, MAX_SUPPORTING_FACTS, MAX_OPPOSING_FACTS, MAX_OTHER_CAUSES, MAX_UNOBSERVED_CHECKS = 8, 4, 2, 8, 12
+MAX_BELIEFS = 8
+MAX_SUPPORTING_FACTS = 4
+MAX_OPPOSING_FACTS = 2
+MAX_OTHER_CAUSES = 8
+MAX_UNOBSERVED_CHECKS = 12
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,9 @@ PASSED_OUTCOMES = frozenset({"passes_now", "cured"})
 MAX_NAME_CHARS = 60
 STILL_OUT_OF_SERVICE = "the scheduler still has it out of service"
 RETURN_EVENT = "return"  # A person requested the return of a drained node.
-# Of a drained node: another party returned it; its scheduler could not be asked; the scheduler answers again.
-IN_SERVICE_EVENT, SCHEDULER_UNOBSERVED_EVENT, SCHEDULER_OBSERVED_EVENT = "in_service", "unasked", "asked"
+IN_SERVICE_EVENT = "in_service"  # Of a drained node: another party returned it
+SCHEDULER_UNOBSERVED_EVENT = "unasked"  # its scheduler could not be asked
+SCHEDULER_OBSERVED_EVENT = "asked"  # the scheduler answers again
 ACTION_RESULT_KINDS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXT_FIELDS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 

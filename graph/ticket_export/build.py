@@ -54,7 +54,12 @@ _EXCLUDED_VERSION_KEYS = (
     "vers.nccl_known_bad",
     "vers.cudnn_mismatch",
 )
-MAX_SIGNATURES, MAX_VERSIONS, MAX_HYPOTHESES, MAX_UNOBSERVED_CHECKS, MAX_MESSAGES, MAX_ATTEMPTS = 120, 60, 40, 60, 8, 40
+MAX_SIGNATURES = 120
+MAX_VERSIONS = 60
+MAX_HYPOTHESES = 40
+MAX_UNOBSERVED_CHECKS = 60
+MAX_MESSAGES = 8
+MAX_ATTEMPTS = 40
 MIN_NAME_CHARS = 3
 # Bytes of a document; the reserve allows for other encoders of the same document.
 MAX_EXPORT_BYTES = MAX_DOCUMENT_BYTES * 3 // 4

@@ -9,7 +9,9 @@ from tools.checks import CHECKS
 from tools.fact import Fact
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-MAX_TICKET_FACTS, MAX_REPORT_CHARS, MAX_TICKET_HOSTS = 60, 1200, 4096
+MAX_TICKET_FACTS = 60
+MAX_REPORT_CHARS = 1200
+MAX_TICKET_HOSTS = 4096
 _TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 

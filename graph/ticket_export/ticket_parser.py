@@ -16,7 +16,9 @@ from graph.ticket_export.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, Ti
 from kb.redact import redact, show_invisible
 from kb.schema import iter_complaints
 
-MAX_PROBLEMS, MAX_IGNORED_FIELDS, MAX_DEPTH = 20, 20, 12
+MAX_PROBLEMS = 20
+MAX_IGNORED_FIELDS = 20
+MAX_DEPTH = 12
 _VERSION_PATTERN = re.compile(r"rackmedic-ticket/(\d{1,6})")
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-# files per tree; unpacked bytes per archive; compression ratio per file
-MAX_FILES, MAX_UNPACKED_BYTES, MAX_COMPRESSION_RATIO = 100_000, 8 << 30, 200
+MAX_FILES = 100_000  # files per tree
+MAX_UNPACKED_BYTES = 8 << 30  # unpacked bytes per archive
+MAX_COMPRESSION_RATIO = 200  # compression ratio per file
 UNCHECKED_RATIO_BYTES: Final = 64 << 20  # smaller files may have any ratio
 # RuntimeError: a password is needed; NotImplementedError: unknown compression
 READ_ERRORS: Final = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from kb.redact import redact_once
 
-# characters of a text, messages of a thread, nesting of a formatted text
-MAX_TEXT_CHARS, MAX_MESSAGES, MAX_DEPTH = 20_000, 200, 16
+MAX_TEXT_CHARS = 20_000  # characters of a text
+MAX_MESSAGES = 200  # messages of a thread
+MAX_DEPTH = 16  # nesting of a formatted text
 MAX_NAME_CHARS: Final = 300  # of a name, title or URL
 # our field → foreign names, most reliable first
 FIELD_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -22,10 +22,14 @@ from kb.taxonomy.taxonomy import SYMPTOMS
 from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, read_document, validate_document
 
 BUILT_IN: Final = Path(__file__).parent
-MAX_GUIDES, MAX_STEPS, MAX_LOOKS_PER_STEP, MAX_TEXT_CHARS = 64, 24, 12, 200
+MAX_GUIDES = 64
+MAX_STEPS = 24
+MAX_LOOKS_PER_STEP = 12
+MAX_TEXT_CHARS = 200
 MAX_LOOK_DEPTH: Final = 6  # checks in sequence; bounded by the waves of a turn
 MAX_WAIT: Final = timedelta(hours=1)
-FENCE_OPENING, FENCE_CLOSING = "```guide", "```"
+FENCE_OPENING = "```guide"
+FENCE_CLOSING = "```"
 _WAIT_PATTERN = re.compile(r"(\d{1,5}) ?(s|min|h)")
 _UNIT_SECONDS = {"s": 1, "min": 60, "h": 3600}
 

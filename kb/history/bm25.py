@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from kb.history.search_terms import extract_terms
 
-TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6  # k1: saturation of repeated terms; b: penalty for long texts
+TERM_SATURATION = 2.0  # k1: saturation of repeated terms
+LENGTH_NORMALIZATION = 0.6  # b: penalty for long texts
 
 
 def compute_term_weights(terms: Sequence[str], average: float) -> dict[str, float]:

@@ -21,7 +21,8 @@ from kb.redact import redact_once
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-_SPARSE_VECTOR_NAME, _DENSE_VECTOR_NAME = "bm25", "dense"
+_SPARSE_VECTOR_NAME = "bm25"
+_DENSE_VECTOR_NAME = "dense"
 _MIN_FUSED_RESULTS = 20  # results per ranking that are fused
 _TYPICAL_TERM_COUNT = 60.0  # terms of an average incident, for an empty index
 

@@ -12,8 +12,9 @@ from kb.history.search_terms import extract_terms, join_texts, strip_boilerplate
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
 PROBABILITY_SHARPNESS = 0.3  # how fast probability falls with a lower score
-# bound on the score of a leaf's phrases; phrases for half of it; score of a matching symptom class
-MAX_PHRASE_SCORE, HALF_SCORE_PHRASES, SYMPTOM_SCORE = 11.0, 1.5, 1.5
+MAX_PHRASE_SCORE = 11.0  # bound on the score of a leaf's phrases
+HALF_SCORE_PHRASES = 1.5  # phrases for half of it
+SYMPTOM_SCORE = 1.5  # score of a matching symptom class
 MAX_WHOLE_WORD_CHARS = 6  # shorter phrases match whole words only
 _DENIED_PATTERN = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|non[ -]?)$")
 

@@ -17,7 +17,11 @@ from kb.schema import StrictModel, iter_complaints
 LessonState = Literal["draft", "accepted", "refused", "retired", "folded"]
 AT_TERMINAL: Final = "a terminal"  # decided without Slack
 # characters of title, text and name; symptoms per lesson; counted incidents per lesson
-MAX_TITLE_CHARS, MAX_TEXT_CHARS, MAX_NAME_CHARS, MAX_SYMPTOMS, MAX_COUNTED_INCIDENTS = 120, 600, 160, 12, 50
+MAX_TITLE_CHARS = 120
+MAX_TEXT_CHARS = 600
+MAX_NAME_CHARS = 160
+MAX_SYMPTOMS = 12
+MAX_COUNTED_INCIDENTS = 50
 HALF_LIFE_DAYS: Final = 730  # an unconfirmed lesson loses half its trust in this time
 MIN_TRUST: Final = 0.25  # below it a lesson is retired
 # word overlap, 0 to 1, of duplicates. Not weighted by rarity: there are few lessons.

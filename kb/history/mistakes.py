@@ -11,8 +11,8 @@ from typing import Final
 from kb.history.lessons import Lesson
 
 MIN_INCIDENTS: Final = 2  # needed for a note; one mistake is an accident
-# top causes considered, and the weight of a note: half of a past incident with the same words
-LEADING_CAUSES, NOTE_WEIGHT = 3, 0.5
+LEADING_CAUSES = 3  # top causes considered
+NOTE_WEIGHT = 0.5  # the weight of a note: half of a past incident with the same words
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ TRAINING = {
 
 # Seconds per ring step over NVLink and over a network: https://github.com/NVIDIA/nccl, its tuning table (simple
 # protocol).
-STEP_NVLINK, STEP_NETWORK = 3.4e-6, 14e-6
+STEP_NVLINK = 3.4e-6
+STEP_NETWORK = 14e-6
 
 
 def get_product_efficiency(precision: Precision) -> Efficiency:

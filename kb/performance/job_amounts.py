@@ -10,7 +10,8 @@ from kb.catalogues.accelerators import Accelerator
 from kb.performance.workloads import JobShape
 
 BYTES_PER_WEIGHT = 2.0  # also per gradient and activation, as moved
-ACTIVATION_BYTES, ACTIVATION_PASSES = 34.0, 4.0
+ACTIVATION_BYTES = 34.0
+ACTIVATION_PASSES = 4.0
 OPTIMIZER_BYTES = 30.0  # read and written per parameter by one Adam update in single precision
 
 

@@ -15,11 +15,13 @@ _WORD_PATTERN = re.compile(r"[A-Za-z0-9+/]+")
 _CHANGES_PATTERN = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
 _HEX_CHARS = frozenset("0123456789abcdefABCDEF")
 _PUBLIC_PATTERN = re.compile(r"-{4,5} ?BEGIN (?![^-]{0,40}PRIVATE)[A-Z0-9 ]{1,60}-{4,5}")
-# lines from a header to the first body line; minimum length of a key's last line
-MAX_HEADER_DISTANCE, MIN_LAST_LINE_CHARS = 6, 8
+MAX_HEADER_DISTANCE = 6  # lines from a header to the first body line
+MIN_LAST_LINE_CHARS = 8  # minimum length of a key's last line
 # Of a line of random base64: distinct characters, letters of each case, and changes of character class. All of 100,000
 # random lines have more; paths, digests and identifiers have fewer.
-MIN_DISTINCT_CHARS, MIN_CHARS_PER_CASE, MIN_CHANGES = 26, 9, 20
+MIN_DISTINCT_CHARS = 26
+MIN_CHARS_PER_CASE = 9
+MIN_CHANGES = 20
 
 
 def may_be_key_body(masked: str) -> bool:

@@ -11,8 +11,8 @@ VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majorit
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
-# cached answers per expression, and their key length: a fleet repeats the same values
-MAX_KEPT_ANSWERS, MAX_KEPT_KEY_CHARS = 128, 400
+MAX_KEPT_ANSWERS = 128  # cached answers per expression
+MAX_KEPT_KEY_CHARS = 400  # their key length: a fleet repeats the same values
 
 
 # attributes read by name; "" if read otherwise, possibly all

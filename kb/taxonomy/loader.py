@@ -20,8 +20,8 @@ from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, rea
 BUILT_IN_FOLDER = Path(__file__).parent
 
 _STEP = r"[a-z][a-z0-9_]*(?:\([A-Za-z0-9_.,:= -]*\))?"
-# calibration limits: a decisive clue must lift any leaf to 0.95, and without clues a leaf must stay near zero
-_MIN_SHARE, _MAX_SHARE = 0.002, 0.05
+_MIN_SHARE = 0.002  # calibration limits: a decisive clue must lift any leaf to 0.95
+_MAX_SHARE = 0.05  # without clues a leaf must stay near zero
 _MIN_DECISIVE_WEIGHT = 4.0  # lighter evidence is not specific enough to confirm
 
 

@@ -13,8 +13,11 @@ from kb.scan import split_lines
 from tools.checks.check import Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
-CHECK, GPU_RESOURCE, DRAIN_MARK = "sched", "nvidia.com/gpu", "rackmedic/drained"
-MAX_PODS, MAX_TAINTS = 64, 8
+CHECK = "sched"
+GPU_RESOURCE = "nvidia.com/gpu"
+DRAIN_MARK = "rackmedic/drained"
+MAX_PODS = 64
+MAX_TAINTS = 8
 STAYING_POD_OWNERS = ("DaemonSet", "Node")  # owners of pods that a drain leaves running
 
 _POD_PATTERN = re.compile(r"(\S{1,64}) {3,}([a-z0-9-]{1,63}) {3,}([a-z0-9.-]{1,253}) {3,}([0-9,]{1,64}|<none>)\s*$")

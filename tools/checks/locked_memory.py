@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from kb.scan import split_lines
 from tools.fact import Fact, Status
 
-CHECK, KEY = "mem", "mem.memlock_kib"
+CHECK = "mem"
+KEY = "mem.memlock_kib"
 # Start jobs and pass their limits on, likeliest first: on a Slurm node, jobs start the containers.
 STARTER_PROCESSES = ("slurmd", "kubelet", "containerd", "dockerd")
 # Their descendants are a job's and a container's processes. Kernel process names have at most 15 letters.
-STEP_PROCESSES, SHIM_PROCESSES = ("slurmstepd",), ("containerd-shim", "conmon")
+STEP_PROCESSES = ("slurmstepd",)
+SHIM_PROCESSES = ("containerd-shim", "conmon")
 WAITING_PROCESS = "srun"  # a job's leaf that only waits for remote tasks
 _LINE_PATTERN = re.compile(
     r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|status:PPid:\s(?P<parent>\d{1,10})|status:Uid:\s(?P<uid>\d{1,10})\s.{0,40}"

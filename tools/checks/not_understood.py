@@ -7,7 +7,8 @@ from kb.scan import Needles
 from tools.fact import Fact
 
 NOT_UNDERSTOOD_KEY = "check.not_understood"
-_MAX_LINES, _MAX_LINE_CHARS = 3, 300
+_MAX_LINES = 3
+_MAX_LINE_CHARS = 300
 _TROUBLE_PATTERN = re.compile(
     r"NCCL WARN|\b(?:[Ee]rrors?|ERRORS?|[Ff]atal|FATAL|CRITICAL|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|[Pp]anic|[Dd]egraded|[Uu]ncorrect\w{1,6}|"
     r"[Tt]imed out|[Tt]imeout|TIMEOUT|[Rr]efused|[Dd]enied|[Uu]nreachable|[Cc]orrupt(?:ed)?|[Ll]ost|[Dd]own|DOWN|[Bb]roken|[Mm]issing|[Ii]nvalid)\b"

@@ -12,7 +12,9 @@ from tools.action import Action
 from tools.inventory.host_ranges import BadRange, expand_host_range
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES, MAX_TASKS = 15.0, 1 << 20, 10_000
+QUERY_TIMEOUT_SECONDS = 15.0
+MAX_OUTPUT_BYTES = 1 << 20
+MAX_TASKS = 10_000
 SQUEUE_COMMAND = ("squeue", "-h", "-r", "-j", "{job}", "-o", "%i|%T|%u|%N")
 
 

@@ -11,9 +11,12 @@ from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # the kit prints 100 lines with paths of at most 600 characters
+# the kit prints 100 lines with paths of at most 600 characters
+QUERY_TIMEOUT_SECONDS = 9.5
+MAX_OUTPUT_BYTES = 80 * 1024
 MAX_LISTED_FILES = 100
-_END_PATTERN, _TOTAL_PATTERN = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
+_END_PATTERN = re.compile(r"end ([0-9]{1,3})")
+_TOTAL_PATTERN = re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
 _OPENS_PATTERN = re.compile(r"opens ([0-9]{1,3})")
 _FILE_PATTERN = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
 

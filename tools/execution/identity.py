@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 from tools.checks.kernel import BOOT_ID
 from tools.transport import Transport, Unreachable
 
-READ_TIMEOUT_SECONDS, MAX_READ_BYTES = 20.0, 16 * 1024
+READ_TIMEOUT_SECONDS = 20.0
+MAX_READ_BYTES = 16 * 1024
 _BOOT_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 

@@ -13,7 +13,8 @@ from tools.remedies.conditions import KUBE_EMPTY
 from tools.remedies.remedy import fill_slots
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 15.0, 256 * 1024
+QUERY_TIMEOUT_SECONDS = 15.0
+MAX_OUTPUT_BYTES = 256 * 1024
 MAX_NODES = 16
 SQUEUE_COMMAND = ("squeue", "-h", "-w", "{target}", "-o", "%A|%T|%u")
 _SLURM_JOB_PATTERN = re.compile(r"([0-9]{1,12})\|([A-Z_]{2,20})\|([A-Za-z0-9_][\w.@$-]{0,63})")

@@ -7,8 +7,8 @@ from typing import Literal
 from tools.fact import Fact, Status
 
 IDLE_CHECKS = ("smi", "procs")  # passive checks that show GPU use
-# upper bounds for an idle GPU: utilisation in per cent, and memory in MiB (the driver reserves some)
-MAX_IDLE_UTIL_PERCENT, MAX_IDLE_MIB = 5, 1024
+MAX_IDLE_UTIL_PERCENT = 5  # upper bounds for an idle GPU: utilisation in per cent
+MAX_IDLE_MIB = 1024  # memory in MiB (the driver reserves some)
 UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})  # nvidia-smi errors that leave no usable GPU
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-MAX_SUGGESTIONS, MAX_LISTED_NAMES = 3, 8  # suggestions per name, and names listed before the rest is counted
+MAX_SUGGESTIONS = 3  # suggestions per name
+MAX_LISTED_NAMES = 8  # names listed before the rest is counted
 MAX_COMPARED_CHARS = 64
 MAX_EDIT_DISTANCE = 2  # typing errors up to which names count as similar
 _NUMBER_PATTERN = re.compile(r"(.*?)(\d{1,9})$")

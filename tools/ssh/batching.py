@@ -9,8 +9,8 @@ from tools.ssh.batch import BatchCommand
 from tools.ssh.client import SshTransport
 from tools.transport import CommandResult, Unreachable
 
-# commands per session: opening one costs more than most commands, but a slow command delays those behind it
-MIN_BATCH_COMMANDS, MAX_BATCH_COMMANDS = 6, 12
+MIN_BATCH_COMMANDS = 6  # commands per session: opening one costs more than most commands
+MAX_BATCH_COMMANDS = 12  # but a slow command delays those behind it
 EVENT_LOOP_TURNS = 3  # turns that concurrent callers need to queue their commands
 MAX_BATCH_TRIES = 2  # sessions that may break off before a command begins; then it runs alone, which shows the error
 

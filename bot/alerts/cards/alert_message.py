@@ -9,7 +9,8 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import BadId, Line, Part, bold, code, web_link
 
-MAX_LINES, MAX_LINKS = 6, 6
+MAX_LINES = 6
+MAX_LINKS = 6
 
 
 @dataclass(frozen=True, slots=True)

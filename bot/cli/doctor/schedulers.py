@@ -10,7 +10,8 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.inventory import Host, Inventory
 from tools.transport import CommandResult, Transport, Unreachable
 
-PROBE_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 15.0, 1 << 20
+PROBE_TIMEOUT_SECONDS = 15.0
+MAX_OUTPUT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

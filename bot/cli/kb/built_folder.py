@@ -21,7 +21,8 @@ from tools.checks.lines import parse_json_lines
 
 BuiltItemKind = Literal["cause", "check", "labelled", "doubtful", "page"]
 ReviewVerdict = Literal["accept", "refuse"]
-REVIEW_ROWS_FILE, DECISIONS_FILE = ".build/beside.jsonl", "decisions.jsonl"
+REVIEW_ROWS_FILE = ".build/beside.jsonl"
+DECISIONS_FILE = "decisions.jsonl"
 MAX_LINE_CHARS: Final = 1024 * 1024  # longer lines are skipped
 _NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from graph.learning.model_labelling import ModelLabeller
     from graph.model.client import ModelReasoner
 
-MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64  # concurrent model requests; rows per journal write
+MAX_CONCURRENT_QUESTIONS = 8  # concurrent model requests
+JOURNAL_WINDOW_ROWS = 64  # rows per journal write
 _PROGRESS_INTERVAL_SECONDS: Final = 5.0
 
 

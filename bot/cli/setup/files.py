@@ -9,7 +9,8 @@ import yaml
 from bot.cli.setup.questions import Answers, is_source
 from tools.inventory.host_ranges import expand_host_range
 
-INVENTORY_FILE, SETTINGS_FILE = "inventory.yaml", "rackmedic.yaml"
+INVENTORY_FILE = "inventory.yaml"
+SETTINGS_FILE = "rackmedic.yaml"
 REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")  # answers on how hosts are reached
 CONTROL_GROUP = "control"
 SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")  # answers that are bot settings

@@ -13,8 +13,11 @@ from kb.taxonomy.taxonomy import CATEGORIES
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
 CALLBACK_ID = "close_modal.submit"
-LABEL_BLOCK_ID, CAUSE_BLOCK_ID, HOSTS_BLOCK_ID = "close_modal.label", "close_modal.cause", "close_modal.hosts"
-MAX_CAUSE_CHARS, MAX_HOSTS_CHARS = 2000, 500
+LABEL_BLOCK_ID = "close_modal.label"
+CAUSE_BLOCK_ID = "close_modal.cause"
+HOSTS_BLOCK_ID = "close_modal.hosts"
+MAX_CAUSE_CHARS = 2000
+MAX_HOSTS_CHARS = 500
 
 LabelChoices = Mapping[str, Sequence[tuple[str, str]]]  # heading → (label, title) rows
 

@@ -22,8 +22,14 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
 # Causes shown with evidence; characters of one cause's evidence, and of all evidence.
-MAX_CAUSES, MAX_CAUSE_EVIDENCE_CHARS, MAX_EVIDENCE_CHARS = 6, 2400, 4800
-MAX_WALK_STEPS, MAX_BOOTS, MAX_ACTIONS, MAX_TIMELINE_ENTRIES = 12, 8, 8, 8  # rows shown of each list
+MAX_CAUSES = 6
+MAX_CAUSE_EVIDENCE_CHARS = 2400
+MAX_EVIDENCE_CHARS = 4800
+# rows shown of each list
+MAX_WALK_STEPS = 12
+MAX_BOOTS = 8
+MAX_ACTIONS = 8
+MAX_TIMELINE_ENTRIES = 8
 MAX_PART_CHARS = 1300  # of any other part
 
 
@@ -34,7 +40,8 @@ class NoReportYet(Refusal):
         super().__init__("Nothing is concluded here yet, so there are no details. The card above says what is being looked at.")
 
 
-MAX_DEVICES, NO_FACT_KEY = 8, ""
+MAX_DEVICES = 8
+NO_FACT_KEY = ""
 _HCA_IDS = (("PCI", "ib.bdf"), ("GUID", "ib.guid"), ("leaf switch", "fabric.leaf"), ("switch port", NO_FACT_KEY))
 _GPU_IDS = (
     ("model", "gpu.product"),

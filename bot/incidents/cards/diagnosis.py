@@ -19,7 +19,9 @@ from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts
 from kb.scan import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
-HAND_OFF_ACTION_ID, RECHECK_ACTION_ID, DETAILS_ACTION_ID = "diagnosis.hand_off", "diagnosis.recheck", "diagnosis.details"
+HAND_OFF_ACTION_ID = "diagnosis.hand_off"
+RECHECK_ACTION_ID = "diagnosis.recheck"
+DETAILS_ACTION_ID = "diagnosis.details"
 BUTTONS = {HAND_OFF_ACTION_ID: "hand_off", RECHECK_ACTION_ID: "recheck", DETAILS_ACTION_ID: "details"}
 
 NO_LINKS: Mapping[str, Part] = {}
@@ -38,21 +40,20 @@ OUTSIDE_IDEA_TEXT = "A model that read your report wrote this. Nothing on the ma
 NOT_KEPT_TEXT = "The outputs behind this are not kept: the evidence store takes nothing now"
 MAX_FILES_CHARS = 1500  # of all lines about files
 
-SLURM_NAME_PATTERN, MAX_EXCLUDED_HOSTS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"), 32
+SLURM_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MAX_EXCLUDED_HOSTS = 32
 JOB_LABEL_PREFIXES = ("USER.", "FRAMEWORK.")
 KUBERNETES_COMMANDS = (("cordon_node",), ("uncordon_node",), ("evict_pods",))
 # Evidence lines of a single cause, and of each of several; causes shown in full, and further ones by name; failed
 # checks, log lines, ideas, and tasks for people.
-MAX_SINGLE_CAUSE_LINES, MAX_LINES_PER_CAUSE, MAX_CAUSES, MAX_NAMED_CAUSES, MAX_UNOBSERVED, MAX_LOG_LINES, MAX_IDEAS, MAX_MANUAL_TASKS = (
-    2,
-    1,
-    2,
-    3,
-    3,
-    6,
-    2,
-    2,
-)
+MAX_SINGLE_CAUSE_LINES = 2
+MAX_LINES_PER_CAUSE = 1
+MAX_CAUSES = 2
+MAX_NAMED_CAUSES = 3
+MAX_UNOBSERVED = 3
+MAX_LOG_LINES = 6
+MAX_IDEAS = 2
+MAX_MANUAL_TASKS = 2
 
 
 def render_diagnosis(

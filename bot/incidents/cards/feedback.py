@@ -10,8 +10,11 @@ from bot.cards.blocks import Block
 from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, OldButton, encode_button_value
 
 VOTE_ACTION_ID = "feedback.vote"
-USEFUL, NOT_USEFUL = "useful", "not_useful"
-CALLBACK_ID, REASON_BLOCK_ID, WORDS_BLOCK_ID = "feedback.submit", "feedback.reason", "feedback.words"
+USEFUL = "useful"
+NOT_USEFUL = "not_useful"
+CALLBACK_ID = "feedback.submit"
+REASON_BLOCK_ID = "feedback.reason"
+WORDS_BLOCK_ID = "feedback.words"
 MAX_WORDS_CHARS = 500
 REASONS: Mapping[str, str] = {
     "wrong_cause": "The cause is wrong",

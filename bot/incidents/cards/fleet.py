@@ -9,7 +9,8 @@ from bot.cards.blocks import Block
 from bot.cards.text import Line, bold
 from bot.incidents.cards.home import OpenIncident
 
-MAX_GROUPS, MAX_CAUSES = 8, 6
+MAX_GROUPS = 8
+MAX_CAUSES = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ ANSWERED_TEXT = "answered to the customer, closes by itself"
 STOPPED_TEXT = "stopped"
 ELSEWHERE_TEXT = "worked on in another thread"
 STATUS_MARKS = {ELSEWHERE_TEXT: "↪", STOPPED_TEXT: "⏹"}
-MAX_INCIDENTS, MAX_OWN_INCIDENTS, MAX_DRAINED_NODES = 30, 8, 10
+MAX_INCIDENTS = 30
+MAX_OWN_INCIDENTS = 8
+MAX_DRAINED_NODES = 10
 SHARED_CHANNEL_TEXT: tuple[Part, ...] = (
     " is read by another organisation: ",
     bold("I answer nothing there"),

@@ -19,8 +19,11 @@ MENU_CHOICES: Mapping[str, str] = {
     "correct_form": "It was something else…",
 }
 FORM_CHOICES = frozenset({"assign_form", "correct_form"})  # this module renders their forms
-ASSIGN_CALLBACK_ID, PERSON_BLOCK_ID = "more.assign", "more.person"
-CORRECT_CALLBACK_ID, LABEL_BLOCK_ID, WORDS_BLOCK_ID = "more.correct", "more.label", "more.words"
+ASSIGN_CALLBACK_ID = "more.assign"
+PERSON_BLOCK_ID = "more.person"
+CORRECT_CALLBACK_ID = "more.correct"
+LABEL_BLOCK_ID = "more.label"
+WORDS_BLOCK_ID = "more.words"
 MAX_WORDS_CHARS = 600
 
 

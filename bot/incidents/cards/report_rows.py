@@ -18,7 +18,10 @@ from tools.inventory.host_ranges import fold_host_names
 CauseTitles = Mapping[str, str]  # label → title
 NO_CAUSE_TITLES: CauseTitles = MappingProxyType({})
 
-MAX_UNOBSERVED, MAX_NAMED_UNOBSERVED, MAX_RIVALS = 6, 2, 1  # rows shown before the rest is counted
+# rows shown before the rest is counted
+MAX_UNOBSERVED = 6
+MAX_NAMED_UNOBSERVED = 2
+MAX_RIVALS = 1
 MAX_DEVICES = 4
 MARKUP_PATTERN = re.compile(r"^\s{0,200}<|</[A-Za-z_]|/>")
 

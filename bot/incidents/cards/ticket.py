@@ -14,11 +14,21 @@ from graph.report import ReturnableNode
 from graph.state import HandoffTicket, Hypothesis, Verdict
 from tools.inventory.host_ranges import fold_host_names
 
-TAKE_ACTION_ID, WAIT_ACTION_ID, CLOSE_ACTION_ID, REPORT_ACTION_ID = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
+TAKE_ACTION_ID = "ticket.take"
+WAIT_ACTION_ID = "ticket.wait"
+CLOSE_ACTION_ID = "ticket.close"
+REPORT_ACTION_ID = "ticket.report"
 BUTTONS = {TAKE_ACTION_ID: "take", WAIT_ACTION_ID: "wait", CLOSE_ACTION_ID: "close_form", REPORT_ACTION_ID: "report"}
 # Rows shown of each.
-MAX_CAUSES, MAX_UNDECIDED, MAX_RULED_OUT, MAX_LOG_LINES, MAX_DRAINED_NODES, MOST_DONE = 3, 2, 2, 4, 6, 3
-MAX_HEADLINE_CHARS, MAX_REPORTED_CHARS, MAX_CAUSE_CHARS = 300, 240, 300
+MAX_CAUSES = 3
+MAX_UNDECIDED = 2
+MAX_RULED_OUT = 2
+MAX_LOG_LINES = 4
+MAX_DRAINED_NODES = 6
+MOST_DONE = 3
+MAX_HEADLINE_CHARS = 300
+MAX_REPORTED_CHARS = 240
+MAX_CAUSE_CHARS = 300
 
 
 def render_ticket(handoff: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:

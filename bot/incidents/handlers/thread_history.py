@@ -14,10 +14,11 @@ from bot.slack.client import SLACK_ERRORS
 from bot.slack.payloads import MAX_FILES, Payload, SlackFile, get_full_text, parse_files
 from kb.numbers import parse_seconds
 
-PAGE_SIZE, MAX_PAGES = 200, 5
+PAGE_SIZE = 200
+MAX_PAGES = 5
 MAX_TIMESTAMP_SECONDS = 1e10
-# Prose, so that the mention still fits the item; and everything with pasted blocks.
-MAX_PROSE_CHARS, MAX_TOTAL_CHARS = 3000, 200_000
+MAX_PROSE_CHARS = 3000  # Prose, so that the mention still fits the item
+MAX_TOTAL_CHARS = 200_000  # everything with pasted blocks
 
 
 @dataclass(frozen=True, slots=True)

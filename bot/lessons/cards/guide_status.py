@@ -6,7 +6,8 @@ from bot.cards.text import Line, bold, code
 from graph.guide_rendering import count_answered_steps, render_guide_summary
 from graph.report import Report
 
-MAX_STEP_LINES, MAX_GUIDE_CHARS = 6, 1200  # step lines beside the title, and characters in all
+MAX_STEP_LINES = 6  # step lines beside the title
+MAX_GUIDE_CHARS = 1200  # characters in all
 
 
 def render_guide(report: Report) -> list[Block]:

@@ -12,16 +12,17 @@ from bot.cards.text import Line, Part, bold, code, italic
 from graph.state import ABSTAIN, NO_FAULT
 from kb.history.lessons import MAX_TEXT_CHARS, MAX_TITLE_CHARS, Lesson, LessonState
 
-ACCEPT_ACTION_ID, EDIT_ACTION_ID, REFUSE_ACTION_ID, RESTORE_ACTION_ID = "lesson.accept", "lesson.edit", "lesson.refuse", "lesson.restore"
+ACCEPT_ACTION_ID = "lesson.accept"
+EDIT_ACTION_ID = "lesson.edit"
+REFUSE_ACTION_ID = "lesson.refuse"
+RESTORE_ACTION_ID = "lesson.restore"
 BUTTONS = {ACCEPT_ACTION_ID: "accept", EDIT_ACTION_ID: "edit", REFUSE_ACTION_ID: "refuse", RESTORE_ACTION_ID: "restore"}
 CALLBACK_ID = "lesson.submit"
-TITLE_BLOCK_ID, DESCRIPTION_BLOCK_ID, LABEL_BLOCK_ID, CAUSE_BLOCK_ID, RESOLUTION_BLOCK_ID = (
-    "lesson.title",
-    "lesson.seen",
-    "lesson.label",
-    "lesson.cause",
-    "lesson.fix",
-)
+TITLE_BLOCK_ID = "lesson.title"
+DESCRIPTION_BLOCK_ID = "lesson.seen"
+LABEL_BLOCK_ID = "lesson.label"
+CAUSE_BLOCK_ID = "lesson.cause"
+RESOLUTION_BLOCK_ID = "lesson.fix"
 MAX_LINE_CHARS = 300
 STATE_HEADLINES: Final[Mapping[LessonState, str]] = {
     "draft": "📝 A lesson to decide about",

@@ -13,7 +13,9 @@ from bot.tenants.cards.phrases import ENGLISH, get_phrase
 from bot.tenants.cards.view import TenantCause
 from kb.scan import split_lines
 
-SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send", "provider.back"
+SHOW_ACTION_ID = "provider.show"
+SEND_ACTION_ID = "provider.send"
+BACK_ACTION_ID = "provider.back"
 BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
 PROVED_STATES = ("proved", "closed")
 TENANT_CAUSE_TEXT = "They looked, and the cause is one that you can mend yourselves"

@@ -9,7 +9,9 @@ from bot.tenants.cards import internal_thread
 from graph.ticket_export.document import ExportedHypothesis, TicketDocument
 from kb.scan import split_lines
 
-MAX_CAUSES, MAX_LINES, MAX_TRIED_REMEDIES = 6, 6, 6
+MAX_CAUSES = 6
+MAX_LINES = 6
+MAX_TRIED_REMEDIES = 6
 
 
 def render_received_ticket(incident: str, tenant: str, document: TicketDocument) -> Card:

@@ -22,14 +22,15 @@ from tools.ledger.states import OPEN_STATES, State
 from tools.remedies import REMEDIES
 
 ClickAction = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all", "let_go"]
-APPROVE_ACTION_ID, REJECT_ACTION_ID, EDIT_ACTION_ID, REVOKE_ACTION_ID = (
-    "approval.approve",
-    "approval.reject",
-    "approval.edit",
-    "approval.revoke",
-)
-ASK_AGAIN_ACTION_ID, RAN_ACTION_ID, NOT_RAN_ACTION_ID = "approval.ask_again", "approval.ran", "approval.not_ran"
-APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID = "approval.approve_all", "approval.show_all"
+APPROVE_ACTION_ID = "approval.approve"
+REJECT_ACTION_ID = "approval.reject"
+EDIT_ACTION_ID = "approval.edit"
+REVOKE_ACTION_ID = "approval.revoke"
+ASK_AGAIN_ACTION_ID = "approval.ask_again"
+RAN_ACTION_ID = "approval.ran"
+NOT_RAN_ACTION_ID = "approval.not_ran"
+APPROVE_ALL_ACTION_ID = "approval.approve_all"
+SHOW_ALL_ACTION_ID = "approval.show_all"
 BUTTONS: Mapping[str, ClickAction] = {
     APPROVE_ACTION_ID: "approve",
     REJECT_ACTION_ID: "reject_form",

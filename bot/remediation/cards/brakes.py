@@ -11,7 +11,8 @@ from tools.ledger.brakes import BrakeStatus
 from tools.ledger.headroom import BrakeHeadroom
 from tools.ledger.record import ActionRecord
 
-MAX_WAITING_ACTIONS, MAX_GROUPS = 20, 5
+MAX_WAITING_ACTIONS = 20
+MAX_GROUPS = 5
 
 
 @dataclass(frozen=True, slots=True)

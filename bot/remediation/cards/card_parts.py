@@ -15,7 +15,10 @@ from tools.ledger.states import OPEN_STATES, State
 NOBODY_MAY_APPROVE_TEXT = "Nobody may approve this"
 
 PeopleNames = Mapping[str, str]
-MAX_CONDITIONS, MAX_VOTES, MAX_NAMED_PEOPLE, MAX_LINE_CHARS = 10, 8, 5, 400
+MAX_CONDITIONS = 10
+MAX_VOTES = 8
+MAX_NAMED_PEOPLE = 5
+MAX_LINE_CHARS = 400
 CONDITION_MARKS: Mapping[bool | None, str] = {True: "✓", False: "✗", None: "?"}
 
 

@@ -13,15 +13,19 @@ from kb.redact import redact
 from tools.action import Action
 from tools.execution.delete_preview import DeletePreview, OldFile
 
-WOULD_GO_ROW, UNREAD_ROW, NOT_LISTED_ROW = "would go", "could not be read", "not listed"
-MAX_PATH_CHARS, MINUTES_PER_DAY = 600, 24 * 60
+WOULD_GO_ROW = "would go"
+UNREAD_ROW = "could not be read"
+NOT_LISTED_ROW = "not listed"
+MAX_PATH_CHARS = 600
+MINUTES_PER_DAY = 24 * 60
 MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
 CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
 # Suffixes under which training frameworks write a checkpoint before renaming it.
 UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
 
 
-IN_USE_SUFFIX, USE_UNREAD_SUFFIX = ", in use", ", use not read"
+IN_USE_SUFFIX = ", in use"
+USE_UNREAD_SUFFIX = ", use not read"
 
 
 def build_file_rows(seen: DeletePreview) -> KnownRows:

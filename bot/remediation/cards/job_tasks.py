@@ -6,7 +6,8 @@ from bot.remediation.cards.killed_process import KnownRows
 from kb.redact import redact
 from tools.execution.cancel_preview import CancelPreview
 
-WOULD_END_ROW, UNREAD_ROW = "would end", "could not be read"
+WOULD_END_ROW = "would end"
+UNREAD_ROW = "could not be read"
 MAX_VALUE_CHARS = 200
 
 

@@ -11,7 +11,8 @@ from tools.action import Action
 from tools.fact import Fact, Status
 
 KnownRows = Sequence[tuple[str, str]]  # (name, value) rows stored with a card and shown on it.
-MAX_VALUE_CHARS, MAX_COMMAND_LINE_CHARS = 64, 200
+MAX_VALUE_CHARS = 64
+MAX_COMMAND_LINE_CHARS = 200
 PROCESS_REMEDIES = frozenset({"kill_gpu_process"})
 GPU_PROCESS_KEYS = ("proc.orphan", "proc.gpu_memory")
 

@@ -5,9 +5,11 @@ from bot.remediation.cards.killed_process import KnownRows
 from kb.redact import redact
 from tools.execution.node_jobs import NodeJobs
 
-JOBS_ROW, UNREAD_ROW = "jobs", "jobs could not be read"
+JOBS_ROW = "jobs"
+UNREAD_ROW = "jobs could not be read"
 ROW_NAMES = frozenset({JOBS_ROW, UNREAD_ROW})
-MAX_JOBS, MAX_JOBS_CHARS = 8, 300
+MAX_JOBS = 8
+MAX_JOBS_CHARS = 300
 
 
 def build_job_rows(seen: NodeJobs) -> KnownRows:

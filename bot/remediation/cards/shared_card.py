@@ -28,7 +28,9 @@ from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
 
 MAX_HOSTS_CHARS = 400  # Longer host lists are left to the rows.
-MAX_CONDITIONS_CHARS, MAX_PROOF_CHARS, MAX_WARNING_CHARS = 500, 200, 300
+MAX_CONDITIONS_CHARS = 500
+MAX_PROOF_CHARS = 200
+MAX_WARNING_CHARS = 300
 
 
 # The action ended without changing the host.

@@ -10,10 +10,17 @@ from tools.bandwidth import MIN_BANDWIDTH_RATIO, MIN_JUDGED_BYTES, BandwidthCurv
 from tools.inventory.host_ranges import fold_host_names
 
 TITLE: Final = "All-reduce bus bandwidth by message size"
-# named hosts, thin lines, bands of models, points per line
-MAX_NAMED_HOSTS, MAX_THIN_LINES, MAX_BANDS, MAX_SIZES = 8, 120, 3, 64
-PLOT_LEFT, PLOT_TOP, PLOT_WIDTH, PLOT_HEIGHT, NAMES_WIDTH = 62, 66, 520, 300, 250
-NAME_STEP, LABEL_STEP = 18, 13
+MAX_NAMED_HOSTS = 8  # named hosts
+MAX_THIN_LINES = 120  # thin lines
+MAX_BANDS = 3  # bands of models
+MAX_SIZES = 64  # points per line
+PLOT_LEFT = 62
+PLOT_TOP = 66
+PLOT_WIDTH = 520
+PLOT_HEIGHT = 300
+NAMES_WIDTH = 250
+NAME_STEP = 18
+LABEL_STEP = 13
 DASH_PATTERNS: Final = ("", "7 3", "2 3", "9 3 2 3")  # lines differ by stroke as well as by colour
 EMPTY_TEXT: Final = "Nothing was measured, so there is nothing to draw."
 

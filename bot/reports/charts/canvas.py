@@ -17,7 +17,8 @@ ImageFormat = Literal["png", "svg"]
 TextAnchor = Literal["start", "middle", "end"]
 FONT_FAMILY = "DejaVu Sans"
 MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
-_NARROW_CHARS, _WIDE_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·"), frozenset("mwMW@%—…&")
+_NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
+_WIDE_CHARS = frozenset("mwMW@%—…&")
 
 
 @dataclass(slots=True)

@@ -8,9 +8,13 @@ from bot.reports.charts.canvas import Canvas, ImageFormat, estimate_text_width, 
 from bot.reports.charts.palette import blend_colours, choose_ink
 from tools.heatmap import Heatmap, summarize_heatmap
 
-MAX_COLUMNS, MAX_NAME_WIDTH = 40, 260  # columns drawn, and width of a name in the margin
+MAX_COLUMNS = 40  # columns drawn
+MAX_NAME_WIDTH = 260  # width of a name in the margin
 MAX_WIDE_COLUMNS = 16  # above it cells and their font are smaller
-ROW_HEIGHT, TOP_MARGIN, SMALL_FONT_SIZE, FONT_SIZE = 24, 62, 7.5, 11
+ROW_HEIGHT = 24
+TOP_MARGIN = 62
+SMALL_FONT_SIZE = 7.5
+FONT_SIZE = 11
 EMPTY_TEXT: Final = "Nothing was read, so there is nothing to draw."
 
 

@@ -7,7 +7,11 @@ from bot.reports.charts import palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 
 TITLE: Final = "Labels met for the first time"
-CHART_WIDTH, CHART_HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 860, 280, 56, 56, 44
+CHART_WIDTH = 860
+CHART_HEIGHT = 280
+LEFT_MARGIN = 56
+TOP_MARGIN = 56
+BOTTOM_MARGIN = 44
 MAX_BARS: Final = 60  # months; longer spans are drawn by year
 MAX_BAR_LABELS: Final = 12
 

@@ -10,9 +10,18 @@ from graph.provenance.tree_rendering import EDGE_TEXTS, VERDICT_MARKS
 from tools.inventory.host_ranges import fold_host_names
 
 TITLE: Final = "Why it came to this"
-CHART_WIDTH, TOP_MARGIN, ROW_HEIGHT, BAND_GAP = 1120, 70, 30, 16
-LEFT_X, LEFT_WIDTH, MIDDLE_X, MIDDLE_WIDTH, RIGHT_X, RIGHT_WIDTH = 20, 440, 520, 330, 900, 200
-MAX_CAUSES, MAX_STEPS = 10, 8  # causes drawn, and steps of each; the text has the rest
+CHART_WIDTH = 1120
+TOP_MARGIN = 70
+ROW_HEIGHT = 30
+BAND_GAP = 16
+LEFT_X = 20
+LEFT_WIDTH = 440
+MIDDLE_X = 520
+MIDDLE_WIDTH = 330
+RIGHT_X = 900
+RIGHT_WIDTH = 200
+MAX_CAUSES = 10  # causes drawn; the text has the rest
+MAX_STEPS = 8  # steps drawn per cause
 
 
 def render_provenance_chart(graph: ReasonGraph, titles: Mapping[str, str], kind: ImageFormat = "svg") -> bytes:

@@ -10,8 +10,13 @@ from graph.timeline import LANES_BY_KIND, Timeline, TimelineEvent, TimelineKind,
 
 TITLE: Final = "What happened, and when (UTC)"
 EMPTY_TEXT: Final = "No moment is known, so there is nothing to draw."
-MAX_ROWS, MAX_DOTS = 26, 160
-CHART_WIDTH, LEFT_MARGIN, TOP_MARGIN, LANE_HEIGHT, ROW_HEIGHT = 860, 92, 56, 26, 20
+MAX_ROWS = 26
+MAX_DOTS = 160
+CHART_WIDTH = 860
+LEFT_MARGIN = 92
+TOP_MARGIN = 56
+LANE_HEIGHT = 26
+ROW_HEIGHT = 20
 LANE_MARKS: Final[dict[TimelineLane, str]] = {"hosts": "■", "people": "●", "RackMedic": "◆"}
 BAD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"found", "failed", "denied"})
 GOOD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"proved", "well", "approved", "closed"})

@@ -11,7 +11,11 @@ from graph.search_trace import RESULT_MARKS, RESULT_TEXTS, BranchResult, SearchB
 TITLE: Final = "What was looked into, and what it came to"
 MAX_ROWS = 48
 MAX_REASONS = 16  # above it ruled-out causes are drawn without reason; the table has them
-ROW_HEIGHT, INDENT_WIDTH, TOP_MARGIN, CHART_WIDTH, REASON_X = 21, 22, 62, 860, 410
+ROW_HEIGHT = 21
+INDENT_WIDTH = 22
+TOP_MARGIN = 62
+CHART_WIDTH = 860
+REASON_X = 410
 _FAINT_SIGNS: Final[frozenset[BranchResult]] = frozenset({"not reached", "passed by"})
 
 

@@ -23,9 +23,12 @@ from kb.scan import split_lines
 
 TELL_ACTION_ID = "customer.tell"
 BUTTONS = {TELL_ACTION_ID: "tell"}
-TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID, WORDS_BLOCK_ID = "customer_tell", "customer_tell_send", "words"
+TELL_FORM_CALLBACK_ID = "customer_tell"
+TELL_SEND_CALLBACK_ID = "customer_tell_send"
+WORDS_BLOCK_ID = "words"
 FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)  # The form, and its preview.
-MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500  # Characters quoted from a tenant, and sent to one.
+MAX_QUOTED_CHARS = 1500  # characters quoted from a tenant
+MAX_MESSAGE_CHARS = 1500  # characters sent to a tenant
 
 
 def render_root_message(incident: str, tenant: str, channel: str, words: str, files: Sequence[str]) -> Card:

@@ -12,7 +12,8 @@ from bot.cards.text import Line, Part, bold, format_slack_date, format_utc_time,
 
 LET_IN_ACTION_ID = "share.let_in"
 BUTTONS = {LET_IN_ACTION_ID: "let_in"}
-MAX_TENANTS, MAX_QUOTED_CHARS = 5, 120
+MAX_TENANTS = 5
+MAX_QUOTED_CHARS = 120
 # By exceeded limit.
 WAIT_REASONS: Final[Mapping[str, str]] = {
     "incidents": "As many of their incidents are open as their share allows: the next begins when one ends or is handed over",

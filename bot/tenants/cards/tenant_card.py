@@ -12,12 +12,10 @@ from bot.tenants.cards.view import TenantCause, TenantView
 from kb.scan import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
-BROKEN_ACTION_ID, WORKS_ACTION_ID, PERSON_ACTION_ID, WITHDRAW_ACTION_ID = (
-    "customer.broken",
-    "customer.works",
-    "customer.person",
-    "customer.withdraw",
-)
+BROKEN_ACTION_ID = "customer.broken"
+WORKS_ACTION_ID = "customer.works"
+PERSON_ACTION_ID = "customer.person"
+WITHDRAW_ACTION_ID = "customer.withdraw"
 BUTTONS = {BROKEN_ACTION_ID: "broken", WORKS_ACTION_ID: "works", PERSON_ACTION_ID: "person", WITHDRAW_ACTION_ID: "withdraw"}
 STAGE_MARKS: Mapping[str, str] = {
     "received": "🔎",
@@ -32,8 +30,8 @@ STAGE_MARKS: Mapping[str, str] = {
 }
 FINISHED_STATES = ("proved", "closed")  # Nothing is left to wait for.
 MAX_HOSTS_CHARS = 300  # Of a list of hosts.
-# Per piece of the `--exclude` line; at most MAX_EXCLUDE_LINES pieces.
-MAX_EXCLUDE_LINE_CHARS, MAX_EXCLUDE_LINES = 2100, 4
+MAX_EXCLUDE_LINE_CHARS = 2100  # characters per piece of the `--exclude` line
+MAX_EXCLUDE_LINES = 4  # pieces
 
 
 def render_tenant_card(view: TenantView) -> Card:

@@ -23,7 +23,8 @@ TenantStage = Literal["received", "yours", "ours", "both", "healthy", "asked", "
 TenantState = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
 # Values for a cause's block on these hosts: slot → value, from the site's profile.
 SlotValueLookup = Callable[[str, Sequence[str]], Mapping[str, str]]
-MAX_CAUSES, MAX_EVIDENCE_LINES = 3, 2
+MAX_CAUSES = 3
+MAX_EVIDENCE_LINES = 2
 ALL_CHECKS_FAILED = "all"  # Check id that means that nothing on the host was observed.
 HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")  # A possible host name within a line.
 TENANT_FACT_PREFIXES = ("job.", "env.", "vers.")  # Keys of what the tenant's job wrote: log, environment, image.

@@ -19,7 +19,10 @@ from bot.cards.buttons import (
 from bot.cards.text import Line, bold
 from kb.scan import split_lines
 
-OPEN_ACTION_ID, CHOOSE_ACTION_ID, CALLBACK_ID, TITLE_BLOCK_ID = "tracker.open", "tracker.choose", "tracker.send", "tracker.title"
+OPEN_ACTION_ID = "tracker.open"
+CHOOSE_ACTION_ID = "tracker.choose"
+CALLBACK_ID = "tracker.send"
+TITLE_BLOCK_ID = "tracker.title"
 BUTTONS = {OPEN_ACTION_ID: "open", CHOOSE_ACTION_ID: "open"}
 MAX_PAGE_CHARS = 2000  # escaped, per block
 

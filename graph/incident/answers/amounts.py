@@ -18,7 +18,8 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.fact import Fact, Status
 
-MAX_CHARACTERS, MAX_NUMBERS = 400, 4
+MAX_CHARACTERS = 400
+MAX_NUMBERS = 4
 _HOW_MUCH = re.compile(
     r"\bhow (?:far|much|many|big|large|wide|hot|warm|full|high|low|fast|slow|long|strong|bad)\b|\bby how\b"
     r"|\bwhat (?:is|was)\b[^?]{0,40}\b(?:offset|skew|count|rate)\b",

@@ -25,7 +25,9 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.name_suggestions import format_unknown_names
 
 MAX_FRESH_AGE = timedelta(minutes=10)  # older facts come with the offer to check again
-MAX_LINES, MAX_LINE_CHARS, MAX_TEXT_CHARS = 8, 160, 200
+MAX_LINES = 8
+MAX_LINE_CHARS = 160
+MAX_TEXT_CHARS = 200
 MAX_CITED_CHECKS = 3  # checks named behind a cause
 # display names of checks whose id is not the common name
 CHECK_DISPLAY_NAMES = {

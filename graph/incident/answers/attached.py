@@ -13,7 +13,9 @@ from graph.state import Attachment
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact, Status
 
-MAX_FILES, MAX_LINES, MAX_CHARS = 6, 4, 400
+MAX_FILES = 6
+MAX_LINES = 4
+MAX_CHARS = 400
 # intents that a question about a file may have been parsed as
 MAY_ASK: Final = frozenset({
     Intent.SHOW_OUTPUT, Intent.EXPLAIN, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.CHANGED_SINCE, Intent.HAPPENED_BEFORE,

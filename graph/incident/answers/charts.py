@@ -23,7 +23,8 @@ from tools.bandwidth import Bandwidths, bandwidths, format_size, summarize_bandw
 from tools.fact import Value
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_LATEST_EVENTS, MAX_RULED_OUT = 5, 6
+MAX_LATEST_EVENTS = 5
+MAX_RULED_OUT = 6
 CHART_INTRO: Final = "As a picture and as text:"
 
 

@@ -12,7 +12,10 @@ from graph.state import Origin
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_SHOWN_INCIDENTS = 5
-MAX_QUERY_HOSTS, MAX_QUERY_DEVICES, MAX_QUERY_LABELS = 32, 32, 8  # bounds of one query
+# bounds of one query
+MAX_QUERY_HOSTS = 32
+MAX_QUERY_DEVICES = 32
+MAX_QUERY_LABELS = 8
 
 
 class IncidentProximity(StrEnum):

@@ -24,9 +24,11 @@ from graph.remediation.outcomes import format_current_step
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_EVENTS, MAX_SIMILAR_INCIDENTS, MAX_LINES = 5, 2, 16
-# minimum similarity of a recorded incident; lower for one with the same cause
-MIN_SIMILARITY, MIN_SIMILARITY_SAME_CAUSE = 0.2, 0.05
+MAX_EVENTS = 5
+MAX_SIMILAR_INCIDENTS = 2
+MAX_LINES = 16
+MIN_SIMILARITY = 0.2  # minimum similarity of a recorded incident
+MIN_SIMILARITY_SAME_CAUSE = 0.05  # lower for one with the same cause
 MAX_PAST_INCIDENTS = 12
 DEFAULT_LOOKBACK = timedelta(hours=6)  # time before the report that counts if none is named
 

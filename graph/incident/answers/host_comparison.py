@@ -20,7 +20,9 @@ from tools.differences import ValuesByHost, is_comparable
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_LINES, MAX_COMPARED_HOSTS, MAX_VALUE_CHARS = 6, 64, 48
+MAX_LINES = 6
+MAX_COMPARED_HOSTS = 64
+MAX_VALUE_CHARS = 48
 
 # shown where a check found no value; what a lost device cannot report is no separate difference
 ABSENT_VALUE = "nothing"

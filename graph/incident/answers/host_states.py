@@ -24,7 +24,8 @@ from graph.incident.answers.unproven import CLEARED, format_unproven
 from graph.incident.turn_result import TurnResult
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_QUOTES, MAX_SEPARATE_HOSTS = 3, 5
+MAX_QUOTES = 3
+MAX_SEPARATE_HOSTS = 5
 NOTHING_READ = "nothing abnormal in what I read"
 PARTLY_CHECKED_TEXT = "nothing abnormal in what could be looked at, but not all was"
 

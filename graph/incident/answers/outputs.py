@@ -22,7 +22,9 @@ from kb.scan import split_lines
 from tools.heatmap import Heatmap, summarize_heatmap
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_LINES, MAX_HOSTS, MAX_COMMANDS = 12, 2, 6
+MAX_LINES = 12
+MAX_HOSTS = 2
+MAX_COMMANDS = 6
 LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})  # outputs whose last lines matter most
 MAX_OUTPUT_CHARS = 200_000  # characters of an output searched for relevant lines
 

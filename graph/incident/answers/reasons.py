@@ -26,7 +26,8 @@ from graph.provenance.tree_rendering import list_other_influences
 from graph.state import Hypothesis
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_QUOTES, MAX_OTHER_INFLUENCES = 3, 5
+MAX_QUOTES = 3
+MAX_OTHER_INFLUENCES = 5
 
 
 async def explain_cause(context: AnswerContext) -> TurnResult:

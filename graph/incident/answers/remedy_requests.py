@@ -36,7 +36,9 @@ from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
 ON_APPROVE_TEXT = "starts only when somebody presses Approve."
-NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "I put up no card", "There is nothing to undo"  # beginnings of refusals
+# beginnings of refusals
+NO_CARD_PREFIX = "I put up no card"
+NOTHING_TO_UNDO_PREFIX = "There is nothing to undo"
 # asked if a request names hosts and others too: “drain everything, leave gpu-003”
 WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
 _MAX_REQUEST_CHARS = 400  # characters searched for words that mean other hosts

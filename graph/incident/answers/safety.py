@@ -27,12 +27,10 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
 # beginnings of answers
-SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = (
-    "Yes, by all that I see.",
-    "No, not on",
-    "I cannot tell",
-    "No, it would fail again:",
-)
+SAFE_PREFIX = "Yes, by all that I see."
+NOT_SAFE_PREFIX = "No, not on"
+UNSURE_PREFIX = "I cannot tell"
+FAILS_AGAIN_PREFIX = "No, it would fail again:"
 # beginning of an answer to a question that was not fully understood
 NO_VERDICT_PREFIX = "I cannot say yes or no to that. What I know:"
 MAX_TEXT_CHARS = 400  # characters of a message searched for a job

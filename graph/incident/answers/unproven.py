@@ -18,7 +18,8 @@ from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import WRITTEN_BY, Fact, Status
 
 GIVEN = "handed in: "
-MAX_TOLD, MAX_CHARS = 3, 170
+MAX_TOLD = 3
+MAX_CHARS = 170
 CLEARED = "Have somebody look at it; say “it works again” once it is seen to."
 
 

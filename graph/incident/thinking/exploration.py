@@ -18,10 +18,12 @@ from graph.state import Conjecture, Exploration
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_ROUNDS = 3  # turns that propose ideas; then people go on
-MAX_ASKS, MAX_RULED_OUT = 24, 12  # checks per round of ideas, and ruled-out causes shown to the model
+MAX_ASKS = 24  # checks per round of ideas
+MAX_RULED_OUT = 12  # ruled-out causes shown to the model
 # from this probability of a taxonomy label only a check is missing, and no ideas are sought
 MIN_KNOWN_PROBABILITY = 0.7
-EXPLORE_QUESTION, CRITIQUE_QUESTION = "explore", "critique"
+EXPLORE_QUESTION = "explore"
+CRITIQUE_QUESTION = "critique"
 HostChecks = Sequence[tuple[str, str]]
 
 

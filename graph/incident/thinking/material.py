@@ -13,7 +13,9 @@ from graph.state import IncidentBrief, LogDigest
 from kb.scan import split_lines
 
 MAX_OFFERED_LABELS = 40  # labels a reading may choose from, likeliest first
-MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12  # past incidents and log templates shown
+# past incidents and log templates shown
+MAX_PAST_INCIDENTS = 4
+MAX_TEMPLATES = 12
 
 
 async def build_material(

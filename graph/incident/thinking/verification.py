@@ -34,8 +34,8 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range
 
 log = structlog.get_logger()
-# cited outputs re-read per turn, and characters of each; `rackmedic explain --verify` reads them all
-MAX_OUTPUTS, MAX_OUTPUT_CHARS = 8, 1 << 20
+MAX_OUTPUTS = 8  # cited outputs re-read per turn; `rackmedic explain --verify` reads them all
+MAX_OUTPUT_CHARS = 1 << 20  # characters of each
 MAX_SHOWN_VIOLATIONS = 3
 
 

@@ -15,7 +15,8 @@ from kb.logs.job.ranks import RANK_TAG_PATTERN, parse_file_header, split_rank_ta
 from kb.logs.log_piece import LogPiece
 
 TRACEBACK_START = "Traceback (most recent call last)"
-_START, _ABOVE = TRACEBACK_START.encode(), b"above exception"
+_START = TRACEBACK_START.encode()
+_ABOVE = b"above exception"
 CHAIN_TEXTS = ("During handling of the above exception", "The above exception was the direct cause")
 _RAISED_PATTERN = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
 _MOST = 4000

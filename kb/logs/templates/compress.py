@@ -279,7 +279,8 @@ def _decode_start(line: bytes) -> str:
 
 
 _DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
-_KERNEL_NEEDLES, _JOB_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS)), frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
+_KERNEL_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS))
+_JOB_NEEDLES = frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
 _NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
 _ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
 _GRADIENT_NEEDLE = "rad"  # in every line about a gradient

@@ -19,7 +19,8 @@ from tools.checks.embedded_program import encode_program
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"
-HEAD, END = "== baseline 1", "== end"
+HEAD = "== baseline 1"
+END = "== end"
 NAME_VALUE_SEPARATOR = " = "  # between a compared name and its value
 # Row kinds that are equal on hosts of one kind; each becomes one fact.
 COMPARED_KINDS = (
@@ -27,7 +28,8 @@ COMPARED_KINDS = (
     *("library", "package", "config", "limit", "service", "daemon", "answer"),
 )
 HOST_SPECIFIC_QUESTIONS = ("name of this host", "name localhost")  # not compared: the answers differ from host to host
-MAX_ROWS, MAX_LINE_CHARS = 400, 400
+MAX_ROWS = 400
+MAX_LINE_CHARS = 400
 _ROW_PATTERN = re.compile(r"([a-z]{3,12})\t([^\t]{1,160})\t([^\t]{0,240})$")
 _HOG_PATTERN = re.compile(r"(\d{1,5}\.\d) of (\d{1,5}) cores, (\d{1,7}) processes of uid (\d{1,10})$")
 PROBE = encode_program(Path(__file__).with_name("probe.py"))

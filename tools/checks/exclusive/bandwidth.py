@@ -20,7 +20,9 @@ from tools.checks.check import Check, Command, Format, Unreadable
 from tools.checks.exclusive.cuda import find_cuda_error
 from tools.fact import Fact, Status, build_unobserved_fact
 
-H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
+H2D = "host_to_device_memcpy_ce"
+D2H = "device_to_host_memcpy_ce"
+PEER = "device_to_device_memcpy_read_ce"
 INSTALL_HINT = "nvbandwidth on the PATH: https://github.com/NVIDIA/nvbandwidth (cmake . && make), also in the DCGM 4 packages"
 Matrix = list[list[float | None]]
 MatrixReader = Callable[[str], Mapping[str, Matrix]]

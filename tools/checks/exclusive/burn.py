@@ -19,7 +19,8 @@ from tools.checks.exclusive.cuda import find_cuda_error
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
 from tools.fact import Fact, Status, build_unobserved_fact
 
-GEMM_BURN_SECONDS, SDC_BURN_SECONDS = 30, 120
+GEMM_BURN_SECONDS = 30
+SDC_BURN_SECONDS = 120
 INSTALL_HINT = "gpu_burn in the folder that the inventory calls gpu_burn (/opt/gpu-burn): https://github.com/wilicc/gpu-burn (make)"
 _RATE_PATTERN = re.compile(r"(-?\d{1,12}) \((\d{1,9}|-?nan|inf) Gflop/s\)")
 _ERRORS_PATTERN = re.compile(r"errors: (.{1,2000}?)(?:  temps:|$)")

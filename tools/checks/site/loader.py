@@ -21,7 +21,8 @@ from tools.checks.site.values import KINDS, BadPath, ValueReader, parse_json_pat
 INVENTORY_SLOTS = frozenset({"gpus", "job_logs", "nccl_tests"})  # command slots that the inventory fills
 # stand-in slot values while a command is validated
 _SLOT_SAMPLES = {"gpus": "8", "job_logs": "/shared/job-logs", "nccl_tests": "/opt/nccl-tests"}
-MAX_TIMEOUT_SECONDS, MAX_CAP_BYTES = 120.0, 4 * MIB
+MAX_TIMEOUT_SECONDS = 120.0
+MAX_CAP_BYTES = 4 * MIB
 
 
 class BadChecks(Exception):

@@ -25,7 +25,8 @@ from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.safe_patterns import BadPattern, LinePattern, compile_line_pattern
 
 MAX_RULES = 64
-MAX_LINE_CHARS, MAX_VALUE_CHARS = 500, 200  # characters of a line that a rule searches, and of a stored value
+MAX_LINE_CHARS = 500  # characters of a line that a rule searches
+MAX_VALUE_CHARS = 200  # of a stored value
 _MAX_ORDINARY_RATIO = 0.01  # share of ordinary lines above which a rule is refused
 
 LogKind = Literal["job", "kernel"]

@@ -15,7 +15,9 @@ from tools.checks.check import Unreadable
 from tools.fact import Fact, Status, Value
 
 KINDS = ("bool", "int", "float", "str")
-MAX_LINE_CHARS, MAX_FACTS, MAX_VALUE_CHARS = 500, 512, 200
+MAX_LINE_CHARS = 500
+MAX_FACTS = 512
+MAX_VALUE_CHARS = 200
 
 
 class BadPath(ValueError):

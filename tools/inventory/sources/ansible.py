@@ -16,7 +16,8 @@ from kb.redact import redact
 from kb.scan import split_lines
 from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 
-ALL_GROUP, UNGROUPED_GROUP = "all", "ungrouped"
+ALL_GROUP = "all"
+UNGROUPED_GROUP = "ungrouped"
 # variables that are read, and our names; of two synonyms the later wins, as in Ansible
 VARIABLE_FIELDS: Mapping[str, str] = {
     "ansible_host": "address",

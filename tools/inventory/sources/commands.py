@@ -7,7 +7,8 @@ from kb.scan import split_lines
 from tools.inventory.sources.source_rows import BadSource
 from tools.transport import Transport, Unreachable
 
-COMMAND_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 30.0, 64 << 20
+COMMAND_TIMEOUT_SECONDS = 30.0
+MAX_OUTPUT_BYTES = 64 << 20
 
 
 class CommandFailed(BadSource):

@@ -17,8 +17,8 @@ from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
 NODES_JSON_COMMAND = ("scontrol", "show", "node", "--json")
 NODES_PLAIN_COMMAND = ("scontrol", "-o", "show", "node")
 _FIELD_PATTERN = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
-# error texts of scontrol (unknown job) and sacct (no accounting), in lower case
-UNKNOWN_JOB_TEXT, ACCOUNTING_OFF_TEXT = "invalid job id", "accounting storage is disabled"
+UNKNOWN_JOB_TEXT = "invalid job id"  # error texts of scontrol (unknown job) and sacct (no accounting)
+ACCOUNTING_OFF_TEXT = "accounting storage is disabled"  # in lower case
 PARENT_JOB_FIELDS = ("ArrayJobId", "HetJobId")  # fields of a task's or component's record that name its job
 MAX_TASKS = 2000
 _NO_NODES = ("", "(null)", "None assigned", "n/a")
