@@ -48,5 +48,5 @@ def select_report_charts(causes: Sequence[Hypothesis], facts: Sequence[Fact]) ->
         and (far := row.find_outlier())
         and any(_is_accused_device(cause, row.key, far[0], far[1]) for cause in causes)
     )
-    found = [AttachedChart(key=row.key, hosts=tuple(row.list_outlier_hosts(MAX_CHART_HOSTS)), asked=False) for row in telling]
-    return tuple(found[:MAX_UNREQUESTED_CHARTS])
+    charts = [AttachedChart(key=row.key, hosts=tuple(row.list_outlier_hosts(MAX_CHART_HOSTS)), asked=False) for row in telling]
+    return tuple(charts[:MAX_UNREQUESTED_CHARTS])

@@ -110,8 +110,8 @@ class Origin(StoredModel):
             return ("ticket", self.tenant, self.ticket)
         if self.alert:
             return ("alerts", self.channel, self.alert)
-        came = self.customer
-        return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
+        customer = self.customer
+        return (customer.team, customer.channel, customer.thread_ts) if customer else (self.team, self.channel, self.thread_ts)
 
 
 class UnjudgedReport(StoredModel):
@@ -149,8 +149,8 @@ class FileSource(StoredModel):
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "FileSource | None":
-        said = fact.attrs.get(FROM_FILE)
-        return cls.model_validate(said) if said else None
+        source = fact.attrs.get(FROM_FILE)
+        return cls.model_validate(source) if source else None
 
 
 class Evidence(StoredModel):
@@ -368,8 +368,8 @@ class Milestone(StoredModel):
     @classmethod
     def from_row(cls, row: list[Any]) -> "Milestone":
         """Times are exact to the second."""
-        at, kind, says, *by = row
-        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
+        at, kind, text, *person = row
+        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=text, by=person[0] if person else "")
 
 
 class IncidentState(TypedDict, total=False):

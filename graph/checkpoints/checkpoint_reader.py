@@ -59,8 +59,8 @@ class CheckpointReader:
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(self.build_key(thread, "heads"), ns)
             pipe.zrevrangebylex(self.build_key(thread, "index"), b"[" + low + LEX_RANGE_END, b"[" + low, 0, 1)
-            head, named = await pipe.execute()
-        for field in (head, *named):
+            head, fields = await pipe.execute()
+        for field in (head, *fields):
             if field and (row := await self.load_checkpoint(thread, field)):
                 return row
         return None

@@ -20,8 +20,8 @@ async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGra
     action = record.action
     if action.remedy == "run_check":
         return Proof("passes_now", "the check has answered"), await _load_check_facts(record, ports)
-    if asked := get_scheduler_proof(action):
-        answer = await read_condition(asked, action.via, ports.transport)
+    if scheduler_proof := get_scheduler_proof(action):
+        answer = await read_condition(scheduler_proof, action.via, ports.transport)
         if is_job_forgotten(answer):
             return Proof("passes_now", "the scheduler does not know the job any more"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
@@ -51,5 +51,5 @@ class ActionVerifier:
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
         """Judge a fault as a claim would."""
-        known = await self.ports.facts_of(incident)
-        return await check_fault(fault, incident, since, known, self.ports.reading, self.ports.transport, changed=changed)
+        known_facts = await self.ports.facts_of(incident)
+        return await check_fault(fault, incident, since, known_facts, self.ports.reading, self.ports.transport, changed=changed)

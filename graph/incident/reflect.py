@@ -94,11 +94,13 @@ def _compute_shift(answer: Judgement, lines: int) -> float:
 
 def list_hypotheses(assessment: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """Return hypotheses: causes found, similar incidents' causes, supported, hidden and open ones."""
-    found = [row.label for row in assessment.roots]
+    root_labels = [row.label for row in assessment.roots]
     spoken = [s.label for s in assessment.label_verdicts.values() if s.best.support]
     likely = [s.label for s in assessment.label_verdicts.values() if s.verdict == "open"][:2]
     hidden = [row.leaf.label for row in assessment.open_hidden_causes]
-    labels = list(dict.fromkeys((*found, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely)))
+    labels = list(
+        dict.fromkeys((*root_labels, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely))
+    )
     return [assessment.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
 
 

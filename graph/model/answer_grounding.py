@@ -49,11 +49,11 @@ def build_ideas(answer: ExploreAnswer, material: PromptMaterial) -> Ideas:
     """Return ideas that rest on shown material. Raises BadAnswer where neither an idea nor a question is left."""
     ideas = [_build_idea(row, material) for row in answer.ideas]
     resting = {idea.title.lower(): idea for idea in reversed(ideas) if idea.title and idea.cause and (idea.cites or idea.quotes)}
-    asked = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
-    kept = tuple(idea for idea in ideas if resting.get(idea.title.lower()) is idea)[:MAX_IDEAS]
-    if not kept and not asked:
+    questions = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
+    kept_ideas = tuple(idea for idea in ideas if resting.get(idea.title.lower()) is idea)[:MAX_IDEAS]
+    if not kept_ideas and not questions:
         raise BadAnswer("it has no idea that rests on what was shown, and asks nothing")
-    return Ideas(kept, asked[:MAX_QUESTIONS])
+    return Ideas(kept_ideas, questions[:MAX_QUESTIONS])
 
 
 def _build_idea(row: IdeaAnswer, material: PromptMaterial) -> Idea:
@@ -119,8 +119,10 @@ def _select_majority(objections: Sequence[Objection]) -> Objection:
 
 def keep_verbatim_quotes(quotes: Iterable[str], text: str, most: int = MAX_LINE_CHARS) -> tuple[str, ...]:
     """Return quotes found in the text, ignoring whitespace differences, each cut to `most` characters."""
-    said = squash_blanks(text)
-    return remove_duplicates(one for quote in quotes if (one := squash_blanks(quote)[:most].strip()) and one in said)
+    squashed_text = squash_blanks(text)
+    return remove_duplicates(
+        kept_quote for quote in quotes if (kept_quote := squash_blanks(quote)[:most].strip()) and kept_quote in squashed_text
+    )
 
 
 def remove_duplicates(values: Iterable[T]) -> tuple[T, ...]:

@@ -28,12 +28,12 @@ class HttpEmbedder:
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one vector per text, in order and of equal length. Raises EmbeddingUnavailable."""
-        found: list[list[float]] = []
+        vectors: list[list[float]] = []
         for at in range(0, len(texts), BATCH_TEXTS):
-            found += self._embed_batch([redact_once(text)[:MAX_TEXT_CHARS] or "." for text in texts[at : at + BATCH_TEXTS]])
-        if len({len(one) for one in found}) > 1:
+            vectors += self._embed_batch([redact_once(text)[:MAX_TEXT_CHARS] or "." for text in texts[at : at + BATCH_TEXTS]])
+        if len({len(one) for one in vectors}) > 1:
             raise EmbeddingUnavailable("the embeddings endpoint answered with vectors of different lengths")
-        return found
+        return vectors
 
     def _embed_batch(self, texts: list[str]) -> list[list[float]]:
         from openai import OpenAIError  # costs a second to import

@@ -40,13 +40,13 @@ def number_lines(lines: Sequence[str]) -> str:
 
 def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
     """Return the first whole rows that fit in `room` characters, at least one."""
-    kept: list[str] = []
+    fitting_rows: list[str] = []
     for row in rows:
         room -= len(row) + 3
-        if room < 0 and kept:
+        if room < 0 and fitting_rows:
             break
-        kept.append(row)
-    return kept
+        fitting_rows.append(row)
+    return fitting_rows
 
 
 def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:

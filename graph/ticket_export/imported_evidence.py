@@ -24,8 +24,8 @@ def build_report_text(document: TicketDocument) -> str:
 
 def build_item_data(document: TicketDocument) -> dict[str, Any]:
     """Return an inbox item's data: folded hosts, and facts with catalogued keys and matching value types."""
-    told = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
-    return {"hosts": _fold_hosts(document), "told": told[:MAX_TICKET_FACTS]}
+    fact_rows = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
+    return {"hosts": _fold_hosts(document), "told": fact_rows[:MAX_TICKET_FACTS]}
 
 
 def parse_ticket_facts(item: InboxItem) -> list[Fact]:

@@ -47,7 +47,7 @@ def parse_ticket(raw: bytes) -> ParsedTicket:
     try:
         document = TicketDocument.model_validate_json(json.dumps(_redact_texts(loaded)))
     except ValidationError as error:
-        raise BadTicket([said for _, said in iter_complaints(error, TicketDocument)]) from error
+        raise BadTicket([complaint for _, complaint in iter_complaints(error, TicketDocument)]) from error
     return ParsedTicket(document, tuple(_iter_unknown_fields(loaded, TicketDocument, ""))[:MAX_IGNORED_FIELDS])
 
 
@@ -72,11 +72,11 @@ def _reject_constant(constant: str) -> float:
 def _verify_format(said: object) -> None:
     if said == DOCUMENT_FORMAT:
         return
-    found = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
-    if found:
+    match = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
+    if match:
         raise BadTicket(
             [
-                f"format: version {int(found[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
+                f"format: version {int(match[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
             ]
         )
     raise BadTicket([f"format: {said!r:.60} is none of {DOCUMENT_FORMAT}"])
@@ -116,4 +116,4 @@ def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iter
 def _find_model(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _find_model(part))), None)
+    return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

@@ -65,11 +65,11 @@ async def answer_changes_since(context: AnswerContext) -> TurnResult:
 
 def _iter_logged_events(context: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
     """Yield timed events, each kind once per host and device."""
-    seen: set[tuple[str, str, str, str]] = set()
+    seen_events: set[tuple[str, str, str, str]] = set()
     for fact in context.case.facts:
         name = (fact.host, fact.key, fact.device or "", repr(fact.value))
-        if fact.host in hosts and _is_logged_event(fact) and name not in seen and fact.time:
-            seen.add(name)
+        if fact.host in hosts and _is_logged_event(fact) and name not in seen_events and fact.time:
+            seen_events.add(name)
             yield PastEvent(
                 fact.time,
                 f"{render_source(context, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} {fact.value}')[:110]}",
@@ -111,10 +111,10 @@ async def answer_happened_before(context: AnswerContext) -> TurnResult:
     back = [row for row in context.case.remediations if row.outcome == "recurred"]
     yes = "Yes, in this incident" if context.message.predicate == "happened" else "In this incident"
     lines = [f"{yes}: {context.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
-    of = closed_incidents.build_query(context)
-    kept, threads = closed_incidents.render_matches(context, of, await context.ports.earlier(of))
+    query = closed_incidents.build_query(context)
+    matches, threads = closed_incidents.render_matches(context, query, await context.ports.earlier(query))
     concluded = build_answer(
-        context, [*lines, *kept, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
+        context, [*lines, *matches, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
     )
     return replace(concluded, report=concluded.report.model_copy(update={"threads": threads}))
 
@@ -134,14 +134,14 @@ async def _render_past_incidents(context: AnswerContext) -> list[str]:
     """
     causes, titles = context.root_causes, context.get_title
     words = " ".join(filter(None, (context.case.brief.text, *(titles(row.label) for row in causes))))
-    known = await context.ports.history.find_similar(words, MAX_PAST_INCIDENTS, context.case.audience_tenant) if words else []
-    alike = [row for row in known if not row.learnt or row.learnt == row.lesson]
+    similar = await context.ports.history.find_similar(words, MAX_PAST_INCIDENTS, context.case.audience_tenant) if words else []
+    independent_rows = [row for row in similar if not row.learnt or row.learnt == row.lesson]
     labels = {row.label for row in causes}
-    same = [row for row in alike if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
-    found = [row for row in alike if row.score >= MIN_SIMILARITY]
+    same = [row for row in independent_rows if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
+    similar_incidents = [row for row in independent_rows if row.score >= MIN_SIMILARITY]
     head = f"Of the recorded incidents that I know from elsewhere, {'the same cause' if same else 'those that sound alike'}:"
     rows = [
         f"• {clean_text(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
-        for row in (same or found)[:MAX_SIMILAR_INCIDENTS]
+        for row in (same or similar_incidents)[:MAX_SIMILAR_INCIDENTS]
     ]
     return [head, *rows] if rows else []

@@ -22,10 +22,14 @@ async def build_material(
     brief: IncidentBrief, logs: Sequence[LogDigest], context: IncidentContext, ports: GraphContext, findings: str = ""
 ) -> PromptMaterial:
     """Build the prompt material. Site pages are left out of tenants' incidents."""
-    alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
-    past = [f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
-    said = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
-    return PromptMaterial(brief.text, said, past, _list_page_lines(brief, context, ports), findings)
+    similar_incidents = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
+    past = [
+        f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}"
+        for one in similar_incidents
+        if one.label in ports.taxonomy.leaves
+    ]
+    log_text = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
+    return PromptMaterial(brief.text, log_text, past, _list_page_lines(brief, context, ports), findings)
 
 
 def _list_page_lines(brief: IncidentBrief, context: IncidentContext, ports: GraphContext) -> list[str]:
