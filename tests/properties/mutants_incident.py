@@ -48,9 +48,9 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a slot takes whatever it is given",
         "I1",
-        (Edit(_fill_word, "not re.fullmatch(SLOT_PATTERNS[name], given) or '..' in given", "False"),),
+        (Edit(_fill_word, "not re.fullmatch(SLOT_PATTERNS[name], slot_value) or '..' in slot_value", "False"),),
     ),
-    Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in given", "False"),)),
+    Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in slot_value", "False"),)),
     Mutant("a command's words are not quoted", "I1", (Edit(build_remote_command, "shlex.join", '" ".join'),)),
     Mutant(
         "the words of commands that share a session are quoted once too seldom",

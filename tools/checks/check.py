@@ -83,10 +83,10 @@ class Command:
 def _fill_word(word: str, slots: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        given = slots.get(name, "")
-        if not re.fullmatch(SLOT_PATTERNS[name], given) or ".." in given:
-            raise BadSlot(f"{name}={given!r}")
-        return given
+        slot_value = slots.get(name, "")
+        if not re.fullmatch(SLOT_PATTERNS[name], slot_value) or ".." in slot_value:
+            raise BadSlot(f"{name}={slot_value!r}")
+        return slot_value
 
     return re.sub(r"{([a-z_]+)}", value, word)
 
@@ -188,11 +188,11 @@ class Check:
         facts = self._parse_by_formats(text)
         if REPLACEMENT_CHAR not in text or self.damage == "ignore":
             return facts
-        why = build_unobserved_fact(
+        unobserved_fact = build_unobserved_fact(
             self.id, Status.UNREADABLE, "it holds bytes that are no UTF-8, so what was read of it may lack something"
         )
-        whole = (fact for fact in facts if REPLACEMENT_CHAR not in f"{fact.device} {fact.value}")
-        return (*whole, why) if self.damage == "tell" else (why,)
+        intact_facts = (fact for fact in facts if REPLACEMENT_CHAR not in f"{fact.device} {fact.value}")
+        return (*intact_facts, unobserved_fact) if self.damage == "tell" else (unobserved_fact,)
 
     def _parse_by_formats(self, text: str) -> tuple[ParsedFact, ...]:
         for shape in self.formats:

@@ -34,15 +34,15 @@ async def preview_cancel(action: Action, transport: Transport) -> CancelPreview 
         return None
     argv = tuple(word.format(job=action.args["job"]) for word in SQUEUE_COMMAND)
     try:
-        ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+        result = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as error:
         return CancelPreview(why=error.why)
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.timed_out or ran.truncated or ran.exit_status is None:
+    complaint = result.stderr.decode("utf-8", "replace").strip()
+    if result.timed_out or result.truncated or result.exit_status is None:
         return CancelPreview(why="no whole answer in time")
-    if ran.exit_status != 0:
-        return CancelPreview(why=complaint[:200] or f"exit status {ran.exit_status}")
-    return parse_cancel_preview(ran.text)
+    if result.exit_status != 0:
+        return CancelPreview(why=complaint[:200] or f"exit status {result.exit_status}")
+    return parse_cancel_preview(result.text)
 
 
 def parse_cancel_preview(text: str) -> CancelPreview:

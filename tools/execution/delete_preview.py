@@ -50,16 +50,18 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
         return None
     argv = (*LOOK_COMMAND, f"{remedy.id}.preview", *action.args.values())
     try:
-        ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+        result = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as error:
         return DeletePreview(why=error.why)
-    if ran.timed_out or ran.exit_status is None:
+    if result.timed_out or result.exit_status is None:
         return DeletePreview(why="no answer in time")
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.exit_status != 0:
+    complaint = result.stderr.decode("utf-8", "replace").strip()
+    if result.exit_status != 0:
         old = "usage: rackmedic-look" in complaint
-        return DeletePreview(why="its node kit is older than this question" if old else complaint[:200] or f"exit status {ran.exit_status}")
-    return parse_delete_preview(ran.text) or DeletePreview(why=complaint[:200] or "an answer of another shape")
+        return DeletePreview(
+            why="its node kit is older than this question" if old else complaint[:200] or f"exit status {result.exit_status}"
+        )
+    return parse_delete_preview(result.text) or DeletePreview(why=complaint[:200] or "an answer of another shape")
 
 
 def parse_delete_preview(text: str) -> DeletePreview | None:
@@ -70,8 +72,10 @@ def parse_delete_preview(text: str) -> DeletePreview | None:
     files = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
     if end is None or total is None or len(files) > MAX_LISTED_FILES or not all(files):
         return None
-    looked = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
+    is_complete = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
     largest = tuple(
-        OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if looked else None) for row in files if row
+        OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if is_complete else None)
+        for row in files
+        if row
     )
     return DeletePreview(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)

@@ -218,7 +218,7 @@ class SshTransport:
         raise AssertionError("unreachable: the last attempt returned or raised")
 
     async def _collect_output(self, process: RemoteProcess, limit: float, cap: int) -> CommandResult:
-        began = monotonic()
+        started_at = monotonic()
         errors = asyncio.create_task(read_capped(process.stderr, 64 * 1024))
         out, cut, timed_out = b"", False, False
         try:
@@ -233,7 +233,7 @@ class SshTransport:
                 await end_process(process)
             err = await read_remaining_stderr(errors)
         status = process.exit_status
-        return CommandResult(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
+        return CommandResult(out, err, status, monotonic() - started_at, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
 
 
 async def _open_session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
@@ -257,8 +257,8 @@ def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
     """Cached until the file changes: a thousand connections would parse it a thousand times."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
-        about = path.stat()
-        return _read_known_hosts(path, about.st_mtime_ns, about.st_size)
+        status = path.stat()
+        return _read_known_hosts(path, status.st_mtime_ns, status.st_size)
     except (OSError, ValueError) as error:
         raise Unreachable(
             host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {error}", barrier=AccessBarrier.SITE
@@ -296,9 +296,9 @@ async def _wait_closed(connection: Connection) -> None:
 
 def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
     """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
-    known, called = options["known_hosts"], str(options["host_key_alias"] or address)
-    assert isinstance(known, asyncssh.SSHKnownHosts)
-    if any(known.match(called, address, port)):
+    known_keys, called = options["known_hosts"], str(options["host_key_alias"] or address)
+    assert isinstance(known_keys, asyncssh.SSHKnownHosts)
+    if any(known_keys.match(called, address, port)):
         barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; mend known_hosts by hand"
     else:
         own = f"the host's own console or `ssh-keyscan -p {port} {address}`"

@@ -42,7 +42,7 @@ def is_baseline(text: str) -> bool:
 def parse_baseline(text: str) -> Sequence[Fact]:
     """Fold compared rows by kind; return counts, answers and broken parts singly, and report unknown rows."""
     rows: dict[str, list[str]] = defaultdict(list)
-    found: list[Fact] = []
+    facts: list[Fact] = []
     strange: list[str] = []
     lines = split_lines(text.strip("\n"))
     for line in (line for line in lines[1:] if line.strip() and line != END):
@@ -51,18 +51,18 @@ def parse_baseline(text: str) -> Sequence[Fact]:
         if kind in COMPARED_KINDS and name not in HOST_SPECIFIC_QUESTIONS:
             rows[kind].append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
         fact = _parse_single_row(kind, name, value)
-        found += [fact] if fact else []
+        facts += [fact] if fact else []
         strange += [line] if fact is None and kind not in COMPARED_KINDS else []
-    if not rows and not found:
+    if not rows and not facts:
         raise Unreadable("a head and no row")
-    found += [_fold_rows(kind, values) for kind, values in rows.items()]
+    facts += [_fold_rows(kind, values) for kind, values in rows.items()]
     if strange:
-        found.append(
+        facts.append(
             build_unobserved_fact(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}")
         )
     if END not in lines[-3:]:
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
-    return found
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
+    return facts
 
 
 def _fold_rows(kind: str, values: list[str]) -> Fact:

@@ -41,18 +41,18 @@ def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequ
         programs: folders of the site's own programs.
     """
     problems = Problems()
-    found: dict[str, Check] = {}
-    taken = set(known)
+    checks: dict[str, Check] = {}
+    taken_ids = set(known)
     for path in (path for folder in folders for path in list_yaml_files(folder)):
         document = read_document(path, problems)
         if document is None:
             continue
-        document.note_taken_ids("checks", taken, problems, "{}: there is a check of this id already")
+        document.note_taken_ids("checks", taken_ids, problems, "{}: there is a check of this id already")
         file = validate_document(document, _CheckFileModel, problems, tuple(programs))
-        found |= {row.id: row.check for row in file.checks} if file else {}
+        checks |= {row.id: row.check for row in file.checks} if file else {}
     if problems.found:
         raise BadChecks(problems.found)
-    return found
+    return checks
 
 
 def _validate_id(name: str) -> str:
@@ -69,7 +69,7 @@ def _validate_command(given: Any, info: ValidationInfo) -> tuple[str, ...]:
     slots = [
         slot for word in given for slot in re.findall(r"{([a-z_]*)}", word) if slot not in INVENTORY_SLOTS or slot not in SLOT_PATTERNS
     ]
-    reasons = [f"command refused: {why}" for why in explain_refused_command(bare, info.context or ())]
+    reasons = [f"command refused: {refusal}" for refusal in explain_refused_command(bare, info.context or ())]
     reasons += [f"unknown slot {{{slot}}}; there are {', '.join(sorted(INVENTORY_SLOTS))}" for slot in slots]
     if reasons:
         raise ValueError(*reasons)
@@ -142,8 +142,8 @@ class _FactModel(StrictModel):
         return self
 
     def build_reader(self, check: str) -> ValueReader:
-        how = (self.regex, self.path)
-        return ValueReader(check, self.key, self.kind, self.unit, *how, device=self.device, wrong=self.wrong_when, says=self.says)
+        sources = (self.regex, self.path)
+        return ValueReader(check, self.key, self.kind, self.unit, *sources, device=self.device, wrong=self.wrong_when, says=self.says)
 
 
 class _CheckModel(StrictModel):

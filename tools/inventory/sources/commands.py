@@ -45,17 +45,17 @@ async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, byte
 async def run_on_host(transport: Transport, host: str, argv: Sequence[str]) -> str:
     """Return a command's stdout on a host. Raises BadSource."""
     try:
-        ran = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+        result = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as error:
         raise BadSource([f"{host}: {error.why}"]) from error
-    if ran.truncated or ran.timed_out or ran.exit_status is None:
+    if result.truncated or result.timed_out or result.exit_status is None:
         raise BadSource([f"{host}: {' '.join(argv)}: no whole answer within {COMMAND_TIMEOUT_SECONDS:g} s"])
-    return _decode_output(argv, ran.exit_status, ran.stdout, ran.stderr)
+    return _decode_output(argv, result.exit_status, result.stdout, result.stderr)
 
 
 def _decode_output(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
     if status != 0:
         complaint = split_lines((err or out).decode("utf-8", "replace").strip())
-        said = complaint[-1][:200] if complaint else ""
-        raise CommandFailed(f"{' '.join(argv)}: {said or f'exit status {status}'}", said)
+        complaint_text = complaint[-1][:200] if complaint else ""
+        raise CommandFailed(f"{' '.join(argv)}: {complaint_text or f'exit status {status}'}", complaint_text)
     return out.decode("utf-8", "replace")

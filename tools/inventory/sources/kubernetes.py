@@ -55,8 +55,8 @@ def _parse_items(text: str) -> list[Any]:
 
 
 def _get_mapping(value: Any, name: str) -> Mapping[str, Any]:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    child = value.get(name) if isinstance(value, Mapping) else None
+    return child if isinstance(child, Mapping) else {}
 
 
 def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:

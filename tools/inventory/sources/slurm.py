@@ -66,10 +66,10 @@ def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
     nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
-    counted = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
+    gpu_nodes = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
     rows = SourceRows()
     problems = []
-    for node in counted or nodes:
+    for node in gpu_nodes or nodes:
         name = node["name"]
         if not re.fullmatch(HOST_NAME, name):
             problems.append(f"scontrol show node: NodeName {name!r} is no host name")
@@ -141,15 +141,17 @@ def parse_job(text: str) -> SlurmJob:
     rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
-    seen = [_build_job(row) for row in rows[:MAX_TASKS]]
-    if len(seen) == 1:
-        return seen[0]
-    states = dict.fromkeys(part.state for part in seen if part.state)
-    alike = {name: value for name, value in seen[0].environment.items() if all(part.environment.get(name) == value for part in seen)}
-    hosts = tuple(dict.fromkeys(host for part in seen for host in part.hosts))
-    whole = next((rows[0][name] for name in PARENT_JOB_FIELDS if rows[0].get(name)), rows[0]["JobId"])
-    ranks = sum(part.ranks for part in seen)
-    return SlurmJob(whole, hosts, ranks, "+".join(list(states)[:4]), alike, tasks=sum(part.tasks for part in seen))
+    tasks = [_build_job(row) for row in rows[:MAX_TASKS]]
+    if len(tasks) == 1:
+        return tasks[0]
+    states = dict.fromkeys(part.state for part in tasks if part.state)
+    shared_environment = {
+        name: value for name, value in tasks[0].environment.items() if all(part.environment.get(name) == value for part in tasks)
+    }
+    hosts = tuple(dict.fromkeys(host for part in tasks for host in part.hosts))
+    parent_id = next((rows[0][name] for name in PARENT_JOB_FIELDS if rows[0].get(name)), rows[0]["JobId"])
+    ranks = sum(part.ranks for part in tasks)
+    return SlurmJob(parent_id, hosts, ranks, "+".join(list(states)[:4]), shared_environment, tasks=sum(part.tasks for part in tasks))
 
 
 def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
@@ -168,7 +170,7 @@ def _build_job(row: Mapping[str, str]) -> SlurmJob:
     ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
     name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
-    told = {
+    variables = {
         "SLURM_JOB_ID": row["JobId"],
         "SLURM_JOB_NAME": row.get("JobName", ""),
         "SLURM_JOB_NODELIST": nodes,
@@ -177,7 +179,7 @@ def _build_job(row: Mapping[str, str]) -> SlurmJob:
         "SLURM_JOB_PARTITION": row.get("Partition", ""),
         "SLURM_SUBMIT_DIR": row.get("WorkDir", ""),
     }
-    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in told.items() if v and v != "(null)"}, tasks=tasks)
+    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks)
 
 
 def _parse_json_jobs(text: str) -> list[dict[str, str]]:
