@@ -48,16 +48,16 @@ class Document:
         """Return a part's position (at its name), or its nearest enclosing part's."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
-            found = _find_child(node, step)
-            if found is None:
+            child = _find_child(node, step)
+            if child is None:
                 break
-            line, node = found
+            line, node = child
         return FilePosition(self.file, line + 1)
 
     def note_taken_ids(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
         """Note rows whose `id` is taken, even in a refused file."""
-        given = self.plain.get(rows) if isinstance(self.plain, dict) else None
-        for at, row in enumerate(given if isinstance(given, list) else []):
+        plain_rows = self.plain.get(rows) if isinstance(self.plain, dict) else None
+        for at, row in enumerate(plain_rows if isinstance(plain_rows, list) else []):
             name = row.get("id") if isinstance(row, dict) else None
             if isinstance(name, str) and name in taken:
                 problems.add(self.find_position(rows, at, "id"), says.format(name))
@@ -117,19 +117,19 @@ class _ContainerSize:
 
 def _require_bounded(text: str) -> str:
     """Raises YAMLError where it is too deep, too large, or aliases expand too far."""
-    open_, known, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
+    open_, size_by_anchor, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
     for event in _iter_events(text):
         levels = len(open_) - 1
         if isinstance(event, yaml.CollectionStartEvent):
             open_.append(_ContainerSize(event.anchor))
         elif isinstance(event, yaml.CollectionEndEvent):
-            done = open_.pop()
-            known |= {done.anchor: done} if done.anchor else {}
-            open_[-1].add_values(done.values, done.levels + 1)
+            closed_size = open_.pop()
+            size_by_anchor |= {closed_size.anchor: closed_size} if closed_size.anchor else {}
+            open_[-1].add_values(closed_size.values, closed_size.levels + 1)
         elif isinstance(event, yaml.AliasEvent):
-            meant = known.get(str(event.anchor), _ContainerSize())
-            open_[-1].add_values(meant.values, meant.levels + 1)
-            levels, repeated = levels + meant.levels, repeated + meant.values
+            anchored_size = size_by_anchor.get(str(event.anchor), _ContainerSize())
+            open_[-1].add_values(anchored_size.values, anchored_size.levels + 1)
+            levels, repeated = levels + anchored_size.levels, repeated + anchored_size.values
         elif isinstance(event, yaml.ScalarEvent):
             open_[-1].add_values(1, 0)
         if max(levels, len(open_) - 1) > MAX_DEPTH:
@@ -140,10 +140,10 @@ def _require_bounded(text: str) -> str:
 
 
 def _iter_events(text: str) -> Iterator[yaml.Event]:
-    written = 0
+    event_count = 0
     for event in yaml.parse(text, Loader=_LOADER):
-        written += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
-        if written > MAX_VALUES:
+        event_count += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        if event_count > MAX_VALUES:
             raise _build_marked_error(event, f"it holds more than {MAX_VALUES} names and values")
         yield event
 
@@ -171,8 +171,8 @@ def validate_document(document: Document, model: type[AnyModel], problems: Probl
     try:
         return model.model_validate(document.plain, context=context)
     except ValidationError as error:
-        for loc, what in islice(iter_complaints(error, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
-            problems.add(document.find_position(*loc), what)
+        for loc, problem in islice(iter_complaints(error, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
+            problems.add(document.find_position(*loc), problem)
         return None
 
 
@@ -185,7 +185,7 @@ def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | Non
     for key, value in reversed(node.value):
         if isinstance(key, yaml.ScalarNode) and key.value == str(step) and key.tag != _MERGE:
             return key.start_mark.line, value
-    return next((found for base in _list_merged_nodes(node) if (found := _find_child(base, step))), None)
+    return next((child for base in _list_merged_nodes(node) if (child := _find_child(base, step))), None)
 
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -234,8 +234,8 @@ class _PlainConverter:
                 self._problems.add(self._get_position(key), f"{name} stands twice")
             own[str(name)] = self.convert(value)
         for base in _list_merged_nodes(node) if isinstance(node, yaml.MappingNode) else ():
-            given = self.convert(base)
-            own = {**given, **own} if isinstance(given, dict) else own
+            plain_mapping = self.convert(base)
+            own = {**plain_mapping, **own} if isinstance(plain_mapping, dict) else own
         return own
 
     def _convert_scalar(self, node: yaml.ScalarNode) -> Any:

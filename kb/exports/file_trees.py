@@ -40,15 +40,15 @@ class FolderTree:
         if self.path.is_file():
             yield self.path.name
             return
-        found = [
+        names = [
             str((Path(at) / name).relative_to(self.path))
             for at, _, names in os.walk(self.path)
             for name in names
             if (Path(at) / name).is_file() and not (Path(at) / name).is_symlink()
         ]
-        if len(found) > MAX_FILES:
+        if len(names) > MAX_FILES:
             raise UnreadableExport(f"{self.path} holds more than {MAX_FILES} files")
-        yield from sorted(name for name in found if not any(part.startswith(".") for part in Path(name).parts))
+        yield from sorted(name for name in names if not any(part.startswith(".") for part in Path(name).parts))
 
     def open_file(self, name: str) -> IO[bytes]:
         return (self.path if self.path.is_file() else self.path / name).open("rb")

@@ -56,9 +56,9 @@ def get_product_efficiency(precision: Precision) -> Efficiency:
 
 def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
     """Return the widest known range for GPUs without published results."""
-    known = TRAINING.get((gpu.arch, precision))
-    if known is not None:
-        return known
+    efficiency = TRAINING.get((gpu.arch, precision))
+    if efficiency is not None:
+        return efficiency
     like = [row for (_, kind), row in TRAINING.items() if (kind == "fp8") == (precision == "fp8")]
     centre = sum(row.centre for row in like) / len(like)
     return Efficiency(

@@ -51,27 +51,27 @@ class Expression:
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
         """Return False on errors."""
         names = self._names
-        asked = repr(
+        cache_key = repr(
             self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
         )
-        known = self._kept.get(asked)
-        if known is not None:
-            return known
+        cached = self._kept.get(cache_key)
+        if cached is not None:
+            return cached
         try:
-            held = self._program.execute(dict(variables)) is True
+            is_true = self._program.execute(dict(variables)) is True
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             self.troubles[_get_first_line(str(error))] += 1
             return False
-        if len(asked) <= MAX_KEPT_KEY_CHARS:
-            self._keep_answer(asked, held)
-        return held
+        if len(cache_key) <= MAX_KEPT_KEY_CHARS:
+            self._keep_answer(cache_key, is_true)
+        return is_true
 
     def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
         """Of `attrs` only those in use, so that cached answers match more often."""
-        given = variables.get(name, ...)
-        if name != "attrs" or self._attrs is None or not isinstance(given, dict):
-            return given
-        return [(attr, given[attr]) for attr in self._attrs if attr in given]
+        value = variables.get(name, ...)
+        if name != "attrs" or self._attrs is None or not isinstance(value, dict):
+            return value
+        return [(attr, value[attr]) for attr in self._attrs if attr in value]
 
     def _keep_answer(self, asked: str, held: bool) -> None:
         if len(self._kept) >= MAX_KEPT_ANSWERS:

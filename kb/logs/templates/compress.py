@@ -128,10 +128,10 @@ class LogCompressor:
         counts.pop(b"", None)
         if fresh := self._list_new_kinds(counts):
             self._learn_kinds(fresh)
-        told = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
-        self._add_block_counts(piece, counts, told)
-        if wanted := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
-            self._extract_events(piece, told, wanted)
+        line_by_kind = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
+        self._add_block_counts(piece, counts, line_by_kind)
+        if wanted_kinds := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+            self._extract_events(piece, line_by_kind, wanted_kinds)
         elif self._job.is_waiting:
             self._job.read_piece(piece, [])
         self._lines += counts.total()
@@ -155,10 +155,10 @@ class LogCompressor:
 
     def _learn_shapes(self, shapes: Sequence[str]) -> None:
         text = "\n".join(shapes)
-        held = {start: needles for (start, _), needles in _NEEDLES.find_in_text(text).items()}
+        needles_by_start = {start: needles for (start, _), needles in _NEEDLES.find_in_text(text).items()}
         at = 0
         for shape in shapes:
-            needles = held.get(at)
+            needles = needles_by_start.get(at)
             self._shapes[shape] = self._classify_line(shape) if needles is None else self._classify_by_needles(needles, shape)
             at += len(shape) + 1
 
@@ -201,7 +201,7 @@ class LogCompressor:
         """`told`: lines that no rule drops."""
         keys = piece.kinds
         last = dict(zip(map(keys.__getitem__, told), told, strict=True))
-        seen: dict[str, list[int]] = {}
+        tally: dict[str, list[int]] = {}
         at = 0
         for key, count in counts.items():  # in the order of first sight
             kind = self._kinds[key]
@@ -209,19 +209,19 @@ class LogCompressor:
                 self._dropped[kind.rule] += count
             elif kind.xid:
                 continue
-            elif row := seen.get(kind.template):
+            elif row := tally.get(kind.template):
                 row[0] += count
                 row[2] = max(row[2], last[key])
             else:
                 at = keys.index(key, at)
-                seen[kind.template] = [count, at, last[key]]
-        for template, (count, at, until) in seen.items():
+                tally[kind.template] = [count, at, last[key]]
+        for template, (count, at, until) in tally.items():
             first, end = piece.get_raw_line(at, KEPT_LINE_BYTES), piece.get_raw_line(until, KEPT_LINE_BYTES)
             self._add_to_tally(template, count, self._done + piece.get_start(at), self._done + piece.get_start(until), first, end)
 
     def _add_to_tally(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
-        if known := self._groups.get(text):
-            known.add_lines(count, start, end, first, last)
+        if group := self._groups.get(text):
+            group.add_lines(count, start, end, first, last)
         else:
             self._groups[text] = TemplateTally(text, count, start, end, first[:KEPT_LINE_BYTES], last[:KEPT_LINE_BYTES], fixed)
 
@@ -249,12 +249,12 @@ class LogCompressor:
         )
 
     def _mask_cached(self, text: str) -> str:
-        known = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
-        if known is None:
+        template = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
+        if template is None:
             if len(self._parts) >= _MAX_TEMPLATES:
                 self._parts = {}
-            known = self._parts[shape] = mask_line(shape)
-        return known
+            template = self._parts[shape] = mask_line(shape)
+        return template
 
     def _build_template(self, group: TemplateTally) -> Template:
         example = _decode_start(group.first)
