@@ -45,7 +45,7 @@ class PostedAlerts:
 def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
     """Parse a message, or return None. `source` identifies the sender: bot, channel and linked Alertmanager."""
     lines = [line[:MAX_LINE_CHARS] for line in split_lines(text[:MAX_READ_CHARS])]
-    titles = [(at, found) for at, line in enumerate(lines) if (found := _TITLE_PATTERN.fullmatch(line.strip()))]
+    titles = [(at, match) for at, line in enumerate(lines) if (match := _TITLE_PATTERN.fullmatch(line.strip()))]
     if len(titles) != 1:
         return None
     at, title = titles[0]

@@ -61,12 +61,12 @@ class AlertThreads:
         episode = str(item.data.get("alerts") or "")
         if not episode:
             return item
-        counted = await self.book.load_tally(episode)
-        if item.kind == "timer" or (item.kind == "reply" and counted.is_resolved):
-            why = ALERTS_RESOLVED if await self.book.is_incident_resolved(item.incident, episode) else ALERTS_REFIRED
-            data = {**item.data, "why": why, "people": await self.people_in(item.incident)}
+        tally = await self.book.load_tally(episode)
+        if item.kind == "timer" or (item.kind == "reply" and tally.is_resolved):
+            reason = ALERTS_RESOLVED if await self.book.is_incident_resolved(item.incident, episode) else ALERTS_REFIRED
+            data = {**item.data, "why": reason, "people": await self.people_in(item.incident)}
             return item.model_copy(update={"kind": "timer", "text": "", "data": data})
-        return item.model_copy(update={"text": render_alert_summary(counted)}) if counted.shown else item
+        return item.model_copy(update={"text": render_alert_summary(tally)}) if tally.shown else item
 
     async def _begin_thread(self, item: InboxItem, origin: Origin) -> Origin:
         async def first() -> Card:
@@ -107,9 +107,9 @@ class AlertThreads:
 def render_alert_card(counted: AlertTally) -> Card:
     lines = tuple(split_lines(render_alert_summary(counted)))[1:]
     links = [
-        alert_message.AlertLink(what, row.name, url)
+        alert_message.AlertLink(title, row.name, url)
         for row in counted.shown
-        for what, url in (("Runbook", row.runbook), ("Query", row.source))
+        for title, url in (("Runbook", row.runbook), ("Query", row.source))
         if url
     ]
     return alert_message.render_alert_message(

@@ -76,8 +76,8 @@ def parse_select_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) 
 def parse_form_target(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Return the form's (approval, digest). Raises StaleCard for a foreign form."""
     try:
-        kept = json.loads(payload["view"]["private_metadata"])
-        approval, digest = str(kept["approval"]), str(kept["digest"])
+        metadata = json.loads(payload["view"]["private_metadata"])
+        approval, digest = str(metadata["approval"]), str(metadata["digest"])
     except MALFORMED_PAYLOAD_ERRORS as error:
         raise StaleCard from error
     if not is_digest(digest):

@@ -54,8 +54,8 @@ class PostmortemRequest:
 
     @property
     def output_format(self) -> PageFormat:
-        wanted = self.format or self._suffix
-        return next((name for name in get_args(PageFormat) if name == wanted), "md")
+        wanted_format = self.format or self._suffix
+        return next((name for name in get_args(PageFormat) if name == wanted_format), "md")
 
     @property
     def _suffix(self) -> str:
@@ -107,8 +107,8 @@ async def load_tenant_context(settings: "Settings") -> TenantReportContext:
 
     inventory, taxonomy = await load_site_inventory(settings), load_site_taxonomy(settings.kb_dir)
     languages = {row.channel: row.language for row in inventory.channels}
-    known = build_known_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
-    return TenantReportContext(inventory, load_customer_words(taxonomy), languages, known)
+    lookup = build_known_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
+    return TenantReportContext(inventory, load_customer_words(taxonomy), languages, lookup)
 
 
 @contextlib.asynccontextmanager

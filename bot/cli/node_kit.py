@@ -41,17 +41,17 @@ def _write_file(path: Path, text: str) -> Path:
 
 def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
     """Write checksums and signature; ssh-keygen may prompt. Raises Refusal."""
-    if others := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
+    if other_files := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
         raise Refusal(
-            f"--out {directory}: holds {others[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2
+            f"--out {directory}: holds {other_files[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2
         )
     rows = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
     listed = _write_file(directory / CHECKSUM_FILE, "".join(rows))
     try:
         words = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", SIGNER_IDENTITY, str(listed)]
-        said = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
+        signing = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
     except OSError as error:
         raise Refusal(f"--sign: ssh-keygen cannot be run ({error.strerror}); install OpenSSH's client") from error
-    if said.returncode:
-        raise Refusal(f"--sign {key}: {' '.join(said.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
+    if signing.returncode:
+        raise Refusal(f"--sign {key}: {' '.join(signing.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
     return [listed, directory / SIGNATURE_FILE]

@@ -60,14 +60,14 @@ def read_replies(path: Path) -> tuple[ThreadReply, ...]:
 
 
 def _parse_replies(document: Document, problems: Problems) -> list[ThreadReply]:
-    given, found = document.plain, list[ThreadReply]()
-    if not isinstance(given, list) or len(given) > MAX_REPLIES:
+    rows, replies = document.plain, list[ThreadReply]()
+    if not isinstance(rows, list) or len(rows) > MAX_REPLIES:
         problems.add(document.find_position(), f"must be a list of at most {MAX_REPLIES} replies, each with after, by and text")
         return []
-    for at, row in enumerate(given):
+    for at, row in enumerate(rows):
         try:
-            found.append(ThreadReply.model_validate(row))
+            replies.append(ThreadReply.model_validate(row))
         except ValidationError as error:
-            for loc, what in iter_complaints(error, ThreadReply):
-                problems.add(document.find_position(at, *loc), f"reply {at + 1}: {what}")
-    return found
+            for loc, problem in iter_complaints(error, ThreadReply):
+                problems.add(document.find_position(at, *loc), f"reply {at + 1}: {problem}")
+    return replies

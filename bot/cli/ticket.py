@@ -80,19 +80,19 @@ async def _run_export(settings: "Settings", incident: str, file: Path, *, previe
     async with open_persistent_store(settings, "incidents") as store:
         evidence = DirectoryEvidence(settings.evidence_dir)
         try:
-            made = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
+            ticket = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
         except IncidentNotFound as error:
             raise Refusal(str(error)) from error
-    raw, whole = made.document.to_canonical_bytes(), _format_readable(made.document.to_canonical_bytes())
-    if not made.facts_kept:
+    raw, readable = ticket.document.to_canonical_bytes(), _format_readable(ticket.document.to_canonical_bytes())
+    if not ticket.facts_kept:
         print_text("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
     if preview:
-        print_text(whole)
+        print_text(readable)
         return 0
-    _write_ticket(file, whole)
-    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": made.document.format, **_count_parts(made.document)}
+    _write_ticket(file, readable)
+    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": ticket.document.format, **_count_parts(ticket.document)}
     if str(file) != "-":
-        _print_result(row, as_json, f"{file}: {made.document.incident}, {_format_counts(row)}. Read it before it leaves.")
+        _print_result(row, as_json, f"{file}: {ticket.document.incident}, {_format_counts(row)}. Read it before it leaves.")
     return 0
 
 
@@ -118,21 +118,21 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
         open_console().print(Text(_format_readable(read.document.to_canonical_bytes())))
         return 0
     inventory = await load_site_inventory(settings)
-    known = list_tenants(inventory)
-    if not tenant and len(known) != 1:
-        raise Refusal(f"--tenant: say whose ticket it is: {', '.join(known) or 'no host of the inventory belongs to a tenant'}", 2)
+    tenants = list_tenants(inventory)
+    if not tenant and len(tenants) != 1:
+        raise Refusal(f"--tenant: say whose ticket it is: {', '.join(tenants) or 'no host of the inventory belongs to a tenant'}", 2)
     async with open_persistent_store(settings, "incidents") as store:
         arrivals = TicketImporter(Inbox(store.redis, WallClock()), TicketStore(store.redis), inventory, WallClock())
-        came = await arrivals.import_ticket(tenant or known[0], read.document)
+        arrival = await arrivals.import_ticket(tenant or tenants[0], read.document)
     row = {
-        "incident": came.incident,
-        "opened": came.opened,
-        "again": came.again,
+        "incident": arrival.incident,
+        "opened": arrival.opened,
+        "again": arrival.again,
         "ignored": list(read.ignored),
         **_count_parts(read.document),
     }
-    said = "was imported before" if came.again else "is opened" if came.opened else "has the news"
-    _print_result(row, as_json, f"{came.incident} {said}: {_format_counts(row)}. The bot on this Redis takes it from here.")
+    state_text = "was imported before" if arrival.again else "is opened" if arrival.opened else "has the news"
+    _print_result(row, as_json, f"{arrival.incident} {state_text}: {_format_counts(row)}. The bot on this Redis takes it from here.")
     return 0
 
 

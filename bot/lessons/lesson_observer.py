@@ -32,18 +32,18 @@ class LessonObserver:
         await self._board.publish_report(incident, state, report)
         await self._judge_recalled_lessons(incident, state)
         draft = self._draft(state, self._clock.now()) if state.get("lifecycle") == "closed" else None
-        if draft is not None and (kept := await self._store_draft(draft)) is not None:
-            await self._show(kept)
+        if draft is not None and (stored := await self._store_draft(draft)) is not None:
+            await self._show(stored)
 
     async def _judge_recalled_lessons(self, incident: str, state: IncidentState) -> None:
         """Count recalled lessons as right or wrong, once per incident, by its final cause."""
         label = get_established_cause(IncidentView(state)) if state.get("lifecycle") == "closed" else ""
         for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
-            known = MatchedLesson.model_validate(row)
-            told = known.score >= MIN_LIKENESS
+            recalled = MatchedLesson.model_validate(row)
+            is_shown = recalled.score >= MIN_LIKENESS
             fell: list[bool] = []
-            change = partial(_judge_lesson, incident=incident, label=label, today=self._clock.now().date(), told=told, fell=fell)
-            after = await self._lessons.update_lesson(known.lesson, change)
+            change = partial(_judge_lesson, incident=incident, label=label, today=self._clock.now().date(), told=is_shown, fell=fell)
+            after = await self._lessons.update_lesson(recalled.lesson, change)
             if after is not None and fell[-1]:
                 await self._show(after)
 

@@ -90,12 +90,12 @@ class ProviderIntake:
         return await self._import_ticket(tenant, await asyncio.to_thread(parse_ticket, json.dumps(data).encode()))
 
     async def _import_ticket(self, tenant: str, read: ParsedTicket) -> InboundResponse:
-        came = await self.arrivals.import_ticket(tenant, read.document)
-        log.info("intake.ticket", tenant=tenant, incident=came.incident, opened=came.opened, again=came.again)
-        if not came.again:
-            await self.wake(came.incident)
-        state = (await self.states.get_states(tenant, (came.incident,))).get(came.incident, "received")
-        return InboundResponse(200, {"ticket": came.incident, "state": state, "ignored": list(read.ignored)})
+        arrival = await self.arrivals.import_ticket(tenant, read.document)
+        log.info("intake.ticket", tenant=tenant, incident=arrival.incident, opened=arrival.opened, again=arrival.again)
+        if not arrival.again:
+            await self.wake(arrival.incident)
+        state = (await self.states.get_states(tenant, (arrival.incident,))).get(arrival.incident, "received")
+        return InboundResponse(200, {"ticket": arrival.incident, "state": state, "ignored": list(read.ignored)})
 
     async def _is_first_delivery(self, tenant: str, message: SignedMessage) -> bool:
         key = self.names.intake_key("heard", f"{tenant}:{message.nonce}")

@@ -90,15 +90,15 @@ class HttpProviderLink:
 def _check_response(status: int, after: str, said: bytes) -> bytes:
     if status == 200:
         return said
-    why = f"the intake answers {status}{_format_error(said)}"
+    problem = f"the intake answers {status}{_format_error(said)}"
     if status in RETRY_STATUSES or status >= 500:
-        raise LinkUnavailable(why, float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0)
-    raise LinkRefused(why)
+        raise LinkUnavailable(problem, float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0)
+    raise LinkRefused(problem)
 
 
 def _format_error(said: bytes) -> str:
     try:
-        told = json.loads(said)["error"]
+        error_text = json.loads(said)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return f": {redact_start(told, 300)}" if isinstance(told, str) else ""
+    return f": {redact_start(error_text, 300)}" if isinstance(error_text, str) else ""

@@ -70,10 +70,10 @@ class CardBatches:
         if not batch:
             return ""
         names = set(await self.list_approvals(action.incident, batch))
-        there = [row for row in others if row.approval in names]
-        waits = any(row.state is State.PENDING for row in there)
-        taken = {host for row in there for host in list_targets(row.action)}
-        return "" if waits and not taken.intersection(list_targets(action)) else batch
+        batch_records = [row for row in others if row.approval in names]
+        has_pending = any(row.state is State.PENDING for row in batch_records)
+        batch_hosts = {host for row in batch_records for host in list_targets(row.action)}
+        return "" if has_pending and not batch_hosts.intersection(list_targets(action)) else batch
 
 
 def build_batch_key(action: Action) -> str:

@@ -68,8 +68,8 @@ class DrawingSource:
     async def _load_bandwidths(self, chart: AttachedChart, incident_view: IncidentView) -> Bandwidths:
         facts = await self._load_facts(incident_view)
         hosts = chart.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
-        whole = bandwidths(hosts, facts, self.expected(facts))
-        return whole if chart.hosts else Bandwidths(whole.curves)
+        measurements = bandwidths(hosts, facts, self.expected(facts))
+        return measurements if chart.hosts else Bandwidths(measurements.curves)
 
     async def _load_facts(self, incident_view: IncidentView) -> Sequence[Fact]:
         try:

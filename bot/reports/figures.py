@@ -68,8 +68,8 @@ def _build_timeline_drawings(inputs: FigureInputs) -> list[Drawing]:
 
 
 def _build_bandwidth_drawings(inputs: FigureInputs) -> list[Drawing]:
-    found = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
-    return [build_bandwidth_drawing(found)] if found.curves else []
+    measurements = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
+    return [build_bandwidth_drawing(measurements)] if measurements.curves else []
 
 
 def _build_trace_drawings(inputs: FigureInputs) -> list[Drawing]:

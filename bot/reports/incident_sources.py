@@ -73,7 +73,7 @@ class IncidentSources:
     async def build_operator_page(self, incident: str) -> Page:
         """Build the sanitized operator page. Raises UnknownIncident."""
         rows = await self._load_rows(incident)
-        records, why = await self._load_records(incident)
+        records, problem = await self._load_records(incident)
         matter = await self._collect_figure_inputs(rows, records)
         material = IncidentReportData(
             rows,
@@ -84,7 +84,7 @@ class IncidentSources:
             matter.names,
             self.titles,
             await asyncio.to_thread(lambda: draw_figures(list_drawings(matter))),
-            tuple(filter(None, (*matter.unread, why))),
+            tuple(filter(None, (*matter.unread, problem))),
         )
         return await asyncio.to_thread(lambda: sanitize_page(render_operator_page(material)))
 

@@ -117,8 +117,12 @@ def _sanitize_part(part: PagePart) -> PagePart:
 
 def _sanitize_text(text: str) -> str:
     """Return one line: untrusted line breaks have no effect."""
-    shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
-    return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
+    visible_text = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
+    return (
+        visible_text
+        if len(visible_text) <= MAX_TEXT_CHARS
+        else f"{visible_text[:MAX_TEXT_CHARS]}… (+{max(len(visible_text), len(text)) - MAX_TEXT_CHARS:,})"
+    )
 
 
 def _cut_text(text: str, most: int) -> str:

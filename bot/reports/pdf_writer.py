@@ -181,8 +181,8 @@ class _PdfDocument:
         if len(words) <= SHORT_CELL_CHARS:
             return words
         lines = self._pdf.multi_cell(width - 2, 4, words, align="L", dry_run=True, output="LINES")
-        kept = "".join(lines[:MAX_CELL_LINES])
-        return words if len(lines) <= MAX_CELL_LINES else f"{kept}… (+{len(words) - len(kept):,})"
+        clipped = "".join(lines[:MAX_CELL_LINES])
+        return words if len(lines) <= MAX_CELL_LINES else f"{clipped}… (+{len(words) - len(clipped):,})"
 
     def _draw_figure(self, title: str, words: str, png: bytes, *, tabled: bool) -> None:
         wide, tall = self._measure_figure(png)
@@ -211,9 +211,9 @@ class _PdfDocument:
             self._draw_text(note, size=7.5, colour=QUIET_COLOUR)
         if self.missing:
             lacks, more = self._words
-            named = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MAX_NAMED_LETTERS])
+            missing_letters = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MAX_NAMED_LETTERS])
             rest = len(self.missing) - MAX_NAMED_LETTERS
-            said = f"{named} {more.format(rest=rest)}" if rest > 0 else named
+            said = f"{missing_letters} {more.format(rest=rest)}" if rest > 0 else missing_letters
             self._draw_text(f"{lacks}: {said}.", size=7.5, colour=QUIET_COLOUR)
 
     def _prepare_text(self, text: str) -> str:
@@ -228,7 +228,7 @@ def _limit_accents(text: str) -> str:
     """Drop accents above MAX_ACCENTS per letter, noting their count."""
     if text.isascii():
         return text
-    shown: list[str] = []
+    shown_chars: list[str] = []
     marks = 0
     for char in text:
         if unicodedata.category(char) in ACCENT_CATEGORIES:
@@ -236,10 +236,10 @@ def _limit_accents(text: str) -> str:
             if marks > MAX_ACCENTS:
                 continue
         elif marks:
-            shown += _format_left_out(marks)
+            shown_chars += _format_left_out(marks)
             marks = 0
-        shown.append(char)
-    return "".join((*shown, *_format_left_out(marks)))
+        shown_chars.append(char)
+    return "".join((*shown_chars, *_format_left_out(marks)))
 
 
 def _format_left_out(marks: int) -> list[str]:
@@ -250,14 +250,14 @@ def _insert_direction_marks(text: str) -> str:
     """Break long neutral runs by invisible marks: the library recurses once per character."""
     if len(text) <= MAX_NEUTRAL_RUN_CHARS:
         return text
-    shown, run = [], 0
+    shown_chars, run = [], 0
     for char in text:
         run = 0 if unicodedata.bidirectional(char) in STRONG_DIRECTIONS else run + 1
         if run > MAX_NEUTRAL_RUN_CHARS:
-            shown.append(LEFT_TO_RIGHT_MARK)
+            shown_chars.append(LEFT_TO_RIGHT_MARK)
             run = 1
-        shown.append(char)
-    return "".join(shown)
+        shown_chars.append(char)
+    return "".join(shown_chars)
 
 
 def _compute_widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:

@@ -137,20 +137,20 @@ async def open_store(url: str | None, directory: Path | None, *, path: str | Non
 
 async def _check_version(store: Store) -> None:
     try:
-        found = await claim_version(store.redis)
+        version = await claim_version(store.redis)
     except REDIS_AWAY_ERRORS as error:
         raise StoreNotAnswering(f"{store.describe()} does not answer ({error}): start it, or mend the Redis URL") from error
     except RedisError as error:
         raise StoreUnavailable(f"{store.describe()} refuses us ({error}): mend its settings, or the Redis URL") from error
-    if found == str(STORE_VERSION):
+    if version == str(STORE_VERSION):
         return
     # Call a migration of the previous version's rows here: it gets `store.redis` and raises the stored version at its end.
     database = "" if store.kind == "private" else f"{ENV_PREFIX}REDIS_URL to an empty database (another number) and "
     anew = f"begin anew by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
-    if not found:
+    if not version:
         raise WrongStoreVersion(f"{store.describe()} holds data without a store version", f"commit 578df5c reads it; or {anew}")
-    says = f"{store.describe()} has the store version {found[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
-    raise WrongStoreVersion(says, f"run the RackMedic that wrote it; or {anew}")
+    problem = f"{store.describe()} has the store version {version[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
+    raise WrongStoreVersion(problem, f"run the RackMedic that wrote it; or {anew}")
 
 
 async def _start_private_store(directory: Path | None, path: str | None) -> Store:
@@ -177,24 +177,24 @@ def _create_client(url: str, **settings: Any) -> Redis:
 
 
 async def _connect_server(url: str) -> Store:
-    shown = _mask_password(url)
+    masked_url = _mask_password(url)
     try:
         redis = _create_client(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
     except ValueError as error:
         raise StoreUnavailable(
-            f"{shown} is not a Redis URL ({error}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH"
+            f"{masked_url} is not a Redis URL ({error}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH"
         ) from error
     try:
-        await _refuse_cluster(redis, shown)
+        await _refuse_cluster(redis, masked_url)
     except AuthenticationError as error:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses the password ({error}): set the right one in the Redis URL") from error
+        raise StoreUnavailable(f"{masked_url} refuses the password ({error}): set the right one in the Redis URL") from error
     except (*REDIS_AWAY_ERRORS, OSError) as error:
         await redis.aclose()
-        raise StoreNotAnswering(f"{shown} does not answer ({error}): start it, or mend the Redis URL") from error
+        raise StoreNotAnswering(f"{masked_url} does not answer ({error}): start it, or mend the Redis URL") from error
     except RedisError as error:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses us ({error}): mend its settings, or the Redis URL") from error
+        raise StoreUnavailable(f"{masked_url} refuses us ({error}): mend its settings, or the Redis URL") from error
     except StoreUnavailable:
         await redis.aclose()
         raise
@@ -212,22 +212,24 @@ async def _refuse_cluster(redis: Redis, shown: str) -> None:
 
 
 def _judge_durability(kind: StoreKind, version: str, config: dict[str, str]) -> Durability:
-    wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
-    wrong = [f"{key} is {config.get(key, 'unknown')}: set it to {good}" for key, good in wanted.items() if config.get(key) != good]
+    wanted_config = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+    problems = [
+        f"{key} is {config.get(key, 'unknown')}: set it to {good}" for key, good in wanted_config.items() if config.get(key) != good
+    ]
     return Durability(
         kind,
         version,
         config.get("appendonly", ""),
         config.get("appendfsync", ""),
         config.get("maxmemory-policy", ""),
-        (*_find_version_problems(version), *wrong),
+        (*_find_version_problems(version), *problems),
     )
 
 
 def _find_version_problems(version: str) -> tuple[str, ...]:
     parts = version.split(".")[:2]
-    known = all(part.isdigit() for part in parts)
-    old = known and tuple(int(part) for part in parts) < MIN_REDIS_VERSION
+    is_known = all(part.isdigit() for part in parts)
+    old = is_known and tuple(int(part) for part in parts) < MIN_REDIS_VERSION
     return (f"Redis {version} is older than 7.0: upgrade it, or use Valkey",) if old else ()
 
 

@@ -66,8 +66,8 @@ class RemoteComment:
     @property
     def is_own(self) -> bool:
         """True for a comment by RackMedic: one line, plain or fenced. Replies to it have more lines."""
-        said = [line for line in self.lines if not line.startswith("```")]
-        return len(said) == 1 and said[0].startswith(OWN_COMMENT_PREFIX)
+        plain_lines = [line for line in self.lines if not line.startswith("```")]
+        return len(plain_lines) == 1 and plain_lines[0].startswith(OWN_COMMENT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

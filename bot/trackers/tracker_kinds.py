@@ -55,12 +55,12 @@ def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS")
     if not isinstance(rows, dict) or not rows:
         raise Refusal(f"{setting}: {file} must be a mapping of trackers, each with its kind; docs/trackers.md shows one", 2)
     problems: list[str] = [f"more than {MAX_TRACKERS} trackers"] if len(rows) > MAX_TRACKERS else []
-    made: list[Tracker] = []
+    trackers: list[Tracker] = []
     for name, row in rows.items():
-        made += _open_tracker(str(name), row, clock, problems)
+        trackers += _open_tracker(str(name), row, clock, problems)
     if problems:
         raise Refusal("\n".join(f"{setting}: {problem} ({file})" for problem in problems), 2)
-    return tuple(made)
+    return tuple(trackers)
 
 
 def is_readable_by_others(file: Path) -> bool:
@@ -86,10 +86,10 @@ def _open_tracker(name: str, row: Any, clock: Clock, problems: list[str]) -> Seq
 def _format_problems(name: str, why: ValidationError) -> Iterator[str]:
     """Yield pydantic's messages, which never contain the value."""
     for error in why.errors(include_url=False, include_input=False, include_context=False):
-        where = ".".join(map(str, (name, *error["loc"])))
+        location = ".".join(map(str, (name, *error["loc"])))
         unknown = REMOVED_FIELDS.get(str(error["loc"][-1]), "is no field of it; docs/trackers.md lists them") if error["loc"] else ""
         words = {"missing": "is missing", "extra_forbidden": unknown}.get(error["type"])
-        yield f"{where}: {words or error['msg'].removeprefix('Value error, ')}"
+        yield f"{location}: {words or error['msg'].removeprefix('Value error, ')}"
 
 
 def _format_place(why: yaml.YAMLError) -> str:

@@ -33,9 +33,9 @@ def diagnose(
     """
     from bot.cli.command_requests import DiagnoseRequest, load_replies, read_logs, read_piped_text
 
-    said = call_or_exit(read_piped_text) if text == "-" else text
+    report_text = call_or_exit(read_piped_text) if text == "-" else text
     request = call_or_exit(
-        lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox, load_replies(replies))
+        lambda: DiagnoseRequest(replace_surrogates(report_text), hosts, inventory, read_logs(attach or ()), sandbox, load_replies(replies))
     )
     settings = load_settings_or_exit(config)
     from bot.cli.diagnose import run_diagnose_command
@@ -67,8 +67,8 @@ def chat(
     """
     from bot.cli.command_requests import DiagnoseRequest, read_logs
 
-    said = text if text or sandbox else _prompt_for_problem()
-    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox))
+    first_message = text if text or sandbox else _prompt_for_problem()
+    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(first_message), hosts, inventory, read_logs(attach or ()), sandbox))
     settings = load_settings_or_exit(config)
     from bot.cli.chat import run_chat
 
@@ -144,13 +144,13 @@ def classify(
 
     Reads the text alone and asks no host.
     """
-    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
-    if not said.strip():
+    report_text = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    if not report_text.strip():
         exit_with_error("there is no text to classify: write it, or pipe it in with `-`", 2)
     settings = load_settings_or_exit(config)
     from bot.cli.classify import classify_text
 
-    run_async_command(lambda: classify_text(settings, said, most, as_json=json, by_rules=rules))
+    run_async_command(lambda: classify_text(settings, report_text, most, as_json=json, by_rules=rules))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")
@@ -167,14 +167,14 @@ def parse(
     from tools.checks.site.rule_matching import LOG_READING_CHECKS
 
     settings = load_settings_or_exit(config) if check not in CHECKS or check in LOG_READING_CHECKS else None
-    known = call_or_exit(lambda: load_all_checks(settings)) if settings else CHECKS
-    if check not in known:
-        exit_with_error(f"there is no check {check!r}; known: {' '.join(known)}", 2)
-    facts = parse_check_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
+    checks = call_or_exit(lambda: load_all_checks(settings)) if settings else CHECKS
+    if check not in checks:
+        exit_with_error(f"there is no check {check!r}; known: {' '.join(checks)}", 2)
+    facts = parse_check_output(checks[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
     for fact in facts:
         print_text(format_fact_line(fact))
-    if why := find_unread_reason(facts):
-        exit_with_error(f"nothing was read: {why}")
+    if unread_reason := find_unread_reason(facts):
+        exit_with_error(f"nothing was read: {unread_reason}")
 
 
 @commands.command(name="dry-run", rich_help_panel=PANEL, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0")

@@ -107,8 +107,8 @@ def allreduce(
     from kb.performance.workloads import AllReduce
 
     def ask() -> int:
-        given = parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: AllReduce(given, gpus, network * 1e9 / 8 if network else None))
+        amount = parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: AllReduce(amount, gpus, network * 1e9 / 8 if network else None))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))
@@ -163,8 +163,8 @@ def copy(
     from kb.performance.workloads import COPY_KINDS, Copy
 
     def ask() -> int:
-        way, given = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: Copy(given, way))
+        way, amount = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: Copy(amount, way))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))

@@ -49,9 +49,9 @@ def taxonomy(
     from bot.app.site_files import load_site_taxonomy
     from bot.cli.catalogue_tables import build_taxonomy_rows, print_catalogue
 
-    known = call_or_exit(lambda: load_site_taxonomy(kb_dir))
-    descriptions = {leaf.label: leaf.description for leaf in known.leaves.values()}
-    call_or_exit(lambda: print_catalogue("Causes", build_taxonomy_rows(known), json, name, descriptions))
+    loaded_taxonomy = call_or_exit(lambda: load_site_taxonomy(kb_dir))
+    descriptions = {leaf.label: leaf.description for leaf in loaded_taxonomy.leaves.values()}
+    call_or_exit(lambda: print_catalogue("Causes", build_taxonomy_rows(loaded_taxonomy), json, name, descriptions))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic guides gpu_lost")
@@ -211,8 +211,8 @@ def build(
     from bot.cli.kb import build_command
 
     def run() -> int:
-        asked = build_command.parse_model_options(most_usd, record, replay, model=model)
-        return build_command.build_folder(settings, exports, out, mapped or (), as_json=json, asked=asked)
+        model_options = build_command.parse_model_options(most_usd, record, replay, model=model)
+        return build_command.build_folder(settings, exports, out, mapped or (), as_json=json, asked=model_options)
 
     raise typer.Exit(call_or_exit(run))
 

@@ -69,12 +69,12 @@ def settings(
     from bot.settings import BadSettings, load_settings
 
     try:
-        known = load_settings(config)
+        loaded_settings = load_settings(config)
     except BadSettings:
         call_or_exit(lambda: print_catalogue("Settings", build_setting_rows(), json, name))
         load_settings_or_exit(config)
     else:
-        call_or_exit(lambda: print_catalogue("Settings", build_setting_rows(known), json, name))
+        call_or_exit(lambda: print_catalogue("Settings", build_setting_rows(loaded_settings), json, name))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic doctor --hosts gpu-[001-004]")

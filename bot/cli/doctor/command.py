@@ -49,7 +49,7 @@ async def run_doctor(settings: Settings, hosts: str, *, as_json: bool) -> int:
 
 async def collect_findings(settings: Settings, hosts: str = "") -> list[Finding]:
     """Check every part concurrently, on `hosts` or all."""
-    looks: list[Callable[[], Awaitable[list[Finding]]]] = [
+    probes: list[Callable[[], Awaitable[list[Finding]]]] = [
         lambda: _check_store(settings),
         lambda: _check_slack(settings),
         lambda: _check_knowledge(settings),
@@ -59,7 +59,7 @@ async def collect_findings(settings: Settings, hosts: str = "") -> list[Finding]
         lambda: _check_inventory(settings, hosts),
         lambda: asyncio.to_thread(check_retention, settings, time.time()),
     ]
-    return [finding for rows in await asyncio.gather(*(look() for look in looks)) for finding in rows]
+    return [finding for rows in await asyncio.gather(*(look() for look in probes)) for finding in rows]
 
 
 async def _check_store(settings: Settings) -> list[Finding]:
@@ -93,7 +93,7 @@ async def _check_ledger_keys(settings: Settings, store: Store) -> Finding:
         )
     book = LedgerReader(store.redis, load_ledger_key(settings), WallClock(), older_keys=load_older_keys(settings))
     state, use = await book.get_key_state(), await book.get_key_status()
-    says = "; ".join(
+    key_note = "; ".join(
         [
             f"{use.current} signs",
             f"earlier ones: {', '.join(use.older)}" if use.older else "no earlier one",
@@ -101,11 +101,11 @@ async def _check_ledger_keys(settings: Settings, store: Store) -> Finding:
         ]
     )
     if state == "strange":
-        strange = f"{says}; the newest entry of the audit log has none of them"
+        strange = f"{key_note}; the newest entry of the audit log has none of them"
         return Finding("ledger key", "fail", strange, f"give it the others' key: {ENV_PREFIX}LEDGER_KEY")
     if state == "earlier" or use.waiting:
-        return Finding("ledger key", "fail", f"{says}; the change is not through", "rackmedic ledger rotate")
-    return Finding("ledger key", "ok", says)
+        return Finding("ledger key", "fail", f"{key_note}; the change is not through", "rackmedic ledger rotate")
+    return Finding("ledger key", "ok", key_note)
 
 
 async def _check_slack(settings: Settings) -> list[Finding]:
@@ -121,8 +121,8 @@ async def _check_slack(settings: Settings) -> list[Finding]:
     if app.lacking:
         lacking = f"scopes missing: {' '.join(app.lacking)}"
         return [Finding("slack", "fail", lacking, "update the app from `rackmedic manifest` and reinstall it")]
-    how = f"events over HTTP on port {settings.http_port}" if settings.slack_signing_secret else "Socket Mode"
-    return [Finding("slack", "ok", f"{app.user} in {app.team}, {how}")]
+    transport_note = f"events over HTTP on port {settings.http_port}" if settings.slack_signing_secret else "Socket Mode"
+    return [Finding("slack", "ok", f"{app.user} in {app.team}, {transport_note}")]
 
 
 async def _check_knowledge(settings: Settings) -> list[Finding]:
@@ -143,33 +143,33 @@ def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...])
 
 def find_evidence_problem(folder: Path) -> str:
     """Return why evidence cannot be stored, if so. A missing folder is judged by its parent; writes nothing."""
-    there = next(one for one in (folder, *folder.parents) if one.exists())
-    if not there.is_dir():
-        return f"{there} is no folder"
-    if not os.access(there, os.W_OK | os.X_OK):
+    existing_folder = next(one for one in (folder, *folder.parents) if one.exists())
+    if not existing_folder.is_dir():
+        return f"{existing_folder} is no folder"
+    if not os.access(existing_folder, os.W_OK | os.X_OK):
         return "we may not write there"
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing_folder).free
     return f"its disk is full: {free >> 20} MB left" if free < MIN_FREE_BYTES else ""
 
 
 def check_retention(settings: Settings, now: float) -> list[Finding]:
-    if why := find_evidence_problem(settings.evidence_dir):
+    if problem := find_evidence_problem(settings.evidence_dir):
         mend = "incidents are diagnosed all the same, and nothing of them is kept; running processes take it up again by themselves"
-        return [Finding("evidence", "fail", f"{settings.evidence_dir}: {why}", f"make room or mend the folder: {mend}")]
-    there, done = measure_evidence(settings.evidence_dir), load_last_run(settings.data_dir)
-    if there.oldest is None:
+        return [Finding("evidence", "fail", f"{settings.evidence_dir}: {problem}", f"make room or mend the folder: {mend}")]
+    measured, last_run = measure_evidence(settings.evidence_dir), load_last_run(settings.data_dir)
+    if measured.oldest is None:
         return [Finding("evidence", "ok", f"none yet in {settings.evidence_dir}")]
-    days, size = (now - there.oldest) / DAY_SECONDS, there.bytes / GB
+    days, size = (now - measured.oldest) / DAY_SECONDS, measured.bytes / GB
     bounds = f"{size:.2f} GB of at most {settings.evidence_gb:g}, the oldest {days:.0f} days of at most {settings.evidence_days:g}"
-    says = f"{there.outputs} outputs, {bounds}"
+    summary = f"{measured.outputs} outputs, {bounds}"
     if size <= settings.evidence_gb and days <= settings.evidence_days + 1:
-        return [Finding("evidence", "ok", says)]
-    if done is None or now - done.at > DAY_SECONDS:
+        return [Finding("evidence", "ok", summary)]
+    if last_run is None or now - last_run.at > DAY_SECONDS:
         return [
-            Finding("evidence", "warn", f"{says}; not cleared for a day", "`rackmedic serve` clears it every hour: see whether it runs")
+            Finding("evidence", "warn", f"{summary}; not cleared for a day", "`rackmedic serve` clears it every hour: see whether it runs")
         ]
-    cited = f"{says}; open incidents cite {done.cited / GB:.2f} GB"
-    return [Finding("evidence", "warn", cited, f"close them, or raise {ENV_PREFIX}EVIDENCE_GB")]
+    detail = f"{summary}; open incidents cite {last_run.cited / GB:.2f} GB"
+    return [Finding("evidence", "warn", detail, f"close them, or raise {ENV_PREFIX}EVIDENCE_GB")]
 
 
 async def _check_model(settings: Settings) -> list[Finding]:

@@ -46,8 +46,8 @@ def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
         keys = load_intake_keys(settings.intake_keys, inventory)
     except Refusal as error:
         return [Finding("intake", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(error))]
-    counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
-    return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counted}")]
+    counts_text = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
+    return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counts_text}")]
 
 
 async def check_alerts(settings: Settings, inventory: Inventory, shared: ChannelSharingLookup | None = None) -> list[Finding]:
@@ -61,8 +61,8 @@ async def check_alerts(settings: Settings, inventory: Inventory, shared: Channel
     ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)
     elsewhere = sorted({row.channel for row in site.routes} - {site.channel})
     routed = f"; {len(site.routes)} routes to {', '.join(elsewhere) or site.channel}, all else" if site.routes else "; incidents"
-    said = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
-    return [Finding("alerts", "ok", said), *await _check_alert_routes(site, inventory, shared or _build_sharing_lookup(settings))]
+    sentence = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
+    return [Finding("alerts", "ok", sentence), *await _check_alert_routes(site, inventory, shared or _build_sharing_lookup(settings))]
 
 
 async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: ChannelSharingLookup | None) -> list[Finding]:
@@ -73,8 +73,8 @@ async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: C
             lost[at] = "is read by another organisation, or one is invited to it"
     mend = "bind the channel to the operators in the inventory, end its sharing in Slack, or name another in the route"
     return [
-        Finding("alerts", "warn", f"route {at + 1}: {site.routes[at].channel} {why}; its alerts open in {site.channel}", mend)
-        for at, why in sorted(lost.items())
+        Finding("alerts", "warn", f"route {at + 1}: {site.routes[at].channel} {reason}; its alerts open in {site.channel}", mend)
+        for at, reason in sorted(lost.items())
     ]
 
 

@@ -21,21 +21,21 @@ async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding
         policy = load_policy(settings.policy, inventory)
     except BadPolicy as error:
         return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in error.problems]
-    said = [Finding("policy", "ok", line) for line in format_policy(policy)]
+    findings = [Finding("policy", "ok", line) for line in format_policy(policy)]
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [
-            *said,
+            *findings,
             Finding("policy", "off", "without a bot token nobody whom it names is looked for", f"set {ENV_PREFIX}SLACK_BOT_TOKEN"),
         ]
-    return [*said, *await check_people_sources(policy, People(build_slack_client(token, settings.slack_api_url)), WallClock())]
+    return [*findings, *await check_people_sources(policy, People(build_slack_client(token, settings.slack_api_url)), WallClock())]
 
 
 async def check_people_sources(policy: SitePolicy, groups: UserGroups, clock: Clock) -> list[Finding]:
     schedule = OnCallSchedules(policy.approvers.on_call, groups, clock)
-    asked = [(f"the user group {group}", groups.list_members(group)) for group in _list_user_groups(policy)]
-    asked += [(f"on call by {name}", schedule.list_on_call(name)) for name in policy.approvers.on_call]
-    return [await _check_people_source(name, people) for name, people in asked]
+    lookups = [(f"the user group {group}", groups.list_members(group)) for group in _list_user_groups(policy)]
+    lookups += [(f"on call by {name}", schedule.list_on_call(name)) for name in policy.approvers.on_call]
+    return [await _check_people_source(name, people) for name, people in lookups]
 
 
 async def _check_people_source(name: str, people: Awaitable[frozenset[str]]) -> Finding:
@@ -49,5 +49,5 @@ async def _check_people_source(name: str, people: Awaitable[frozenset[str]]) -> 
 
 
 def _list_user_groups(policy: SitePolicy) -> Sequence[str]:
-    named = [*policy.approvers.sets.values(), *(people for _, people in policy.roles.named_people)]
-    return sorted({group for people in named for group in people.groups})
+    people_sets = [*policy.approvers.sets.values(), *(people for _, people in policy.roles.named_people)]
+    return sorted({group for people in people_sets for group in people.groups})

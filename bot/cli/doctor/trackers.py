@@ -19,12 +19,12 @@ async def check_trackers(settings: Settings) -> list[Finding]:
         trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
     except Refusal as error:
         return [Finding("tracker", "fail", problem, "mend the file; nothing is served until then") for problem in split_lines(str(error))]
-    found = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
+    findings = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
     if await asyncio.to_thread(is_readable_by_others, settings.trackers):
-        found.append(
+        findings.append(
             Finding("tracker", "warn", f"{settings.trackers}: others on this machine may read its keys", f"chmod 600 {settings.trackers}")
         )
-    return found
+    return findings
 
 
 async def _probe_tracker(tracker: Tracker) -> Finding:

@@ -45,24 +45,24 @@ def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
 
 
 def find_rule_problems(draft: RuleDraft) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as kept:
-        (Path(kept) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as temporary_folder:
+        (Path(temporary_folder) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
         try:
-            load_rules(Path(kept))
+            load_rules(Path(temporary_folder))
         except BadRules as error:
-            return [problem.removeprefix(kept).partition(": ")[2] for problem in error.problems]
+            return [problem.removeprefix(temporary_folder).partition(": ")[2] for problem in error.problems]
     return []
 
 
 def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | None) -> None:
-    for one in drafts:
+    for draft in drafts:
         against = (
-            f"in {one.elsewhere} lines of other logs, so left out"
-            if one.elsewhere
-            else "; ".join(find_rule_problems(one)) or "in no other log"
+            f"in {draft.elsewhere} lines of other logs, so left out"
+            if draft.elsewhere
+            else "; ".join(find_rule_problems(draft)) or "in no other log"
         )
         print_text(
-            f"{one.id}: {one.lines} lines, {show_invisible(against)}\n  {show_invisible(one.pattern)}\n  {show_invisible(one.examples[0])}"
+            f"{draft.id}: {draft.lines} lines, {show_invisible(against)}\n  {show_invisible(draft.pattern)}\n  {show_invisible(draft.examples[0])}"
         )
     if not good:
         print_text("Nothing here is bad news that no reader knows and that tells this log from others.")

@@ -58,12 +58,12 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
         if bench
         else "The benchmark was not run."
     )
-    where = (
+    target_note = (
         f"They are in {target} now; `rackmedic serve` knows them once it is started anew."
         if keep
         else "--keep puts them into the site's folder."
     )
-    print_text(where)
+    print_text(target_note)
     return 0
 
 
@@ -72,16 +72,18 @@ def _replay_with_files(
 ) -> tuple[ReplayResult, dict[str, Any] | None]:
     """Replay in a copy of the site's folder. Raises Refusal."""
     target = settings.kb_dir
-    with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as kept:
-        with_it = Path(kept) / "kb"
+    with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as temporary_folder:
+        with_it = Path(temporary_folder) / "kb"
         shutil.copytree(target, with_it) if target and target.is_dir() else with_it.mkdir()
         for path, text in texts.items():
             write_file_atomically(with_it / path, text)
         has = settings.model_copy(update={"kb_dir": with_it})
         if problems := find_problems(has):
             raise Refusal("\n".join(["with these files the site's folder cannot be used:", *problems]).replace(f"{with_it}/", ""), 2)
-        known, knows = ({row.id for row in load_site_incidents(one.kb_dir)} for one in (settings, has))
-        return replay_incidents(settings, has, knows - known, _DEFAULT_ADVICE), compare_benchmark(target, with_it, scored, _DEFAULT_ADVICE)
+        known_ids, knows = ({row.id for row in load_site_incidents(one.kb_dir)} for one in (settings, has))
+        return replay_incidents(settings, has, knows - known_ids, _DEFAULT_ADVICE), compare_benchmark(
+            target, with_it, scored, _DEFAULT_ADVICE
+        )
 
 
 def find_folder_part(path: Path) -> str:
@@ -91,7 +93,7 @@ def find_folder_part(path: Path) -> str:
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
         raise Refusal(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}", 2) from error
-    found = next((part for key, part in PART_BY_KEY.items() if isinstance(read, dict) and key in read), None)
-    if found is None:
+    part = next((part for key, part in PART_BY_KEY.items() if isinstance(read, dict) and key in read), None)
+    if part is None:
         raise Refusal(f"{path}: begins with none of {', '.join(f'`{key}:`' for key in PART_BY_KEY)}", 2)
-    return found
+    return part

@@ -96,16 +96,16 @@ def render_hardware_ids(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> 
         host, _, name = device.partition("/")
         ids = [(says, read.get((host, "" if key == "fabric.leaf" else name, key))) for says, key in HARDWARE_IDS[_get_device_kind(device)]]
         parts: list[Part] = [bold(device)]
-        for says, value in ids:
-            parts += [f" · {says} ", code(str(value)) if value is not None else "not read"]
+        for sentence, value in ids:
+            parts += [f" · {sentence} ", code(str(value)) if value is not None else "not read"]
         lines.append(tuple(parts))
     rest = len(devices) - MAX_DEVICES
     return [*lines, *([(f"… {rest} more devices",)] if rest > 0 else [])]
 
 
 def _get_device_kind(device: str) -> str:
-    found = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
-    return found[1] if found else ""
+    match = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
+    return match[1] if match else ""
 
 
 def find_boot_ids(facts: Iterable[Fact]) -> dict[str, str]:
@@ -134,9 +134,9 @@ def _render_causes(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_ruled_out(incident: IncidentView, report: Report, titles: CauseTitles) -> list[Line]:
-    known = {row.label for row in report.ruled_out}
+    ruled_out_labels = {row.label for row in report.ruled_out}
     return report_rows.render_ruled_out(
-        (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in known)), titles
+        (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in ruled_out_labels)), titles
     )
 
 
@@ -161,7 +161,7 @@ def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
 
 
 def _format_walk(incident: IncidentView, titles: CauseTitles) -> list[str]:
-    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({why})' if why else ''}" for path, did, why in incident.search_steps]
+    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({reason})' if reason else ''}" for path, did, reason in incident.search_steps]
     return [*lines[:MAX_WALK_STEPS], *([f"… {len(lines) - MAX_WALK_STEPS} more steps"] if len(lines) > MAX_WALK_STEPS else [])]
 
 
@@ -181,9 +181,9 @@ def _render_action(row: PlannedAction) -> Line:
 
 def _render_ids(incident: IncidentView, boots: Mapping[str, str]) -> list[Line]:
     concerned = sorted({host for row in (incident.report.root_causes if incident.report else ()) for host in row.hosts} & set(boots))
-    named = concerned or sorted(boots)
-    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named[:MAX_BOOTS]]
-    lines += [(f"… {len(named) - MAX_BOOTS} more boots",)] if len(named) > MAX_BOOTS else []
+    named_hosts = concerned or sorted(boots)
+    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named_hosts[:MAX_BOOTS]]
+    lines += [(f"… {len(named_hosts) - MAX_BOOTS} more boots",)] if len(named_hosts) > MAX_BOOTS else []
     return [(f"incident {incident.id}",), *lines]
 
 

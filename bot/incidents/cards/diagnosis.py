@@ -152,9 +152,11 @@ def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
 def _render_recheck_hint(report: Report) -> list[Block]:
     """Say how to get remediations for causes outside the question."""
     up = {row.label for row in report.actions}
-    theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
-    causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
-    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in theirs)
+    shared_targets = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
+    causes = [
+        row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in shared_targets
+    ]
+    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in shared_targets)
     return (
         [blocks.line_section("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
     )
@@ -193,8 +195,8 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
 def _render_unobserved(report: Report) -> list[Line]:
     """Render unobserved checks; give reasons only where no cause was found."""
     if report.outcome == "diagnosed":
-        seen = report_rows.render_unobserved_summary(report.could_not_look)
-        return [(bold("Could not look:"), " ", *seen)] if seen else []
+        unobserved_summary = report_rows.render_unobserved_summary(report.could_not_look)
+        return [(bold("Could not look:"), " ", *unobserved_summary)] if unobserved_summary else []
     lines = report_rows.render_unobserved(report.could_not_look, most=MAX_UNOBSERVED)
     return [(bold("Could not look"),), *lines] if lines else []
 
@@ -222,13 +224,15 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
     row = report.likely
     if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
         return []
-    who = (
+    model_note = (
         f"a model that read all of this gives it {report_rows.format_confidence(row.p)}"
         if row.by == "reading"
         else f"the facts make it {report_rows.format_confidence(row.p)}"
     )
-    why: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
-    return [blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {who}"), *why)]
+    reason_lines: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
+    return [
+        blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {model_note}"), *reason_lines)
+    ]
 
 
 def _render_next_steps(
@@ -269,9 +273,9 @@ def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: Inc
 
 
 def _render_small_print(incident: str, report: Report, stats: IncidentCosts | None) -> Block:
-    looked = stat_text.format_hosts_and_makespan(stats) if stats else ""
+    coverage = stat_text.format_hosts_and_makespan(stats) if stats else ""
     alone = "without a model" if report.without_model and not report.reply else ""
-    return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))
+    return blocks.context((italic(" · ".join(part for part in (incident, coverage, alone) if part)),))
 
 
 def _render_buttons(incident: str, report: Report) -> Block:

@@ -50,10 +50,10 @@ def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
     try:
         action = payload["actions"][0]
         value = json.loads(action["value"])
-        about = json.loads(value["about"])
+        subject = json.loads(value["about"])
         if action["action_id"] != VOTE_ACTION_ID or value["vote"] not in (USEFUL, NOT_USEFUL):
             raise OldButton
-        return ButtonClick(value["vote"], str(about["incident"]), str(about["item"]))
+        return ButtonClick(value["vote"], str(subject["incident"]), str(subject["item"]))
     except MALFORMED_PAYLOAD_ERRORS as error:
         raise OldButton from error
 
@@ -81,9 +81,9 @@ def parse_feedback_form(payload: Mapping[str, Any]) -> NegativeFeedback:
     """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
     try:
         view = payload["view"]
-        about = json.loads(view["private_metadata"])
+        subject = json.loads(view["private_metadata"])
         values = view["state"]["values"]
-        incident, item = str(about["incident"]), str(about["item"])
+        incident, item = str(subject["incident"]), str(subject["item"])
         reason = str((values[REASON_BLOCK_ID][REASON_BLOCK_ID].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
     except MALFORMED_PAYLOAD_ERRORS as error:

@@ -38,7 +38,7 @@ class CauseCorrection:
 
 def render_menu(incident: str) -> Block:
     return blocks.overflow(
-        MENU_ACTION_ID, [(json.dumps([does, incident], separators=(",", ":")), words) for does, words in MENU_CHOICES.items()]
+        MENU_ACTION_ID, [(json.dumps([choice, incident], separators=(",", ":")), words) for choice, words in MENU_CHOICES.items()]
     )
 
 
@@ -46,10 +46,10 @@ def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
     """Parse a menu choice. Raises OldButton."""
     try:
         action = payload["actions"][0]
-        does, incident = json.loads(action["selected_option"]["value"])
-        if action["action_id"] != MENU_ACTION_ID or does not in MENU_CHOICES:
+        choice, incident = json.loads(action["selected_option"]["value"])
+        if action["action_id"] != MENU_ACTION_ID or choice not in MENU_CHOICES:
             raise OldButton
-        return ButtonClick(does, str(incident))
+        return ButtonClick(choice, str(incident))
     except MALFORMED_PAYLOAD_ERRORS as error:
         raise OldButton from error
 

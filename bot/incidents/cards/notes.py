@@ -24,25 +24,25 @@ COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect
 
 def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
     """Render a Refusal and the channels (`instead`, ids) to go to."""
-    where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
+    channel_parts = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *channel_parts) if channel_parts else ()))])
 
 
 def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Say that another thread works on it and has the message."""
-    where, rest = "another thread", "What you wrote is added there, and I answer there."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # an alert's thread begins with its first turn
+    thread_text, rest = "another thread", "What you wrote is added there, and I answer there."
+    link = thread_link(team, channel, thread_ts, thread_text) if thread_ts else thread_text  # an alert's thread begins with its first turn
     return blocks.build_card(
-        f"I am on this already, in {where}. {rest}", [blocks.line_section("↪ I am on this already, in ", link, f". {rest}")]
+        f"I am on this already, in {thread_text}. {rest}", [blocks.line_section("↪ I am on this already, in ", link, f". {rest}")]
     )
 
 
 def render_ask_in_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Answer a request in a thread whose report joined another."""
-    where, rest = "another thread", "Ask there, or mention me here with what is wrong."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where
+    thread_text, rest = "another thread", "Ask there, or mention me here with what is wrong."
+    link = thread_link(team, channel, thread_ts, thread_text) if thread_ts else thread_text
     words = "I did nothing with that: I work on this in "
-    return blocks.build_card(f"{words}{where}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
+    return blocks.build_card(f"{words}{thread_text}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
 
 
 def render_joined_hidden_thread() -> Card:
@@ -65,8 +65,10 @@ def render_not_stored(will_retry: bool) -> Card:
 def render_empty_report() -> Card:
     words = "That tells me nothing to look into. Say what is wrong, as in "
     example = "job 4711 hangs on gpu-[017-020]"
-    shown = blocks.line_section(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
-    return blocks.build_card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
+    example_section = blocks.line_section(
+        words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand."
+    )
+    return blocks.build_card(f"{words}{example}; status lists what is open, help what I understand.", [example_section])
 
 
 def render_edit_ignored() -> Card:
@@ -76,14 +78,14 @@ def render_edit_ignored() -> Card:
 
 def render_thread_deleted(row: OpenIncident) -> Card:
     words = f"The first message of {row.id} was deleted"
-    what = f": {row.headline}." if row.headline else "."
-    lines = [f"Still held: {held.render_line()}" for held in row.held]
+    headline_text = f": {row.headline}." if row.headline else "."
+    lines = [f"Still held: {node.render_line()}" for node in row.held]
     lines += ["It is not closed." if row.lifecycle != "closed" else ""]
     rest = "My Home tab lists it with a button to ask for a node's return; " if row.held else "My Home tab lists it; "
     link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
-    shown = [blocks.line_section("⚠️ ", bold(words), what), *(blocks.line_section(line) for line in lines if line)]
+    sections = [blocks.line_section("⚠️ ", bold(words), headline_text), *(blocks.line_section(line) for line in lines if line)]
     return blocks.build_card(
-        f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.line_section(rest, "what was found stands in ", link, ".")]
+        f"{words}{headline_text} {' '.join(lines)}".strip(), [*sections, blocks.line_section(rest, "what was found stands in ", link, ".")]
     )
 
 

@@ -14,13 +14,13 @@ def render_guide(report: Report) -> list[Block]:
     run = report.guide
     if run is None:
         return []
-    done = f"{count_answered_steps(run)} of {len(run.steps)} steps answered"
+    progress = f"{count_answered_steps(run)} of {len(run.steps)} steps answered"
     if not run.called:
         return [
             blocks.line_section(
-                "📋 Guide “", bold(run.title), f"”: {done} by what was seen. To go through it: ", code(f"run guide {run.id}")
+                "📋 Guide “", bold(run.title), f"”: {progress} by what was seen. To go through it: ", code(f"run guide {run.id}")
             )
         ]
-    again: Line = (" · to go on: ", code(f"run guide {run.id}")) if run.due or any(row.mark == "next" for row in run.steps) else ()
-    title: Line = ("📋 ", bold(run.title), f" · {done}", *again)
+    resume_line: Line = (" · to go on: ", code(f"run guide {run.id}")) if run.due or any(row.mark == "next" for row in run.steps) else ()
+    title: Line = ("📋 ", bold(run.title), f" · {progress}", *resume_line)
     return [blocks.clipped_section(title, *((line,) for line in render_guide_summary(run, MAX_STEP_LINES)), room=MAX_GUIDE_CHARS)]

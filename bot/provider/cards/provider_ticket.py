@@ -45,9 +45,9 @@ class ProviderTicketView:
 
 def render_provider_ticket(view: ProviderTicketView) -> Card:
     head, *lines = _format_status(view)
-    found = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
+    cause_blocks = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
     return blocks.build_card(
-        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *found, *_render_buttons(view)]
+        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *cause_blocks, *_render_buttons(view)]
     )
 
 
@@ -79,10 +79,10 @@ def render_refusal(words: str) -> Card:
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
     """Return the comment above the shown file."""
-    gone = (
+    missing_note = (
         "" if facts_kept else " I could not look at the facts: the outputs of this incident are not kept any more, or not on this machine."
     )
-    return f"{_ATTACHMENT_TEXT}{gone}"
+    return f"{_ATTACHMENT_TEXT}{missing_note}"
 
 
 _ATTACHMENT_TEXT = "This, and nothing else, would leave for your provider. Nothing was sent yet. Names that begin with ~ are signatures; the salt stays here."
@@ -102,8 +102,8 @@ def _format_status(view: ProviderTicketView) -> list[Any]:
         case "shown":
             return ["Send this to your provider?", _build_line("The file above is the whole of it. Nothing leaves before the click.")]
         case "waiting":
-            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.")] if view.trouble else []
-            return ["On its way to your provider", _build_line(f"Asked for by {view.by or 'somebody'}."), *held]
+            trouble_lines = [_build_line(f"Tried {view.tries} times: {view.trouble}. It goes on by itself.")] if view.trouble else []
+            return ["On its way to your provider", _build_line(f"Asked for by {view.by or 'somebody'}."), *trouble_lines]
         case "refused":
             return ["Your provider did not take it", _build_line(view.refused)]
         case "sent":
@@ -121,8 +121,8 @@ def _build_line(words: str) -> Line:
 
 
 def _render_ticket_line(view: ProviderTicketView) -> Line:
-    by = f", sent by {view.by}" if view.by else ""
-    return ("Their ticket ", code(view.ticket), f"{by}. I ask them how far they are; nothing of theirs reaches in here.")
+    sender_note = f", sent by {view.by}" if view.by else ""
+    return ("Their ticket ", code(view.ticket), f"{sender_note}. I ask them how far they are; nothing of theirs reaches in here.")
 
 
 def _render_buttons(view: ProviderTicketView) -> list[Block]:

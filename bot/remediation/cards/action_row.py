@@ -68,13 +68,13 @@ def _render_digest(action: Action) -> Line:
 
 def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
     record = view.record
-    held: list[Line] = (
+    condition_lines: list[Line] = (
         [*([] if held_alike else _render_condition_lines(view)), *deleted_files.render_known_lines(record.action, view.known)]
         if record.state in OPEN_STATES
         else []
     )
     votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
-    return [*held, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
+    return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
 
 
 def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
@@ -82,6 +82,6 @@ def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
     if not view.seen:
         return []
     bad = [one for one in view.seen if one.ok is not True]
-    good, every = len(view.seen) - len(bad), len(view.seen)
-    held: Line = (f"✓ {good} of {every} precondition{'s' if every > 1 else ''} hold{'s' if good == 1 else ''}",)
-    return [*map(card_parts.render_condition, bad), *([held] if good else [])]
+    good, condition_count = len(view.seen) - len(bad), len(view.seen)
+    held_line: Line = (f"✓ {good} of {condition_count} precondition{'s' if condition_count > 1 else ''} hold{'s' if good == 1 else ''}",)
+    return [*map(card_parts.render_condition, bad), *([held_line] if good else [])]

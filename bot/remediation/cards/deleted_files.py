@@ -34,24 +34,29 @@ def build_file_rows(seen: DeletePreview) -> KnownRows:
         return ((UNREAD_ROW, strip_markup(redact(seen.why))[:200]),)
     count = f"{seen.files:,} file{'s' if seen.files != 1 else ''}, {format_bytes(seen.size)}"
     more = "" if seen.whole else "at least "
-    left = seen.files - len(seen.largest)
-    rest = ((NOT_LISTED_ROW, f"{left:,} smaller file{'s' if left != 1 else ''}"),) if left > 0 else ()
+    other_files = seen.files - len(seen.largest)
+    rest = ((NOT_LISTED_ROW, f"{other_files:,} smaller file{'s' if other_files != 1 else ''}"),) if other_files > 0 else ()
     return ((WOULD_GO_ROW, f"{more}{count}" if seen.files else "no file is old enough"), *rest, *map(_build_file_row, seen.largest))
 
 
 def render_file_lines(known: KnownRows) -> list[Line]:
     """Render `Would go: 3,214 files, 117 GiB` and a line per file."""
-    found: list[Line] = []
+    lines: list[Line] = []
     paths, rest = _list_paths(known), dict(known).get(NOT_LISTED_ROW, "")
-    shown = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
+    shown_paths = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
     for name, value in known:
         if name == UNREAD_ROW:
-            found.append(("⚠ What would go ", bold("could not be read"), f": {value}"))
+            lines.append(("⚠ What would go ", bold("could not be read"), f": {value}"))
         elif name == WOULD_GO_ROW:
-            found.append(("Would go: ", bold(value), ", the largest:" if len(shown) < len(paths) or rest else ":" if paths else ""))
-    hidden = len(paths) - len(shown)
+            lines.append(("Would go: ", bold(value), ", the largest:" if len(shown_paths) < len(paths) or rest else ":" if paths else ""))
+    hidden = len(paths) - len(shown_paths)
     more = " and ".join(filter(None, (f"{hidden} more in Show all" if hidden else "", rest)))
-    return [*found, *_render_warnings(paths), *((code(name), f" {value}") for name, value in shown), *([(f"… {more}",)] if more else [])]
+    return [
+        *lines,
+        *_render_warnings(paths),
+        *((code(name), f" {value}") for name, value in shown_paths),
+        *([(f"… {more}",)] if more else []),
+    ]
 
 
 def list_all_files(known: KnownRows) -> list[str]:
@@ -73,9 +78,9 @@ def _render_warnings(paths: KnownRows) -> list[Line]:
     used = [name for name, value in paths if value.endswith(IN_USE_SUFFIX)]
     unread = any(value.endswith(USE_UNREAD_SUFFIX) for _, value in paths)
     unfinished = [name for name, _ in paths if CHECKPOINT_PATTERN.search(name) and UNFINISHED_PATTERN.search(name)]
-    told: list[Line] = []
+    warnings: list[Line] = []
     if used:
-        told.append(
+        warnings.append(
             (
                 "⚠ ",
                 bold(f"{len(used)} of these files {'is' if len(used) == 1 else 'are'} in use by a process"),
@@ -83,10 +88,10 @@ def _render_warnings(paths: KnownRows) -> list[Line]:
             )
         )
     if unfinished:
-        told.append((f"⚠ {len(unfinished)} may be unfinished checkpoints (*.tmp) that a running job is writing",))
+        warnings.append((f"⚠ {len(unfinished)} may be unfinished checkpoints (*.tmp) that a running job is writing",))
     if unread:
-        told.append(("⚠ Whether a process has these files open: ", bold("could not look")))
-    return told
+        warnings.append(("⚠ Whether a process has these files open: ", bold("could not look")))
+    return warnings
 
 
 def format_bytes(size: int) -> str:

@@ -63,6 +63,6 @@ def render_process_lines(known: KnownRows) -> list[Line]:
         return []
     first: list[Part] = []
     for name, value in known:
-        said: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
-        first += [" · " if first else "", *said] if name != "command line" else []
+        parts: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
+        first += [" · " if first else "", *parts] if name != "command line" else []
     return [tuple(first), *(("runs ", code(value)) for name, value in known if name == "command line")]

@@ -36,8 +36,8 @@ def render_job_lines(known: KnownRows) -> list[Line]:
 
 
 def _format_jobs(seen: NodeJobs) -> str:
-    shown = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
+    job_texts = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
     rest = seen.jobs[MAX_JOBS:]
     users = sorted({row.user for row in rest})
     more = f" and {len(rest)} more of {', '.join(users[:5])}{' and others' if len(users) > 5 else ''}" if rest else ""
-    return ", ".join(shown) + more
+    return ", ".join(job_texts) + more

@@ -51,7 +51,7 @@ def parse_let_in_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def _render_waiting_row(row: WaitingTenantView) -> tuple[Line, ...]:
-    what = f": {row.count} reports wait, the oldest since " if row.count > 1 else ": 1 report waits since "
+    count_text = f": {row.count} reports wait, the oldest since " if row.count > 1 else ": 1 report waits since "
     words: tuple[Part, ...] = (f": “{row.words[:MAX_QUOTED_CHARS]}”",) if row.words.strip() else ()
     goes_on = f"; it goes on by itself at {format_utc_time(row.until)}" if row.until else ""
-    return (("⏳ ", bold(row.tenant), what, format_slack_date(row.since), *words), (italic(f"{WAIT_REASONS[row.limit]}{goes_on}."),))
+    return (("⏳ ", bold(row.tenant), count_text, format_slack_date(row.since), *words), (italic(f"{WAIT_REASONS[row.limit]}{goes_on}."),))
