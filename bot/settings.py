@@ -269,8 +269,10 @@ class Settings(BaseModel):
         if self.used_inbound_settings and not self.http_port:
             raise ValueError(f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port to listen on; set it, or unset them")
         if self.http_port and not self.used_inbound_settings:
-            known = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
-            raise ValueError(f"HTTP_PORT: nothing listens there; set one of {known}, or unset it (trackers are polled and need no port)")
+            setting_names = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
+            raise ValueError(
+                f"HTTP_PORT: nothing listens there; set one of {setting_names}, or unset it (trackers are polled and need no port)"
+            )
         return self
 
     @model_validator(mode="after")
@@ -283,15 +285,17 @@ class Settings(BaseModel):
 def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Load settings; the environment overrides the YAML file. Raise BadSettings with every problem."""
     environ = os.environ if environ is None else environ
-    named = file or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
-    values = _read_settings_file(named) if named else {}
-    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {ENV_PREFIX + "CONFIG"}
-    strays = [_describe_unknown_setting(name) for name in environ if name.startswith(ENV_PREFIX) and name not in known]
-    given = {k[len(ENV_PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
+    settings_file = file or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
+    values = _read_settings_file(settings_file) if settings_file else {}
+    known_names = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {ENV_PREFIX + "CONFIG"}
+    strays = [_describe_unknown_setting(name) for name in environ if name.startswith(ENV_PREFIX) and name not in known_names]
+    environment_values = {
+        k[len(ENV_PREFIX) :].lower(): v for k, v in environ.items() if k in known_names and v and not k.endswith("_CONFIG")
+    }
     try:
-        settings = Settings.model_validate(values | given)
-    except ValidationError as why:
-        raise BadSettings(strays + [_format_problem(error) for error in why.errors()]) from why
+        settings = Settings.model_validate(values | environment_values)
+    except ValidationError as error:
+        raise BadSettings(strays + [_format_problem(problem) for problem in error.errors()]) from error
     if strays:
         raise BadSettings(strays)
     return settings
@@ -300,8 +304,8 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = 
 def _read_settings_file(path: Path) -> dict[str, Any]:
     try:
         raw = load_plain(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
-        raise BadSettings([f"{path}: cannot be read: {' '.join(str(why).split())}"]) from why
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadSettings([f"{path}: cannot be read: {' '.join(str(error).split())}"]) from error
     if not isinstance(raw, dict):
         raise BadSettings([f"{path}: must be a mapping of settings"])
     return raw
@@ -318,9 +322,9 @@ def _describe_unknown_setting(name: str) -> str:
 def _format_problem(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return _describe_unknown_setting(f"{ENV_PREFIX}{'.'.join(map(str, error['loc'])).upper()}")
-    where = ".".join(map(str, error["loc"]))
+    location = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
-    return f"{ENV_PREFIX}{where.upper()}: {message}" if where else f"{ENV_PREFIX}{message}"
+    return f"{ENV_PREFIX}{location.upper()}: {message}" if location else f"{ENV_PREFIX}{message}"
 
 
 def list_missing_for_serve(settings: Settings) -> list[str]:

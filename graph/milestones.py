@@ -8,7 +8,8 @@ from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
 
-MAX_MILESTONES, MAX_MILESTONE_CHARS = 40, 140  # How many are kept (the first and the newest), and characters per text.
+MAX_MILESTONES = 40  # How many are kept (the first and the newest)
+MAX_MILESTONE_CHARS = 140  # characters per text
 _OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
 _PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
 _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
@@ -34,23 +35,25 @@ def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle
 def _build_diagnosis_milestones(before: IncidentView, report: Report, at: datetime) -> list[Milestone]:
     kind = _OUTCOME_KINDS.get(report.outcome)
     last = next((row for row in reversed(before.milestones) if row.kind in _OUTCOME_KINDS.values()), None)
-    says = report.headline[:MAX_MILESTONE_CHARS]
-    return [Milestone(at=at, kind=kind, says=says)] if kind and (last is None or (last.kind, last.says) != (kind, says)) else []
+    headline = report.headline[:MAX_MILESTONE_CHARS]
+    return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
 
 
 def _build_action_milestones(item: InboxItem) -> list[Milestone]:
     data = item.data if item.kind == "action_result" else {}
-    event, says = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
+    event, description = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
     if event in _RECHECK_MILESTONES:
         kind, words = _RECHECK_MILESTONES[event]
-        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {says}' if says else ''}"[:MAX_MILESTONE_CHARS])]
+        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {description}' if description else ''}"[:MAX_MILESTONE_CHARS])]
     if event not in ("done", "failed", "unknown") or not data.get("ran", True):
         return []
-    what = str(data.get("remedy") or "an action").replace("_", " ")
+    action_name = str(data.get("remedy") or "an action").replace("_", " ")
     outcome = str(data.get("outcome") or "")
-    came: MilestoneKind = "proved" if outcome in _PROVED_OUTCOMES else "failed" if event != "done" or outcome == "worse" else "ran"
-    words = f"{what}: {outcome.replace('_', ' ') or event}{f', {says}' if says else ''}"[:MAX_MILESTONE_CHARS]
-    return [*_build_start_milestones(data.get("since"), what), Milestone(at=item.at, kind=came, says=words)]
+    milestone_kind: MilestoneKind = (
+        "proved" if outcome in _PROVED_OUTCOMES else "failed" if event != "done" or outcome == "worse" else "ran"
+    )
+    words = f"{action_name}: {outcome.replace('_', ' ') or event}{f', {description}' if description else ''}"[:MAX_MILESTONE_CHARS]
+    return [*_build_start_milestones(data.get("since"), action_name), Milestone(at=item.at, kind=milestone_kind, says=words)]
 
 
 def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:

@@ -222,8 +222,8 @@ class Report(StoredModel):
         """The root causes that the tenant may see."""
         if self.crossing is None:
             return self.root_causes
-        found = {cause.label for cause in self.root_causes}
-        return tuple(cause for cause in self.crossing if cause.label in found)
+        labels = {cause.label for cause in self.root_causes}
+        return tuple(cause for cause in self.crossing if cause.label in labels)
 
     @property
     def hides_all_causes_from_tenant(self) -> bool:

@@ -8,8 +8,8 @@ from kb.fact_keys import find_key
 from tools.fact import Fact
 from tools.heatmap import Heatmap
 
-# Charts per report without a request, and values below which words say it as fast.
-MAX_UNREQUESTED_CHARTS, MIN_CHART_VALUES = 1, 4
+MAX_UNREQUESTED_CHARTS = 1  # Charts per report without a request
+MIN_CHART_VALUES = 4  # values below which words say it as fast
 MAX_CHART_HOSTS = 400
 
 
@@ -48,5 +48,5 @@ def select_report_charts(causes: Sequence[Hypothesis], facts: Sequence[Fact]) ->
         and (far := row.find_outlier())
         and any(_is_accused_device(cause, row.key, far[0], far[1]) for cause in causes)
     )
-    found = [AttachedChart(key=row.key, hosts=tuple(row.list_outlier_hosts(MAX_CHART_HOSTS)), asked=False) for row in telling]
-    return tuple(found[:MAX_UNREQUESTED_CHARTS])
+    charts = [AttachedChart(key=row.key, hosts=tuple(row.list_outlier_hosts(MAX_CHART_HOSTS)), asked=False) for row in telling]
+    return tuple(charts[:MAX_UNREQUESTED_CHARTS])

@@ -23,19 +23,18 @@ DiagnosisOutcome = Literal["diagnosed", "no_fault", "abstained", "handed_off"]
 InboxItemKind = Literal[
     "mention", "reply", "attach", "hand_off", "take", "wait", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
 ]
-NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
+NO_FAULT = "NO_FAULT"
+ABSTAIN = "ABSTAIN"
 ALERTS_USER = "alerts"  # The user of an inbox item that alerts created.
-# Why a timer rechecks: to read error counters once more, or to look at everything again.
-COUNTERS_RECHECK, FULL_RECHECK = "counters", "look_again"
+COUNTERS_RECHECK = "counters"  # Why a timer rechecks: to read error counters once more
+FULL_RECHECK = "look_again"  # or to look at everything again
 # Why a timer wakes an incident: it still waits for an answer; a reminded tenant stayed silent, or withdrew the report;
 # its alerts are resolved, or fire again.
-REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REFIRED = (
-    "remind",
-    "unanswered",
-    "withdrawn",
-    "alerts_over",
-    "alerts_again",
-)
+REMINDER_DUE = "remind"
+REMINDER_UNANSWERED = "unanswered"
+REPORT_WITHDRAWN = "withdrawn"
+ALERTS_RESOLVED = "alerts_over"
+ALERTS_REFIRED = "alerts_again"
 
 
 class StoredModel(BaseModel):
@@ -50,8 +49,8 @@ UnreadReason = Literal[
 ]
 
 
-# In an item's `data`: the speaker is on the tenant's side, in an incident of the tenant.
-SIDE_KEY, TENANT_SIDE = "side", "customer"
+SIDE_KEY = "side"  # In an item's `data`: the speaker is on the tenant's side
+TENANT_SIDE = "customer"  # in an incident of the tenant
 
 
 class Attachment(StoredModel):
@@ -111,8 +110,8 @@ class Origin(StoredModel):
             return ("ticket", self.tenant, self.ticket)
         if self.alert:
             return ("alerts", self.channel, self.alert)
-        came = self.customer
-        return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
+        customer = self.customer
+        return (customer.team, customer.channel, customer.thread_ts) if customer else (self.team, self.channel, self.thread_ts)
 
 
 class UnjudgedReport(StoredModel):
@@ -150,8 +149,8 @@ class FileSource(StoredModel):
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "FileSource | None":
-        said = fact.attrs.get(FROM_FILE)
-        return cls.model_validate(said) if said else None
+        source = fact.attrs.get(FROM_FILE)
+        return cls.model_validate(source) if source else None
 
 
 class Evidence(StoredModel):
@@ -369,8 +368,8 @@ class Milestone(StoredModel):
     @classmethod
     def from_row(cls, row: list[Any]) -> "Milestone":
         """Times are exact to the second."""
-        at, kind, says, *by = row
-        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
+        at, kind, text, *person = row
+        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=text, by=person[0] if person else "")
 
 
 class IncidentState(TypedDict, total=False):

@@ -47,8 +47,8 @@ class Needles:
             if until > end:
                 end = text.find("\n", until)
                 end = len(text) if end < 0 else end
-                held = lines[text.rfind("\n", 0, at) + 1, end] = set()
-            held.add(self._needles[which])
+                found_needles = lines[text.rfind("\n", 0, at) + 1, end] = set()
+            found_needles.add(self._needles[which])
         return lines
 
 

@@ -98,10 +98,12 @@ class Citations:
                 new = lines.read()
         except (FileNotFoundError, NotADirectoryError):
             return Citations()
-        whole = new[: new.rfind(b"\n") + 1]
-        rows = [row for row in map(bytes.split, whole.splitlines()) if len(row) == 2 and row[1].isdigit()]  # a full disk truncates lines
+        complete_lines = new[: new.rfind(b"\n") + 1]
+        rows = [
+            row for row in map(bytes.split, complete_lines.splitlines()) if len(row) == 2 and row[1].isdigit()
+        ]  # a full disk truncates lines
         cites = self.cites | {sha.decode() for sha, _ in rows}
-        return Citations(self.at + len(whole), self.used + sum(int(size) for _, size in rows), cites)
+        return Citations(self.at + len(complete_lines), self.used + sum(int(size) for _, size in rows), cites)
 
 
 class MemoryEvidence:
@@ -216,10 +218,10 @@ class DirectoryEvidence:
         sha = _compute_digest(data)
         try:
             self._record_citation(incident, sha, self._write_file(sha, lambda: _compress(data)))
-        except OSError as why:
+        except OSError as error:
             with self._lock:
                 self._held.add(incident, sha, zlib.compress(data, 1))
-                self._trouble = os.strerror(why.errno).lower() if why.errno else "it cannot be written"
+                self._trouble = os.strerror(error.errno).lower() if error.errno else "it cannot be written"
         else:
             if self._trouble:
                 self._flush_buffer()
@@ -286,9 +288,9 @@ class DirectoryEvidence:
 
     def _read_bytes(self, sha256: str) -> bytes | None:
         with self._lock:
-            _, held = self._held.rows.get(sha256, ("", b""))
+            _, content = self._held.rows.get(sha256, ("", b""))
         try:
-            return zlib.decompress(held or self._get_file_path(sha256).read_bytes())
+            return zlib.decompress(content or self._get_file_path(sha256).read_bytes())
         except (OSError, zlib.error):
             return None
 

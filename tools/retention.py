@@ -54,31 +54,36 @@ def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Col
     """Remove uncited outputs older than `days`, then the oldest until `most_bytes` remain. Recent ones stay."""
     now = now or time.time()
     horizon = now - days * DAY_SECONDS
-    cited = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
-    found = sorted(iter_outputs(root), key=lambda one: one.at)
-    settled = [one for one in found if one.at < now - MIN_AGE_SECONDS]
-    over = sum(one.bytes for one in found) - most_bytes
-    gone = [one for one in _select_removable(settled, horizon, over, cited) if remove_output(one)]
+    cited_outputs = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
+    outputs = sorted(iter_outputs(root), key=lambda one: one.at)
+    old_outputs = [one for one in outputs if one.at < now - MIN_AGE_SECONDS]
+    over = sum(one.bytes for one in outputs) - most_bytes
+    removed = [one for one in _select_removable(old_outputs, horizon, over, cited_outputs) if remove_output(one)]
     _remove_leftovers(root, horizon, open_incidents)
-    names = {one.file for one in gone}
-    left = [one for one in found if one.file not in names]
-    return PruneResult(len(gone), sum(one.bytes for one in gone), _sum_outputs(left), sum(one.bytes for one in left if one.sha in cited))
+    names = {one.file for one in removed}
+    remaining = [one for one in outputs if one.file not in names]
+    return PruneResult(
+        len(removed),
+        sum(one.bytes for one in removed),
+        _sum_outputs(remaining),
+        sum(one.bytes for one in remaining if one.sha in cited_outputs),
+    )
 
 
 def iter_outputs(root: Path) -> Iterator[StoredOutput]:
     for file in root.glob("??/*.z"):
         try:
-            seen = file.stat()
+            status = file.stat()
         except FileNotFoundError:
             continue  # another process prunes as well
-        yield StoredOutput(file, file.parent.name + file.stem, seen.st_size, seen.st_mtime)
+        yield StoredOutput(file, file.parent.name + file.stem, status.st_size, status.st_mtime)
 
 
 def _select_removable(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
-    for one in settled:
-        if one.sha not in cited and (one.at < horizon or over > 0):
-            over -= one.bytes
-            yield one
+    for output in settled:
+        if output.sha not in cited and (output.at < horizon or over > 0):
+            over -= output.bytes
+            yield output
 
 
 def remove_output(one: StoredOutput) -> bool:

@@ -50,28 +50,30 @@ def load_alert_config(path: Path, inventory: Inventory | None = None) -> AlertCo
     document = read_document(path, problems)
     site = validate_document(document, AlertConfig, problems) if document else None
     if document and site:
-        for name, says in _find_problems(site, inventory):
-            problems.add(document.find_position(name), says)
+        for name, problem in _find_problems(site, inventory):
+            problems.add(document.find_position(name), problem)
     if site is None or problems.found:
         raise BadAlerts(tuple(problems.found))
     return site
 
 
 def _find_problems(site: AlertConfig, inventory: Inventory | None) -> list[tuple[str, str]]:
-    found = []
+    problems = []
     bound = {row.channel for row in inventory.channels if row.kind == "operators"} if inventory else {site.channel}
     if site.channel not in bound:
-        found.append(("channel", f"{site.channel} is not bound to the operators by the inventory: {', '.join(sorted(bound)) or 'none is'}"))
+        problems.append(
+            ("channel", f"{site.channel} is not bound to the operators by the inventory: {', '.join(sorted(bound)) or 'none is'}")
+        )
     for name in ("token", "password"):
         secret = getattr(site, name).get_secret_value()
         if 0 < len(secret) < MIN_SECRET_CHARS:
-            found.append((name, f"must have at least {MIN_SECRET_CHARS} characters; make one with `openssl rand -hex 32`"))
+            problems.append((name, f"must have at least {MIN_SECRET_CHARS} characters; make one with `openssl rand -hex 32`"))
     if bool(site.user) != bool(site.password.get_secret_value()):
-        found.append(("user", "goes with password; set both, or neither"))
+        problems.append(("user", "goes with password; set both, or neither"))
     if not (site.token.get_secret_value() or site.user or site.keys):
-        found.append(("channel", "no sender can authenticate: set token, user and password, or keys"))
+        problems.append(("channel", "no sender can authenticate: set token, user and password, or keys"))
     try:
         site.get_signing_keys()
-    except ValueError as why:
-        found.append(("keys", str(why)))
-    return found
+    except ValueError as error:
+        problems.append(("keys", str(error)))
+    return problems

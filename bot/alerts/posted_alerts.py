@@ -15,13 +15,14 @@ from bot.alerts.alert import RawAlert
 from kb.scan import split_lines
 
 # As many characters as a Slack message holds.
-MAX_READ_CHARS, MAX_LISTED_ALERTS, MAX_LABELS, MAX_LINE_CHARS = 40_000, 1000, 64, 1000
+MAX_READ_CHARS = 40_000
+MAX_LISTED_ALERTS = 1000
+MAX_LABELS = 64
+MAX_LINE_CHARS = 1000
 _TITLE_PATTERN = re.compile(r"\[(?:FIRING:(\d{1,6})(?:, ?RESOLVED:\d{1,6})?|(RESOLVED)(?::\d{1,6})?)\] ?(.*)")
 _ROW_PATTERN = re.compile(r"\s{0,8}[-•] (\S{1,100}) ?[=:] (.*)")
-FIRING_HEADINGS, RESOLVED_HEADINGS = (
-    frozenset({"firing", "alerts firing", "firing alerts"}),
-    frozenset({"resolved", "alerts resolved", "resolved alerts"}),
-)
+FIRING_HEADINGS = frozenset({"firing", "alerts firing", "firing alerts"})
+RESOLVED_HEADINGS = frozenset({"resolved", "alerts resolved", "resolved alerts"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class PostedAlerts:
 def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
     """Parse a message, or return None. `source` identifies the sender: bot, channel and linked Alertmanager."""
     lines = [line[:MAX_LINE_CHARS] for line in split_lines(text[:MAX_READ_CHARS])]
-    titles = [(at, found) for at, line in enumerate(lines) if (found := _TITLE_PATTERN.fullmatch(line.strip()))]
+    titles = [(at, match) for at, line in enumerate(lines) if (match := _TITLE_PATTERN.fullmatch(line.strip()))]
     if len(titles) != 1:
         return None
     at, title = titles[0]

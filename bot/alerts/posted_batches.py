@@ -41,22 +41,22 @@ class PostedAlertBatcher:
 
     async def submit_post(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
         """Return the incidents with news once the post is stored. Raise OSError if it was not."""
-        here = self._channels.setdefault(channel, _ChannelQueue())
-        row = here.waiting.setdefault(ts, _PendingPost(said, asyncio.get_running_loop().create_future()))
-        if here.taking is None or here.taking.done():
-            here.taking = asyncio.create_task(self._process_queue(channel, here))
+        queue = self._channels.setdefault(channel, _ChannelQueue())
+        row = queue.waiting.setdefault(ts, _PendingPost(said, asyncio.get_running_loop().create_future()))
+        if queue.taking is None or queue.taking.done():
+            queue.taking = asyncio.create_task(self._process_queue(channel, queue))
         return await asyncio.shield(row.told)
 
     async def _process_queue(self, channel: str, here: _ChannelQueue) -> None:
         while rows := dict(islice(here.waiting.items(), MAX_BATCH_POSTS)):
-            failed, told = None, list[str]()
+            failed, handled = None, list[str]()
             try:
-                told = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
-            except Exception as why:  # every listener reports the error, and Slack delivers again
-                failed = why
+                handled = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
+            except Exception as error:  # every listener reports the error, and Slack delivers again
+                failed = error
             for ts, row in rows.items():
                 del here.waiting[ts]
-                _resolve_future(row.told, told, failed)
+                _resolve_future(row.told, handled, failed)
 
 
 def _resolve_future(waits: "asyncio.Future[list[str]]", told: list[str], failed: Exception | None) -> None:

@@ -16,7 +16,9 @@ from kb.schema import StrictModel
 from tools.checks.site.safe_patterns import BadPattern, compile_whole_pattern
 
 MAX_VALUE_CHARS = 200  # Characters of a label value that are compared.
-MAX_ROUTES, MAX_MATCHERS, MAX_MATCHER_CHARS = 64, 16, 500
+MAX_ROUTES = 64
+MAX_MATCHERS = 16
+MAX_MATCHER_CHARS = 500
 _MATCHER_PATTERN = re.compile(r"""\s*([^\s"'=!~,{}]{1,100})\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^"\s][^"]*|)\s*""", re.DOTALL)
 _ESCAPE_PATTERN = re.compile(r"\\([\"\\n])")
 DEFAULT_ROUTE_HASH = ""  # For the default, which no route describes.
@@ -33,25 +35,27 @@ class LabelMatcher:
     pattern: re.Pattern[str] | None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        given = labels.get(self.label, "")[:MAX_VALUE_CHARS]
-        found = given == self.value if self.pattern is None else self.pattern.fullmatch(given) is not None
-        return found is self.equal
+        label_value = labels.get(self.label, "")[:MAX_VALUE_CHARS]
+        is_match = label_value == self.value if self.pattern is None else self.pattern.fullmatch(label_value) is not None
+        return is_match is self.equal
 
 
 def parse_matcher(text: str) -> LabelMatcher:
     """Parse a matcher. Raise ValueError with a text for its author."""
-    found = _MATCHER_PATTERN.fullmatch(text) if len(text) <= MAX_MATCHER_CHARS else None
-    if found is None:
+    match = _MATCHER_PATTERN.fullmatch(text) if len(text) <= MAX_MATCHER_CHARS else None
+    if match is None:
         raise ValueError(
             f'{text!r:.80} is no matcher; write LABEL="VALUE", or != =~ !~ in place of =, in at most {MAX_MATCHER_CHARS} characters'
         )
-    label, sign, given = found.groups()
-    value = _ESCAPE_PATTERN.sub(lambda one: "\n" if one[1] == "n" else one[1], given[1:-1]) if given.startswith('"') else given.rstrip()
+    label, sign, operand = match.groups()
+    value = (
+        _ESCAPE_PATTERN.sub(lambda one: "\n" if one[1] == "n" else one[1], operand[1:-1]) if operand.startswith('"') else operand.rstrip()
+    )
     if sign.endswith("~"):
         try:
             return LabelMatcher(text, label, sign == "=~", value, compile_whole_pattern(value, MAX_VALUE_CHARS))
-        except BadPattern as why:
-            raise ValueError(f"{label}{sign}: {why}") from why
+        except BadPattern as error:
+            raise ValueError(f"{label}{sign}: {error}") from error
     if len(value) > MAX_VALUE_CHARS:
         raise ValueError(f"{label}: a label's value is compared up to its {MAX_VALUE_CHARS}th character, and this one is longer")
     return LabelMatcher(text, label, sign == "=", value, None)
@@ -61,15 +65,15 @@ def _parse_matchers(given: Any) -> tuple[LabelMatcher, ...]:
     """Parse all matchers, reporting every error at once."""
     if not isinstance(given, list) or not 0 < len(given) <= MAX_MATCHERS or not all(isinstance(row, str) for row in given):
         raise ValueError(f"matchers must be a list of 1 to {MAX_MATCHERS} texts, like ['team=\"fabric\"', 'alertname=~\"Link.*\"']")
-    found, reasons = list[LabelMatcher](), list[str]()
+    matchers, reasons = list[LabelMatcher](), list[str]()
     for text in given:
         try:
-            found.append(parse_matcher(text))
-        except ValueError as why:
-            reasons.append(str(why))
+            matchers.append(parse_matcher(text))
+        except ValueError as error:
+            reasons.append(str(error))
     if reasons:
         raise ValueError(*reasons)
-    return tuple(found)
+    return tuple(matchers)
 
 
 class AlertRoute(StrictModel):
@@ -124,11 +128,11 @@ class AlertRouting:
     def route_alert(self, alert: Alert, shut: Collection[str] = ()) -> tuple[Alert, AlertPlace]:
         """Return the alert with its inventory host, and its place (default if the channel may not see the host)."""
         place = self.find_place(alert.labels, shut)
-        known = self._resolve_host(alert.host, place.channel)
-        if not known and place.channel != self.default and self._resolve_host(alert.host, ""):
+        host = self._resolve_host(alert.host, place.channel)
+        if not host and place.channel != self.default and self._resolve_host(alert.host, ""):
             place = replace(place, channel=self.default)
-            known = self._resolve_host(alert.host, self.default)
-        return replace(alert, host=known or alert.host), place
+            host = self._resolve_host(alert.host, self.default)
+        return replace(alert, host=host or alert.host), place
 
     def _resolve_host(self, host: str, channel: str) -> str:
         """Return the inventory's name of a host that the channel (empty: any) may see, or an empty string."""

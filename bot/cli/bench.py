@@ -22,8 +22,8 @@ def _load_bench() -> Any:
     """Import the benchmark, which lives beside the tests and is not installed."""
     try:
         from tests.bench import cli
-    except ModuleNotFoundError as why:
-        exit_with_error(f"the benchmark is not installed here ({why.name}); run `rackmedic bench` in a checkout", 2)
+    except ModuleNotFoundError as error:
+        exit_with_error(f"the benchmark is not installed here ({error.name}); run `rackmedic bench` in a checkout", 2)
     return cli
 
 
@@ -81,11 +81,11 @@ def bench_run(
 ) -> None:
     """Solve cases with several arms and write all figures. Progress goes to stderr."""
     code = _load_bench()
-    wanted = code.Wanted(
+    selection = code.Wanted(
         out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _get_command_line(), kb
     )
-    done = _run_resumable(lambda: code.run_bench(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True)))
-    print_text(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
+    run = _run_resumable(lambda: code.run_bench(load_settings_or_exit(config), selection, lambda line: print_text(line, err=True)))
+    print_text(f"{run['cases']} cases in {run['wall_seconds']:.0f} s: {out}", err=True)
 
 
 @bench.command(name="report", epilog="Example: rackmedic bench report out.json --out REPORT.md")
@@ -119,8 +119,8 @@ def bench_publish(
     The closed loop is included if you ask for it.
     """
     code = _load_bench()
-    wanted = code.Publishing(out, seed, n, jobs, loop, work)
-    for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True))):
+    publishing = code.Publishing(out, seed, n, jobs, loop, work)
+    for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), publishing, lambda line: print_text(line, err=True))):
         print_text(path)
 
 

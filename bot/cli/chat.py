@@ -143,8 +143,8 @@ class ChatSession:
                 print_error(f"{word[:80]} is none of {', '.join(SLASH_COMMANDS)}{', /wait 30m' if self.decides else ''}")
             else:
                 await self._handle_message(line)
-        except Refusal as why:
-            print_error(str(why))
+        except Refusal as error:
+            print_error(str(error))
         return True
 
     def list_completions(self) -> list[str]:
@@ -163,27 +163,27 @@ class ChatSession:
         """Count a decision; send the rest to the thread."""
         from bot.cli.simulated_approvals import parse_decision, parse_speaker
 
-        who, text = parse_speaker(line)
+        speaker, text = parse_speaker(line)
         if decision := parse_decision(text):
             if self.decides is None:
                 raise Refusal(NO_APPROVALS_NOTICE)
-            await self.decides.cast_vote(decision, who or self.by)
+            await self.decides.cast_vote(decision, speaker or self.by)
             self._print_cards()
-        elif self.decides and who in self.decides.people.known:
-            await self._send_message(text, who)
+        elif self.decides and speaker in self.decides.people.known:
+            await self._send_message(text, speaker)
         else:
             await self._send_message(line, self.by)
 
     async def _send_message(self, text: str, by: str, logs: tuple[tuple[str, str], ...] = ()) -> None:
         if len(text) > MAX_REPLY_CHARS:
             raise Refusal(f"a message has at most {MAX_REPLY_CHARS} characters; hand in a log with /attach FILE", 2)
-        files = tuple(build_attachment(name, said) for name, said in logs)
+        files = tuple(build_attachment(name, content) for name, content in logs)
         with self._show_progress():
-            told = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
-        self._told += told
-        for row in told:
-            shown = replace(row, cards=()) if self.decides else row  # approval cards are printed separately
-            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # a typed line is still visible above
+            reply = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
+        self._told += reply
+        for row in reply:
+            shown_reply = replace(row, cards=()) if self.decides else row  # approval cards are printed separately
+            self._print_content(render_reply_outcome(shown_reply, quoted=not sys.stdin.isatty()))  # a typed line is still visible above
             await self._deliver_files(row)
         await self._run_open_decisions()
 
@@ -221,5 +221,9 @@ class ChatSession:
     def _format_help(self) -> str:
         rows = {**SLASH_COMMANDS, **(SIMULATION_COMMANDS if self.decides else {})}
         return "\n".join(
-            [HELP_HINT, *(f"  {name:20} {does}" for name, does in rows.items()), SIMULATION_NOTICE if self.decides else NO_APPROVALS_NOTICE]
+            [
+                HELP_HINT,
+                *(f"  {name:20} {description}" for name, description in rows.items()),
+                SIMULATION_NOTICE if self.decides else NO_APPROVALS_NOTICE,
+            ]
         )

@@ -26,12 +26,12 @@ NO_MATCH_TEXT = (
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
     """Print a ranking. Raises Refusal for unusable site files."""
-    taxonomy, said = load_site_taxonomy(settings.kb_dir), redact(text)
+    taxonomy, redacted_text = load_site_taxonomy(settings.kb_dir), redact(text)
     nearest = LabelRanker.build(taxonomy, load_site_incidents(settings.kb_dir, taxonomy))
     checks, now = load_all_checks(settings), datetime.now(UTC)
-    ranked = rank_labels_by_text(said, taxonomy, nearest, checks, now)
-    reading = None if by_rules else await _read_with_model(settings, said, taxonomy)
-    nothing = not isinstance(reading, ReportExtraction) and matches_nothing(said, ranked, taxonomy, checks, now)
+    ranked = rank_labels_by_text(redacted_text, taxonomy, nearest, checks, now)
+    reading = None if by_rules else await _read_with_model(settings, redacted_text, taxonomy)
+    nothing = not isinstance(reading, ReportExtraction) and matches_nothing(redacted_text, ranked, taxonomy, checks, now)
     if isinstance(reading, ReportExtraction):
         ranked = blend_rankings(ranked, reading.causes)
     without = reading.reason if isinstance(reading, DeclinedAnswer) else ""

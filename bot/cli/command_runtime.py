@@ -50,8 +50,8 @@ def call_or_exit(ask: Callable[[], T]) -> T:
     """Return the value, or exit on a Refusal."""
     try:
         return ask()
-    except Refusal as why:
-        exit_with_error(str(why), why.code)
+    except Refusal as error:
+        exit_with_error(str(error), error.code)
 
 
 CANCEL_RETRY_SECONDS = 1.0  # an unfinished command is cancelled again after this
@@ -95,7 +95,7 @@ def load_settings_or_exit(config: Path | None) -> Any:
 
     try:
         return load_settings(config)
-    except BadSettings as why:
-        for problem in why.problems:
+    except BadSettings as error:
+        for problem in error.problems:
             print_text(problem, err=True)
-        exit_with_error(f"{len(why.problems)} problem(s) with the settings", 2)
+        exit_with_error(f"{len(error.problems)} problem(s) with the settings", 2)

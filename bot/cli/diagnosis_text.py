@@ -38,7 +38,9 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
     ]
     parts += [Text(show_invisible(report.changed))] if report.changed else []
     parts += [
-        Text(show_invisible(said), style="yellow") for said in format_report_unknowns(report) if said not in report.headline + report.reply
+        Text(show_invisible(sentence), style="yellow")
+        for sentence in format_report_unknowns(report)
+        if sentence not in report.headline + report.reply
     ]
     if report.reply:
         parts.append(Text(show_invisible(report.reply)))
@@ -51,7 +53,7 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
     parts += _render_list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _render_list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
     parts += _render_list("files", [f"{row.name} {uploaded_files.format_file_read(row)}" for row in report.files])
-    parts += _render_list("in the logs", [said for log in report.logs for said in format_log_digest(log)])
+    parts += _render_list("in the logs", [line for log in report.logs for line in format_log_digest(log)])
     parts += _render_list(f"guide {report.guide.id}: {report.guide.title}", render_guide_steps(report.guide)) if report.guide else []
     parts += _render_list("questions", report.questions)
     parts += _render_list("likely and unproven", [_format_likely_cause(report.likely)] if report.likely else [])
@@ -71,13 +73,16 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
 
 def render_reply_outcome(told: "ReplyOutcome", *, quoted: bool = True) -> RenderableType:
     """Return a reply's outcome, with the reply if `quoted`."""
-    looked = f"{len(told.ran)} checks on {fold_host_names({host for host, _ in told.ran})}" if told.ran else "no check"
+    ran_checks = f"{len(told.ran)} checks on {fold_host_names({host for host, _ in told.ran})}" if told.ran else "no check"
     cards = "".join(f" · proposed: {card['remedy']} on {card['target']}" for card in told.cards)
-    said = [render_rule(style="dim"), Text.assemble((f"{show_invisible(told.reply.by)}  ", "bold cyan"), show_invisible(told.reply.text))]
+    reply_parts = [
+        render_rule(style="dim"),
+        Text.assemble((f"{show_invisible(told.reply.by)}  ", "bold cyan"), show_invisible(told.reply.text)),
+    ]
     return Group(
-        *(said if quoted else []),
+        *(reply_parts if quoted else []),
         indent_renderable(Text(show_invisible(told.answer) or "(says nothing)")),
-        indent_renderable(Text(f"{told.intent.value} · {looked}{cards}", style="dim")),
+        indent_renderable(Text(f"{told.intent.value} · {ran_checks}{cards}", style="dim")),
     )
 
 
@@ -86,10 +91,10 @@ def _get_headline_style(report: Report) -> str:
 
 
 def _render_cause(cause: Hypothesis) -> list[RenderableType]:
-    where = ", ".join(cause.devices) or fold_host_names(cause.hosts) or "no machine"
+    location = ", ".join(cause.devices) or fold_host_names(cause.hosts) or "no machine"
     rows: list[RenderableType] = [
         Text.assemble(
-            "\n", (cause.label, "bold"), "  on ", (where, "bold"), f"  ({stat_text.format_confidence_percent(cause.confidence)} sure)"
+            "\n", (cause.label, "bold"), "  on ", (location, "bold"), f"  ({stat_text.format_confidence_percent(cause.confidence)} sure)"
         )
     ]
     for row in cause.evidence[:8]:
@@ -101,24 +106,24 @@ def _render_cause(cause: Hypothesis) -> list[RenderableType]:
 
 
 def _format_likely_cause(row: UnprovenCause) -> str:
-    said = (
+    model_note = (
         f"a model's reading gives it {stat_text.format_confidence_percent(row.p)}"
         if row.by == "reading"
         else f"the facts make it {stat_text.format_confidence_percent(row.p)} likely"
     )
-    return f"{row.label}: {said}; {row.because or 'no fact proves it'}"
+    return f"{row.label}: {model_note}; {row.because or 'no fact proves it'}"
 
 
 def _render_idea(idea: Conjecture) -> list[RenderableType]:
-    said = {"rests on": "; ".join(idea.rests), "would prove it": idea.confirms, "would refute it": idea.refutes}
-    said |= {"looked at for it": "; ".join(idea.looks), "against it": idea.doubt, "worth a try": "; ".join(idea.suggestions)}
+    statements = {"rests on": "; ".join(idea.rests), "would prove it": idea.confirms, "would refute it": idea.refutes}
+    statements |= {"looked at for it": "; ".join(idea.looks), "against it": idea.doubt, "worth a try": "; ".join(idea.suggestions)}
     head = Text.assemble(
         "\n", (f"it may be: {show_invisible(idea.title)}", "bold"), f"  ({idea.standing}; a model wrote this, nothing of it was run)"
     )
     return [
         head,
         Text(f"  {show_invisible(idea.cause)}"),
-        *(Text(f"  {name}: {show_invisible(words)}") for name, words in said.items() if words),
+        *(Text(f"  {name}: {show_invisible(words)}") for name, words in statements.items() if words),
     ]
 
 

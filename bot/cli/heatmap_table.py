@@ -24,18 +24,23 @@ def render_heatmap_tables(heat: Heatmap) -> list[Table]:
     low, middle, high = spread
     gpus = heat.columns
     rows = {host: heat.get_row(host, gpus) for host in heat.hosts}
-    known = {host: row for host, row in rows.items() if any(value is not None for value in row)}
-    shown = sorted(known, key=lambda host: -max(abs(value - middle) for value in known[host] if value is not None))[:MAX_ROWS]
+    values_by_host = {host: row for host, row in rows.items() if any(value is not None for value in row)}
+    ranked_hosts = sorted(
+        values_by_host, key=lambda host: -max(abs(value - middle) for value in values_by_host[host] if value is not None)
+    )[:MAX_ROWS]
     unit = f" {heat.unit}" if heat.unit else ""
     title = f"{heat.key}{unit}: {low:g} to {high:g}, median {middle:g}"
-    rest = [host for host in known if host not in set(shown)]
-    blind = [host for host in heat.hosts if host not in known]
-    notes = ([f"nearer the median: {fold_host_names(rest)}"] if rest else []) + ([f"no value: {fold_host_names(blind)}"] if blind else [])
+    rest = [host for host in values_by_host if host not in set(ranked_hosts)]
+    unobserved_hosts = [host for host in heat.hosts if host not in values_by_host]
+    notes = ([f"nearer the median: {fold_host_names(rest)}"] if rest else []) + (
+        [f"no value: {fold_host_names(unobserved_hosts)}"] if unobserved_hosts else []
+    )
     tables: list[Table] = []
     for first in range(0, len(gpus), MAX_GPUS_A_TABLE):
         part = slice(first, first + MAX_GPUS_A_TABLE)
         cells: list[list[str | Text]] = [
-            [host, *(_render_cell(value, low, high) for value in known[host][part])] for host in sorted(shown, key=list(heat.hosts).index)
+            [host, *(_render_cell(value, low, high) for value in values_by_host[host][part])]
+            for host in sorted(ranked_hosts, key=list(heat.hosts).index)
         ]
         tables.append(build_text_table(("host", *gpus[part]), cells, title="" if tables else title))
     tables[-1].caption = "\n".join(notes) or None

@@ -126,8 +126,8 @@ async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
             ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         try:
             anew = await ledger.rotate_key(get_terminal_identity())
-        except Refused as why:
-            raise Refusal(str(why)) from why
+        except Refused as error:
+            raise Refusal(str(error)) from error
         await _announce_ended_actions(store, anew)
         now = await ledger.get_key_status()
     if as_json:

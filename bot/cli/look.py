@@ -68,8 +68,8 @@ async def _resolve_ranges(runtime: DiagnosisRuntime, hosts: str) -> str:
 def _resolve_hosts(runtime: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
     try:
         return tuple(host.name for host in runtime.ports.inventory.select_hosts(ranges))
-    except BadRange as why:
-        raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
+    except BadRange as error:
+        raise Refusal(f"{error}; hosts and groups are those of the inventory", 2) from error
 
 
 def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
@@ -78,12 +78,12 @@ def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
         raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
     if request.heat and ((row := find_key(request.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
         raise Refusal(f"--heat {request.heat}: is no number of a GPU; for example gpu.temp.core, gpu.ecc.dram_correctable_total", 2)
-    named = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
-    if not named:
-        named = [check for check in fleet.checks.values() if not check.exclusive and check.scope == "host"]
-        named = [check for check in named if not request.heat or request.heat in check.establishes]
-    _refuse_exclusive(named, request)
-    return tuple(named)
+    checks = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
+    if not checks:
+        checks = [check for check in fleet.checks.values() if not check.exclusive and check.scope == "host"]
+        checks = [check for check in checks if not request.heat or request.heat in check.establishes]
+    _refuse_exclusive(checks, request)
+    return tuple(checks)
 
 
 def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
@@ -104,8 +104,8 @@ async def _stream_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], check
 
 
 async def _stream_passive_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
-    asks = [CheckRequest(host, check.id) for host in hosts for check in checks]
-    async with contextlib.aclosing(runtime.ports.fleet.stream_host_answers("look", asks)) as finished:
+    requests = [CheckRequest(host, check.id) for host in hosts for check in checks]
+    async with contextlib.aclosing(runtime.ports.fleet.stream_host_answers("look", requests)) as finished:
         async for answers in finished:
             for answer in answers:
                 yield answer
@@ -177,10 +177,11 @@ class _ScreenOutput:
             self.heat.add_facts(answer.facts)
 
     def _render_partial(self) -> RenderableType:
-        done = sum(self._told.values())
-        waits = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
+        done_count = sum(self._told.values())
+        waiting_hosts = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
         head = Text.assemble(
-            (f"{done}/{len(self.hosts) * len(self.checks)} ", "bold cyan"), f"waiting for {fold_host_names(waits)}"[:400] if waits else ""
+            (f"{done_count}/{len(self.hosts) * len(self.checks)} ", "bold cyan"),
+            f"waiting for {fold_host_names(waiting_hosts)}"[:400] if waiting_hosts else "",
         )
         return Group(head, *list(self._render_parts())[: max(4, SafeConsole(stderr=True).height - 4)])
 
@@ -198,9 +199,9 @@ class _ScreenOutput:
         if quiet:
             yield Text("ok on every host that answered", style="bold")
             yield from (Text(f"  {fold_host_names(hosts)}: {' '.join(checks)}", style="green") for hosts, checks in quiet.items())
-        if blind := self._differences.list_unobserved_hosts():
+        if unobserved := self._differences.list_unobserved_hosts():
             yield Text("could not look", style="bold yellow")
-            yield from (Text(f"  {row.format_among_checks(len(self.checks))}") for row in blind)
+            yield from (Text(f"  {row.format_among_checks(len(self.checks))}") for row in unobserved)
         if strangers := [host for host in self.hosts if self._told.get(host) and not self._has_known_sku(host)]:
             yield Text(f"no sku in the inventory, compared with each other only: {fold_host_names(strangers)}", style="dim")
 

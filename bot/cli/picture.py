@@ -67,8 +67,8 @@ def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
     content = drawing.draw(parse_picture_format(request.out, "a picture"))
     try:
         request.out.write_bytes(content)
-    except OSError as why:
-        raise Refusal(f"--out {request.out}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"--out {request.out}: cannot be written: {error.strerror}") from error
     return len(content)
 
 

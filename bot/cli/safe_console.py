@@ -40,9 +40,9 @@ def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
     if isinstance(renderable, str):
         return sanitize_text(renderable)
     if isinstance(renderable, Text) and (plain := sanitize_text(renderable.plain)) != renderable.plain:
-        made = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
-        made.stylize(renderable.style)
-        return made
+        plain_copy = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
+        plain_copy.stylize(renderable.style)
+        return plain_copy
     return renderable
 
 

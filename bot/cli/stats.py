@@ -67,11 +67,11 @@ def render_stats(summary: MetricsSummary, days: int) -> Group:
         return Group(Text(f"No incident in the last {days} days."))
     lines = [
         f"{summary.incidents} incident{'s' * (summary.incidents != 1)} in {days} days: "
-        + ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in summary.outcomes.items()),
+        + ", ".join(f"{n} {outcome.replace('_', ' ')}" for outcome, n in summary.outcomes.items()),
         _format_accuracy(summary),
         f"to the diagnosis: {_format_durations(summary.to_diagnosis)}; to recovery: {_format_durations(summary.to_recovery)}",
         f"feedback: {summary.up} useful, {summary.down} not"
-        + "".join(f"; {REASONS.get(why, why).lower()}: {n}" for why, n in summary.reasons.items()),
+        + "".join(f"; {REASONS.get(reason, reason).lower()}: {n}" for reason, n in summary.reasons.items()),
     ]
     rows = []
     for label, row in sorted(summary.labels.items(), key=lambda pair: -pair[1].diagnosed):

@@ -47,5 +47,5 @@ def clip_cell(text: str, most: int) -> str:
     """Cut a text between words; `…` says that it goes on."""
     if len(text) <= most:
         return text
-    kept = text[: most - 1]
-    return f"{kept.rsplit(' ', 1)[0] if ' ' in kept else kept[:-1]} …"
+    clipped = text[: most - 1]
+    return f"{clipped.rsplit(' ', 1)[0] if ' ' in clipped else clipped[:-1]} …"

@@ -17,8 +17,12 @@ from standardwebhooks import Webhook
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)  # Between a message's time and ours.
 CLOCK_SKEW_TEXT = f"its time is more than {MAX_CLOCK_SKEW.total_seconds():.0f} seconds from ours"
-ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
-KEY_PREFIX, MIN_KEY_BYTES, MAX_KEY_BYTES = "whsec_", 24, 64
+ID_HEADER = "webhook-id"
+TIMESTAMP_HEADER = "webhook-timestamp"
+SIGNATURE_HEADER = "webhook-signature"
+KEY_PREFIX = "whsec_"
+MIN_KEY_BYTES = 24
+MAX_KEY_BYTES = 64
 _ID_PATTERN = re.compile(r"[A-Za-z0-9_-]{8,80}")
 _TIMESTAMP_PATTERN = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one moment has one form, and so one replay id
 _DUMMY_KEY = b"0" * 32  # Verifies nothing, so that an unknown sender takes as long as a known one.
@@ -66,21 +70,26 @@ def check_headers(headers: Mapping[str, str], now: datetime) -> None:
 
 def _parse_headers(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
     """Return id, time and signatures. Raise Unsigned."""
-    id_, timestamp, given = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
-    if not _ID_PATTERN.fullmatch(id_) or not _TIMESTAMP_PATTERN.fullmatch(timestamp) or len(given) > 1000 or not given.isascii():
+    id_, timestamp, signature_header = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
+    if (
+        not _ID_PATTERN.fullmatch(id_)
+        or not _TIMESTAMP_PATTERN.fullmatch(timestamp)
+        or len(signature_header) > 1000
+        or not signature_header.isascii()
+    ):
         raise Unsigned("the headers are not those of Standard Webhooks")
-    return id_, datetime.fromtimestamp(int(timestamp), UTC), given
+    return id_, datetime.fromtimestamp(int(timestamp), UTC), signature_header
 
 
 def verify_message(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
     """Return the message that one of the keys signed. Raise Unsigned. All keys are tried, because keys rotate."""
-    id_, at, given = _parse_headers(headers)
+    id_, at, signature_header = _parse_headers(headers)
     try:
-        known = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_DUMMY_KEY,)]
-    except UnicodeDecodeError as why:
-        raise Unsigned("the body is not UTF-8") from why
-    offered = [word.encode() for word in given.split(" ") if word.startswith("v1,")]
-    right = [hmac.compare_digest(ours, theirs) for ours in known for theirs in offered]
+        signatures = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_DUMMY_KEY,)]
+    except UnicodeDecodeError as error:
+        raise Unsigned("the body is not UTF-8") from error
+    offered = [word.encode() for word in signature_header.split(" ") if word.startswith("v1,")]
+    right = [hmac.compare_digest(own_signature, offered_signature) for own_signature in signatures for offered_signature in offered]
     if not (keys and any(right)):
         raise Unsigned("no signature of a key that is known")
     if abs(now - at) > MAX_CLOCK_SKEW:

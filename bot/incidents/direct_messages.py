@@ -72,8 +72,8 @@ class DirectMessages:
         thread = {"thread_ts": thread_ts} if thread_ts else {}
         try:
             await self.client.api_call(f"assistant.threads.{method}", json={"channel_id": channel, **thread, **what})
-        except SLACK_ERRORS as trouble:
-            error = trouble.response["error"] if isinstance(trouble, SlackApiError) else ""
-            if error in PERMANENT_ERRORS:
+        except SLACK_ERRORS as error:
+            code = error.response["error"] if isinstance(error, SlackApiError) else ""
+            if code in PERMANENT_ERRORS:
                 self._refused_methods.add(method)
-            log.info("direct.not_decorated", method=method, error=str(trouble)[:200], remembered=error in PERMANENT_ERRORS)
+            log.info("direct.not_decorated", method=method, error=str(error)[:200], remembered=code in PERMANENT_ERRORS)

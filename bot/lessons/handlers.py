@@ -9,7 +9,7 @@ import structlog
 from bot.cards.buttons import BadForm, OldButton, StaleCard
 from bot.incidents.context import HandlerContext, guard_store
 from bot.incidents.dispatch.inbox import Inbox
-from bot.lessons.cards import lesson as card
+from bot.lessons.cards import lesson as lesson_card
 from bot.lessons.cards.lesson import LessonEdit
 from bot.lessons.store import LessonStore
 from bot.policy.channels import SlackPlace
@@ -31,7 +31,8 @@ from kb.history.lessons import (
 )
 
 log = structlog.get_logger()
-LESSON_EVENT_TYPE, CARD_NAME = "rackmedic_lesson", "lesson"
+LESSON_EVENT_TYPE = "rackmedic_lesson"
+CARD_NAME = "lesson"
 LOCK_WAIT = timedelta(seconds=12)
 NO_CAUSE = "The lesson names no cause of the taxonomy yet. Press Edit and choose one."
 
@@ -55,7 +56,7 @@ class LessonCards:
                 team, _, user = lesson.by.partition(":")
                 by = await self.people.get_name(user) if user else team
                 about = {"event_type": LESSON_EVENT_TYPE, "event_payload": {"lesson": lesson.id}}
-                await self.kept.put_message(origin, lesson.incident, CARD_NAME, card.render_lesson(lesson, self.titles, by), about)
+                await self.kept.put_message(origin, lesson.incident, CARD_NAME, lesson_card.render_lesson(lesson, self.titles, by), about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class LessonHandlers:
 
     async def handle_click(self, payload: Payload) -> None:
         """Handle a click. Raises Refusal."""
-        pressed = card.parse_lesson_click(payload)
+        pressed = lesson_card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
         await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
@@ -77,7 +78,7 @@ class LessonHandlers:
         await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
         if pressed.does == "edit":
             current = await self._require_undecided(lesson, pressed.item)
-            view = card.render_lesson_form(current, self.surface.offered)
+            view = lesson_card.render_lesson_form(current, self.surface.offered)
             await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
             return
         by = f"{team}:{user}"
@@ -88,7 +89,7 @@ class LessonHandlers:
 
     async def handle_submission(self, payload: Payload) -> None:
         """Handle the form. Raises Refusal, BadForm."""
-        edit = card.parse_lesson_form(payload)
+        edit = lesson_card.parse_lesson_form(payload)
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
         async with guard_store():
@@ -98,7 +99,7 @@ class LessonHandlers:
         await self.surface.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
         await self.surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         if edit.label not in self.cards.titles:
-            raise BadForm({card.LABEL_BLOCK_ID: "Choose a cause of the taxonomy."})
+            raise BadForm({lesson_card.LABEL_BLOCK_ID: "Choose a cause of the taxonomy."})
         await self._change_lesson(lesson.id, lambda now: _apply_edit(_require_as_shown(now, edit.digest), edit))
 
     async def _decide_lesson(self, lesson: Lesson, digest: str, to: LessonState, by: str) -> None:
@@ -154,8 +155,8 @@ class LessonHandlers:
         try:
             if row := await self.lessons.get_lesson(lesson):
                 await self.cards.update_card(row)
-        except SLACK_ERRORS as trouble:
-            log.warning("lessons.not_painted", lesson=lesson, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("lessons.not_painted", lesson=lesson, error=str(error)[:200])
 
 
 def _require_as_shown(lesson: Lesson, digest: str) -> Lesson:

@@ -27,8 +27,8 @@ class LessonObserver:
         """Store everything before the first card is shown: a card may fail, and is shown again when this is repeated."""
         changed = await self._judge_recalled_lessons(incident, state)
         draft = self._draft(state, self._clock.now()) if state.get("lifecycle") == "closed" else None
-        if draft is not None and (kept := await self._store_draft(draft)) is not None:
-            changed.append(kept)
+        if draft is not None and (stored := await self._store_draft(draft)) is not None:
+            changed.append(stored)
         for lesson in changed:
             await self._show(lesson)
 
@@ -37,11 +37,11 @@ class LessonObserver:
         retired: list[Lesson] = []
         label = get_established_cause(IncidentView(state)) if state.get("lifecycle") == "closed" else ""
         for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
-            known = MatchedLesson.model_validate(row)
+            recalled = MatchedLesson.model_validate(row)
             change = partial(
-                apply_outcome, incident=incident, label=label, today=self._clock.now().date(), told=known.score >= MIN_LIKENESS
+                apply_outcome, incident=incident, label=label, today=self._clock.now().date(), told=recalled.score >= MIN_LIKENESS
             )
-            after = await self._lessons.update_lesson(known.lesson, change)
+            after = await self._lessons.update_lesson(recalled.lesson, change)
             if after is not None and after.state == "retired" and incident in after.wrong[-1:]:
                 retired.append(after)
         return retired

@@ -26,8 +26,10 @@ from tools.remedies import REMEDIES
 log = structlog.get_logger()
 RULES_VERSION = 2  # Bump when a rule below changes its meaning: open actions are then proposed anew.
 QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
-UNGUARDED_QUORUM, RELAXED_QUORUM = 2, 1
-DECIDE_SECONDS, START_SECONDS = 900, 300
+UNGUARDED_QUORUM = 2
+RELAXED_QUORUM = 1
+DECIDE_SECONDS = 900
+START_SECONDS = 300
 
 # Relaxes the quorum for cancelling an incident's own stalled job.
 STALLED_JOB_CONDITION = Condition(
@@ -78,8 +80,8 @@ def can_still_approve(record: ActionRecord, voter: str) -> bool:
 
 def can_still_be_decided(record: ActionRecord, now: datetime) -> bool:
     """Return whether enough approvers are left, in time; otherwise a reminder is pointless."""
-    left = sum(can_still_approve(record, voter) for voter in record.terms.approvers)
-    return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
+    remaining_votes = sum(can_still_approve(record, voter) for voter in record.terms.approvers)
+    return record.state is State.PENDING and now < record.decide_by and record.approvals + remaining_votes >= record.terms.quorum
 
 
 class Directory(Protocol):
@@ -123,8 +125,8 @@ class ApprovalRights:
 
     def find_sets(self, hosts: Iterable[str], risk: Risk) -> tuple[str, ...]:
         """Return the sets that decide about an action on these hosts."""
-        known = self.inventory.hosts
-        return self.table.find_sets([known[host].group if host in known else "" for host in hosts], risk)
+        known_hosts = self.inventory.hosts
+        return self.table.find_sets([known_hosts[host].group if host in known_hosts else "" for host in hosts], risk)
 
     async def list_record_approvers(self, record: ActionRecord) -> frozenset[str]:
         """Return the current members of the sets in the action's terms, asked anew: a decision depends on it."""
@@ -152,14 +154,14 @@ class ApprovalRights:
         groups = [await self.directory.list_approvers(group, team) for group in row.groups]
         called = [await self._list_on_call(source) for source in row.on_call]
         users = sorted(frozenset(row.users).union(*called))
-        named = [f"{team}:{user}" for user in users if await self._is_active_human(f"{team}:{user}", team, fresh)]
-        return frozenset(named).union(*groups)
+        people = [f"{team}:{user}" for user in users if await self._is_active_human(f"{team}:{user}", team, fresh)]
+        return frozenset(people).union(*groups)
 
     async def _list_on_call(self, source: str) -> frozenset[str]:
         try:
             return await self.schedule.list_on_call(source)
-        except Refusal as why:
-            log.warning("approvals.on_call_unknown", source=source, why=str(why)[:200])
+        except Refusal as error:
+            log.warning("approvals.on_call_unknown", source=source, why=str(error)[:200])
             return frozenset()
 
     async def _is_active_human(self, who: str, team: str, fresh: bool) -> bool:
@@ -177,9 +179,9 @@ class ApprovalRights:
         if sets and CHANNEL_SET not in sets:
             return next((group for name in sets if name in self.table.sets for group in self.table.sets[name].groups), "")
         rows = {row.channel: row for row in self.inventory.channels}
-        came = find_tenant_channel(origin, rows)
-        if came and came.approvers:
-            return came.approvers
+        tenant_channel = find_tenant_channel(origin, rows)
+        if tenant_channel and tenant_channel.approvers:
+            return tenant_channel.approvers
         row = rows.get(origin.channel)
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 
@@ -192,9 +194,9 @@ class ApprovalRights:
         group = self.get_mention_group(origin)
         if fresh:
             self.directory.refresh(group, *self.fallback)
-        named = [await self.directory.get_person(user) for user in self.fallback]
-        found = await self.directory.list_approvers(group, origin.team)
-        return found | {f"{who.team}:{who.id}" for who in named if who.human and who.team == origin.team}
+        named_people = [await self.directory.get_person(user) for user in self.fallback]
+        approvers = await self.directory.list_approvers(group, origin.team)
+        return approvers | {f"{person.team}:{person.id}" for person in named_people if person.human and person.team == origin.team}
 
     async def get_person_name(self, who: str) -> str:
         """Return the display name of `TEAM:USER`, or the user id if Slack does not answer."""
@@ -208,7 +210,7 @@ class ApprovalRights:
         """Refuse everyone but an active human full member of the click's own team."""
         team, _, user = voter.partition(":")
         self.directory.refresh(user)
-        who = await self.directory.get_person(user)
-        if not user or who.id != user:
+        person = await self.directory.get_person(user)
+        if not user or person.id != user:
             raise NotAllowed(NOT_FULL_MEMBER_TEXT)
-        require_colleague(who, team)
+        require_colleague(person, team)

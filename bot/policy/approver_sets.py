@@ -29,8 +29,8 @@ class OnCallSource(StrictModel):
 
     @property
     def problem(self) -> str:
-        given = [bool(self.user_group), self.file is not None, bool(self.webhook)]
-        if sum(given) != 1:
+        sources = [bool(self.user_group), self.file is not None, bool(self.webhook)]
+        if sum(sources) != 1:
             return "name one of user_group, file and webhook"
         return "" if not self.webhook or self.webhook.startswith("https://") else "a webhook must begin with https://"
 
@@ -77,17 +77,17 @@ class ApproverTable(StrictModel):
 
     def list_problems(self, groups: Iterable[str] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
         """Return (position, problem) of every undefined name. `groups`: those of the inventory, if known."""
-        known, hosts = {*self.sets, CHANNEL_SET}, None if groups is None else set(groups)
-        found: list[tuple[tuple[str | int, ...], str]] = []
+        known_sets, hosts = {*self.sets, CHANNEL_SET}, None if groups is None else set(groups)
+        problems: list[tuple[tuple[str | int, ...], str]] = []
         for at, rule in enumerate(self.rules):
-            found += [(("rules", at, "sets"), f"there is no set {name!r}") for name in rule.sets if name not in known]
-            found += [
+            problems += [(("rules", at, "sets"), f"there is no set {name!r}") for name in rule.sets if name not in known_sets]
+            problems += [
                 (("rules", at, "groups"), f"the inventory has no group {g!r}") for g in rule.groups if hosts is not None and g not in hosts
             ]
         for name, row in self.sets.items():
-            found += [(("sets", name), f"{name!r} is taken; choose another name")] if name in (CHANNEL_SET, NOBODY_SET) else []
-            found += [
+            problems += [(("sets", name), f"{name!r} is taken; choose another name")] if name in (CHANNEL_SET, NOBODY_SET) else []
+            problems += [
                 (("sets", name), f"there is no source {source!r} under on_call") for source in row.on_call if source not in self.on_call
             ]
-            found += [] if row or row.on_call else [(("sets", name), "it has no members")]
-        return found + [(("on_call", name), source.problem) for name, source in self.on_call.items() if source.problem]
+            problems += [] if row or row.on_call else [(("sets", name), "it has no members")]
+        return problems + [(("on_call", name), source.problem) for name, source in self.on_call.items() if source.problem]

@@ -148,12 +148,12 @@ class RoleTable(StrictModel):
 
     def get_roles(self, act: str) -> frozenset[PersonRole]:
         """Return the roles that may. Raise KeyError for an unknown act."""
-        kept = self.only.get(act)
-        return ACTS[act].who if kept is None else ACTS[act].who & frozenset(kept)
+        roles = self.only.get(act)
+        return ACTS[act].who if roles is None else ACTS[act].who & frozenset(roles)
 
     def list_problems(self) -> list[tuple[str, str]]:
         """Return (act, problem) of each invalid row of `only`."""
-        return [(act, why) for act, roles in self.only.items() if (why := self._find_problem(act, frozenset(roles)))]
+        return [(act, problem) for act, roles in self.only.items() if (problem := self._find_problem(act, frozenset(roles)))]
 
     def _find_problem(self, act: str, roles: frozenset[PersonRole]) -> str:
         if act not in ACTS:
@@ -162,12 +162,14 @@ class RoleTable(StrictModel):
             return f"who may {ACTS[act].does} cannot be changed"
         if wider := sorted(roles - ACTS[act].who):
             return f"{', '.join(wider)} may not {ACTS[act].does} at all; a file takes away and never gives"
-        empty = {role for role, named in self.named_people if not named}
+        empty = {role for role, people in self.named_people if not people}
         return "no person would be left with this right; name people under admin or knowledge_editor" if not roles - empty else ""
 
 
 def require_role(table: RoleTable, act: str, roles: frozenset[PersonRole]) -> None:
     """Raise NotAllowed unless one of the roles may do the act."""
-    who = table.get_roles(act)
-    if not who & roles:
-        raise NotAllowed(f"Only {' and '.join(f'{name}s' for name in sorted(role.replace('_', ' ') for role in who))} may do that here.")
+    allowed_roles = table.get_roles(act)
+    if not allowed_roles & roles:
+        raise NotAllowed(
+            f"Only {' and '.join(f'{name}s' for name in sorted(role.replace('_', ' ') for role in allowed_roles))} may do that here."
+        )

@@ -30,12 +30,10 @@ from graph.state import IncidentState, Origin
 from kb.taxonomy.taxonomy import Taxonomy
 
 log = structlog.get_logger()
-CARD_NAME, ANNOUNCED_NAME, PROVIDER_EVENT_TYPE, MOVED_EVENT_TYPE = (
-    "provider",
-    "provider_told",
-    "rackmedic_provider",
-    "rackmedic_provider_moved",
-)
+CARD_NAME = "provider"
+ANNOUNCED_NAME = "provider_told"
+PROVIDER_EVENT_TYPE = "rackmedic_provider"
+MOVED_EVENT_TYPE = "rackmedic_provider_moved"
 MESSAGE_EVENT_TYPE = "rackmedic_provider_said"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "This is not what would be sent now. Press “Send to provider…” again to see it."
@@ -63,8 +61,8 @@ class ProviderCards:
             return
         try:
             await self._put_card(origin, incident)
-        except SLACK_ERRORS as trouble:
-            log.warning("provider.not_painted", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("provider.not_painted", incident=incident, error=str(error)[:200])
 
     async def _put_card(self, origin: Origin, incident: str) -> None:
         async with self.kept.cards.hold_lock(incident, CARD_NAME, wait=LOCK_WAIT) as alone:
@@ -101,8 +99,8 @@ class ProviderCards:
             await IdempotentPoster(self.client, self.kept.cards).post_once(
                 origin, incident, f"provider_said:{about}", provider_ticket.render_provider_message(ticket, words.text), marked
             )
-        except SLACK_ERRORS as trouble:
-            log.warning("provider.not_said", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("provider.not_said", incident=incident, error=str(error)[:200])
             return False
         return True
 
@@ -170,9 +168,9 @@ class ProviderHandlers:
                 title="What would leave for your provider",
                 initial_comment=provider_ticket.format_attachment_note(facts_kept=made.facts_kept),
             )
-        except (IncidentNotFound, *SLACK_ERRORS) as why:
-            log.warning("provider.not_shown", incident=incident, error=str(why)[:200])
-            words = str(why) if isinstance(why, IncidentNotFound) else NOT_SHOWN
+        except (IncidentNotFound, *SLACK_ERRORS) as error:
+            log.warning("provider.not_shown", incident=incident, error=str(error)[:200])
+            words = str(error) if isinstance(error, IncidentNotFound) else NOT_SHOWN
             await post_message(self.surface.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
             return
         await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())

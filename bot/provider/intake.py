@@ -51,8 +51,8 @@ class ProviderIntake:
         """Refuse by headers alone, without revealing which tenants exist."""
         try:
             check_headers(headers, self.arrivals.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
     async def handle_message(self, request: InboundRequest) -> InboundResponse:
@@ -60,19 +60,19 @@ class ProviderIntake:
         tenant, body = request.parts["tenant"], request.body
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {why}")
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {error}")
         if not await self._record_delivery(tenant, message):
             return InboundResponse(409, {"error": "this message was received before; sign it again to send it again"})
         try:
             kind, data = parse_message(body)
             return await self._dispatch_message(tenant, kind, data)
-        except BadMessage as why:
-            return InboundResponse(400, {"error": str(why)})
-        except BadTicket as why:
-            return InboundResponse(422, {"error": "; ".join(why.problems)[:1000]})
-        except NoOperatorChannel as why:
-            log.warning("intake.no_place", tenant=tenant, why=str(why))
+        except BadMessage as error:
+            return InboundResponse(400, {"error": str(error)})
+        except BadTicket as error:
+            return InboundResponse(422, {"error": "; ".join(error.problems)[:1000]})
+        except NoOperatorChannel as error:
+            log.warning("intake.no_place", tenant=tenant, why=str(error))
             return InboundResponse(503, {"error": "the provider's inventory has no place for this ticket yet"}, after=600)
 
     async def _dispatch_message(self, tenant: str, kind: str, data: dict[str, Any]) -> InboundResponse:
@@ -90,12 +90,12 @@ class ProviderIntake:
         return await self._import_ticket(tenant, await asyncio.to_thread(parse_ticket, json.dumps(data).encode()))
 
     async def _import_ticket(self, tenant: str, read: ParsedTicket) -> InboundResponse:
-        came = await self.arrivals.import_ticket(tenant, read.document)
-        log.info("intake.ticket", tenant=tenant, incident=came.incident, opened=came.opened, again=came.again)
-        if not came.again:
-            await self.wake(came.incident)
-        state = (await self.states.get_states(tenant, (came.incident,))).get(came.incident, "received")
-        return InboundResponse(200, {"ticket": came.incident, "state": state, "ignored": list(read.ignored)})
+        arrival = await self.arrivals.import_ticket(tenant, read.document)
+        log.info("intake.ticket", tenant=tenant, incident=arrival.incident, opened=arrival.opened, again=arrival.again)
+        if not arrival.again:
+            await self.wake(arrival.incident)
+        state = (await self.states.get_states(tenant, (arrival.incident,))).get(arrival.incident, "received")
+        return InboundResponse(200, {"ticket": arrival.incident, "state": state, "ignored": list(read.ignored)})
 
     async def _record_delivery(self, tenant: str, message: SignedMessage) -> bool:
         key = self.names.intake_key("heard", f"{tenant}:{message.nonce}")

@@ -29,8 +29,8 @@ class ProviderMessageStore:
 
     async def append_message(self, incident: str, key: str, words: str) -> int:
         """Store a message; return its number, 0 if full. Idempotent per key."""
-        said = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(words, MAX_MESSAGE_CHARS))
-        return int(await self._tell(keys=[self._build_row_key(incident)], args=[key, said.model_dump_json(), MAX_KEPT_MESSAGES]))
+        message = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(words, MAX_MESSAGE_CHARS))
+        return int(await self._tell(keys=[self._build_row_key(incident)], args=[key, message.model_dump_json(), MAX_KEPT_MESSAGES]))
 
     async def list_messages_after(self, incident: str, heard: int, most: int = MAX_MESSAGES_PER_ANSWER) -> tuple[ProviderMessage, ...]:
         """Return messages after number `heard`, oldest first."""

@@ -14,9 +14,12 @@ from kb.customers.cause_words import CauseWords
 from kb.redact import redact_start
 from kb.taxonomy.customer_fix import CustomerFix
 
-MAX_MESSAGES_PER_ANSWER, MAX_CAUSES_PER_ANSWER = 5, 3  # limits per ticket; further messages come with the next answer
-MAX_MESSAGE_CHARS, MAX_BLOCK_CHARS = 1500, 1500  # limits of a message, and of a paste block
-_MAX_SENTENCE_CHARS, _MAX_HOST_NAME_CHARS = 600, 253
+MAX_MESSAGES_PER_ANSWER = 5  # per ticket; further messages come with the next answer
+MAX_CAUSES_PER_ANSWER = 3  # per ticket
+MAX_MESSAGE_CHARS = 1500  # limits of a message
+MAX_BLOCK_CHARS = 1500  # of a paste block
+_MAX_SENTENCE_CHARS = 600
+_MAX_HOST_NAME_CHARS = 253
 
 
 def _build_truncator(most: int) -> BeforeValidator:

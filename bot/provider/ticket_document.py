@@ -37,9 +37,9 @@ async def build_incident_ticket(redis: Redis, evidence: EvidenceStore, inventory
     state = await IncidentStateReader(redis).load_state(incident)
     if not state:
         raise IncidentNotFound(f"{incident}: no such incident here, or it was not checked yet; its card shows its id")
-    facts, kept = await _load_facts(evidence, state.get("facts", ""))
+    facts, has_facts = await _load_facts(evidence, state.get("facts", ""))
     secrecy = ExportPrivacy(await load_or_create_site_salt(redis), get_public_chunks(), tuple(list_private_names(inventory)))
-    return BuiltTicket(build_ticket_document(IncidentView(state), facts, secrecy, clock.now()), kept)
+    return BuiltTicket(build_ticket_document(IncidentView(state), facts, secrecy, clock.now()), has_facts)
 
 
 async def _load_facts(evidence: EvidenceStore, digest: str) -> tuple[list[Fact], bool]:

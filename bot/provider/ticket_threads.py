@@ -13,7 +13,8 @@ from bot.slack.people import People
 from bot.slack.posted_messages import IdempotentPoster, PostedCards
 from graph.state import InboxItem, Origin
 
-ROOT_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_ticket_root", "rackmedic_ticket_news"
+ROOT_EVENT_TYPE = "rackmedic_ticket_root"
+NEWS_EVENT_TYPE = "rackmedic_ticket_news"
 OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
 
 

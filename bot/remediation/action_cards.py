@@ -24,8 +24,7 @@ from bot.policy.approvals import ApprovalRights, can_still_be_decided
 from bot.policy.channels import SlackPlace
 from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources, IncidentKnowledge
 from bot.remediation.card_batches import CardBatches
-from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import outcomes, shared_card
+from bot.remediation.cards import approval_card, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.client import build_message_args
 from bot.slack.people import People
@@ -44,7 +43,9 @@ from tools.transport import Transport
 
 log = structlog.get_logger()
 APPROVAL_EVENT_TYPE = "rackmedic_approval"
-CARD_KIND, REMINDER_KIND, OUTCOME_KIND = "card", "remind", "outcome"
+CARD_KIND = "card"
+REMINDER_KIND = "remind"
+OUTCOME_KIND = "outcome"
 # No retry can fix these: logged and dropped.
 PERMANENT_SLACK_ERRORS = frozenset(
     {"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"}
@@ -109,10 +110,10 @@ class ActionCards:
             try:
                 with with_urgency(Urgency.DECISION):
                     await self._render_and_post(record, batch, what)
-            except SlackApiError as trouble:
-                if trouble.response["error"] not in PERMANENT_SLACK_ERRORS:
+            except SlackApiError as error:
+                if error.response["error"] not in PERMANENT_SLACK_ERRORS:
                     raise
-                log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
+                log.warning("action_cards.gone", approval=record.approval, what=what, error=error.response["error"])
         await self._living.refresh_message(record.action.incident)
 
     def _get_lock(self, name: str) -> asyncio.Lock:
@@ -125,15 +126,15 @@ class ActionCards:
         if what == CARD_KIND:
             await self._paint_card(origin, record, batch)
             return
-        shown = await self._load_card_data(origin, record, batch)
-        own = next((one for one in shown if one.record.approval == record.approval), shown[0])
+        card_data = await self._load_card_data(origin, record, batch)
+        own = next((one for one in card_data if one.record.approval == record.approval), card_data[0])
         if what == REMINDER_KIND and can_still_be_decided(own.record, self.sources.clock.now()):
             await self._post_once(
                 origin,
                 record,
                 REMINDER_KIND,
                 batch,
-                outcomes.render_reminder(own) if len(shown) == 1 else outcomes.render_shared_reminder(shown),
+                outcomes.render_reminder(own) if len(card_data) == 1 else outcomes.render_shared_reminder(card_data),
             )
         if what == OUTCOME_KIND and own.record.state is State.UNKNOWN:
             await self._post_once(
@@ -141,29 +142,31 @@ class ActionCards:
                 record,
                 f"{OUTCOME_KIND}:{own.record.state}",
                 record.approval,
-                outcomes.render_outcome(own, among_others=len(shown) > 1),
+                outcomes.render_outcome(own, among_others=len(card_data) > 1),
             )
 
     async def _paint_card(self, origin: Origin, record: ActionRecord, batch: str) -> None:
         """Post or edit until the card matches the ledger: records may change while Slack answers."""
         incident, name, painted = record.action.incident, f"{CARD_KIND}:{batch}", ""
         while True:
-            shown = await self._load_card_data(origin, record, batch)
+            card_data = await self._load_card_data(origin, record, batch)
             before = await self._cards.get(incident, name)
-            if not before and all(one.record.state in TERMINAL_STATES for one in shown):
+            if not before and all(one.record.state in TERMINAL_STATES for one in card_data):
                 return
             card = await self._redact_for_channel(
                 origin,
-                approval.render_approval_card(shown[0]) if len(shown) == 1 else shared_card.render_shared_card(shown, self.sources.brakes),
+                approval_card.render_approval_card(card_data[0])
+                if len(card_data) == 1
+                else shared_card.render_shared_card(card_data, self.sources.brakes),
             )
-            looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
-            if looks == painted:
+            card_digest = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+            if card_digest == painted:
                 return
-            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, looks)
-            if looks != await self._cards.get(incident, f"looks:{batch}"):
+            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, card_digest)
+            if card_digest != await self._cards.get(incident, f"looks:{batch}"):
                 await self._client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
-                await self._cards.set(incident, f"looks:{batch}", looks)
-            painted = looks
+                await self._cards.set(incident, f"looks:{batch}", card_digest)
+            painted = card_digest
 
     async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
         """Post the card. If it was posted before, it may be outdated, and the caller edits it."""
@@ -194,8 +197,8 @@ class ActionCards:
         try:
             shared = await self._people.is_shared(origin.channel)
             channels.require_operator_channel(SlackPlace(origin.team, origin.channel, shared=shared), self.sources.bound)
-        except channels.ChannelNotServed as no:
-            return notes.render_refusal(str(no))
+        except channels.ChannelNotServed as error:
+            return notes.render_refusal(str(error))
         return card
 
     # -- what is on a card ------------------------------------------------------------------------------------------
@@ -207,20 +210,20 @@ class ActionCards:
 
     async def _load_records(self, record: ActionRecord, batch: str) -> list[ActionRecord]:
         """Return the batch's current records. Skip unreadable ones, except `record` itself."""
-        found: list[ActionRecord] = []
+        records: list[ActionRecord] = []
         for name in await self._batches.list_approvals(record.action.incident, batch):
             try:
-                found.append(await self.sources.record_of(name))
-            except Refused as why:
-                log.warning("action_cards.unreadable", approval=name, why=str(why)[:200])
-                found += [record] if name == record.approval else []
-        return found or [record]
+                records.append(await self.sources.record_of(name))
+            except Refused as error:
+                log.warning("action_cards.unreadable", approval=name, why=str(error)[:200])
+                records += [record] if name == record.approval else []
+        return records or [record]
 
     async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:
         try:
             return await self.sources.of_incident(record.action.incident)
-        except Refused as why:
-            log.warning("action_cards.alone", approval=record.approval, why=str(why)[:200])
+        except Refused as error:
+            log.warning("action_cards.alone", approval=record.approval, why=str(error)[:200])
             return []
 
 

@@ -84,8 +84,8 @@ class ActionIndex:
         for host in names:
             pipe.hgetall(self._names.treatments_key(host))
         rows = zip(names, await pipe.execute() if names else (), strict=True)
-        told = (_parse_treatment(host, devices, at) for host, row in rows for devices, at in decode_hash(row).items())
-        return tuple(filter(None, told))
+        treatments = (_parse_treatment(host, devices, at) for host, row in rows for devices, at in decode_hash(row).items())
+        return tuple(filter(None, treatments))
 
 
 def _parse_treatment(host: str, devices: str, at: str) -> ProvenRemedyRun | None:

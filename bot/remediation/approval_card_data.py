@@ -91,12 +91,12 @@ class ApprovalCardLoader:
     sources: ApprovalCardSources
 
     async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
-        seen, at = _parse_seen(await self.get_note(record, "seen"))
+        condition_rows, at = _parse_seen(await self.get_note(record, "seen"))
         return ApprovalCardView(
             record,
             group=self.sources.group_of(origin, record.terms.sets),
             names=await self._get_names(record),
-            seen=seen,
+            seen=condition_rows,
             seen_at=at,
             began=await self._get_start_time(record),
             held=await self.get_note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
@@ -120,15 +120,15 @@ class ApprovalCardLoader:
         if await self.get_note(record, "known"):
             return
         jobs = await self.sources.node_jobs(record.action)
-        known = [*(node_jobs.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
-        if known:
-            await self.set_note(record, "known", json.dumps(known))
+        effects = [*(node_jobs.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
+        if effects:
+            await self.set_note(record, "known", json.dumps(effects))
 
     async def _list_known_effects(self, action: Action) -> killed_process.KnownRows:
         if action.remedy in killed_process.PROCESS_REMEDIES:
             return killed_process.build_process_rows(action, await self.sources.known.facts_of(action.incident))
-        if (seen := await self.sources.would_delete(action)) is not None:
-            return deleted_files.build_file_rows(seen)
+        if (preview := await self.sources.would_delete(action)) is not None:
+            return deleted_files.build_file_rows(preview)
         ends = await self.sources.would_cancel(action)
         return job_tasks.build_task_rows(ends) if ends is not None else ()
 
@@ -148,15 +148,15 @@ class ApprovalCardLoader:
     async def _get_names(self, record: ActionRecord) -> dict[str, str]:
         asked = set(card_parts.list_policy_deciders(record)[: card_parts.MAX_NAMED_PEOPLE])
         people = {vote.voter for vote in record.votes} | asked | list_requesters(record.action) | {record.ended_by}
-        return {who: await self.people.get_name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
+        return {person: await self.people.get_name(person.partition(":")[2]) for person in sorted(people) if ":" in person}
 
     async def _get_start_time(self, record: ActionRecord) -> datetime | None:
         """Return when the action was first seen running."""
         if record.state is not State.EXECUTING:
             return None
-        if not (began := await self.get_note(record, "began")):
-            await self.set_note(record, "began", began := self.sources.clock.now().isoformat())
-        return datetime.fromisoformat(began)
+        if not (start_note := await self.get_note(record, "began")):
+            await self.set_note(record, "began", start_note := self.sources.clock.now().isoformat())
+        return datetime.fromisoformat(start_note)
 
     async def _read_output_tail(self, record: ActionRecord) -> list[str]:
         text = await self.sources.evidence.get_text(record.output) if record.output else None
@@ -166,5 +166,5 @@ class ApprovalCardLoader:
 def _parse_seen(note: str) -> tuple[list[ConditionResult], datetime | None]:
     if not note:
         return [], None
-    kept: dict[str, Any] = json.loads(note)
-    return [ConditionResult(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])
+    stored: dict[str, Any] = json.loads(note)
+    return [ConditionResult(sentence, ok, saw) for sentence, ok, saw in stored["rows"]], datetime.fromisoformat(stored["at"])

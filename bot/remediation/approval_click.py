@@ -83,8 +83,8 @@ async def _await_decision(click: ApprovalClick, work: Awaitable[object]) -> None
     async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
         try:
             await work
-        except NotAnApprover as no:
-            raise await build_not_approver_error(click) from no
+        except NotAnApprover as error:
+            raise await build_not_approver_error(click) from error
 
 
 async def build_not_approver_error(click: ApprovalClick) -> NotAnApprover:
@@ -99,13 +99,13 @@ async def build_not_approver_error(click: ApprovalClick) -> NotAnApprover:
 async def _finish_in_background(click: ApprovalClick, task: Awaitable[None]) -> None:
     try:
         await task
-    except (Refusal, BadForm) as no:
-        await post_ephemeral(click, notes.render_refusal(str(no)))
+    except (Refusal, BadForm) as error:
+        await post_ephemeral(click, notes.render_refusal(str(error)))
     except StoreUnreachable:
         await post_ephemeral(click, notes.render_not_stored(will_retry=False))
     except Exception:
         reference = secrets.token_hex(4)
-        log.exception("clicker.bug", reference=reference, approval=click.record.approval)
+        log.exception("approval_click.failed", reference=reference, approval=click.record.approval)
         await post_ephemeral(click, notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT))
     finally:
         _spawn_repaint(click)

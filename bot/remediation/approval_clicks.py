@@ -19,8 +19,7 @@ from bot.remediation.approval_click import (
     repaint_after,
     run_decision,
 )
-from bot.remediation.cards import all_actions, edit_modal, reject_modal, vote_summary
-from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import all_actions, approval_card, edit_modal, reject_modal, vote_summary
 from bot.remediation.cards.approval_card import CardClick
 from bot.slack.payloads import Payload
 from tools.ledger.record import ActionRecord, Refused, WrongDigest
@@ -32,7 +31,7 @@ REVOKED_FROM_CARD = "revoked on its card"
 
 async def handle_click(handler_context: HandlerContext, payload: Payload) -> None:
     """Handle a button. Raise a Refusal that says why nothing changed."""
-    click = approval.parse_card_click(payload)
+    click = approval_card.parse_card_click(payload)
     on = await load_approval_click(handler_context, payload, click.approval)
     if (str((payload.get("channel") or {}).get("id", "")), _get_thread_ts(payload)) != (on.origin.channel, on.origin.thread_ts):
         raise StaleCard
@@ -72,8 +71,8 @@ async def handle_edit_form(handler_context: HandlerContext, payload: Payload) ->
 async def _apply_edit(click: ApprovalClick, digest: str, args: Mapping[str, str]) -> None:
     try:
         await click.decisions.edit_action(click.record.approval, digest, str(click.voter), args)
-    except BadArgument as wrong:
-        raise edit_modal.build_edit_error(click.record.action, str(wrong)) from wrong
+    except BadArgument as error:
+        raise edit_modal.build_edit_error(click.record.action, str(error)) from error
 
 
 def _get_thread_ts(payload: Payload) -> str:
@@ -165,7 +164,7 @@ def _build_delivery_id(payload: Payload, voter: Voter) -> str:
     return f"{voter}.{where.get('channel_id')}.{where.get('message_ts')}.{action['action_id']}.{action['action_ts']}"
 
 
-_CLICK_HANDLERS: Mapping[approval.ClickAction, Callable[[ApprovalClick, CardClick], Awaitable[None]]] = {
+_CLICK_HANDLERS: Mapping[approval_card.ClickAction, Callable[[ApprovalClick, CardClick], Awaitable[None]]] = {
     "approve": _approve,
     "reject_form": _open_reject_form,
     "edit_form": _open_edit_form,

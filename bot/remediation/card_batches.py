@@ -6,7 +6,7 @@ Each keeps its own digest, votes and claim. A Redis script decides atomically, s
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from bot.remediation.cards import action_row as approval_row
+from bot.remediation.cards import action_row
 from bot.slack.posted_messages import PostedCards
 from tools.action import Action
 from tools.ledger.record import ActionRecord, list_targets
@@ -58,8 +58,8 @@ class CardBatches:
     async def _join_action(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
         action = record.action
         shut = await self._find_closed_batch(action, others)
-        weight = approval_row.count_row_chars(action)
-        numbers = (_to_milliseconds(now), _to_milliseconds(now - JOIN_WINDOW), MAX_ACTIONS_PER_CARD, weight, approval_row.MAX_ROWS_CHARS)
+        weight = action_row.count_row_chars(action)
+        numbers = (_to_milliseconds(now), _to_milliseconds(now - JOIN_WINDOW), MAX_ACTIONS_PER_CARD, weight, action_row.MAX_ROWS_CHARS)
         return await self._cards.run_script(
             JOIN_CARD_SCRIPT, action.incident, action.approval, build_batch_key(action), *map(str, numbers), shut
         )
@@ -70,10 +70,10 @@ class CardBatches:
         if not batch:
             return ""
         names = set(await self.list_approvals(action.incident, batch))
-        there = [row for row in others if row.approval in names]
-        waits = any(row.state is State.PENDING for row in there)
-        taken = {host for row in there for host in list_targets(row.action)}
-        return "" if waits and not taken.intersection(list_targets(action)) else batch
+        batch_records = [row for row in others if row.approval in names]
+        has_pending = any(row.state is State.PENDING for row in batch_records)
+        batch_hosts = {host for row in batch_records for host in list_targets(row.action)}
+        return "" if has_pending and not batch_hosts.intersection(list_targets(action)) else batch
 
 
 def build_batch_key(action: Action) -> str:

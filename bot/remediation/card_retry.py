@@ -20,9 +20,9 @@ async def update_card_with_retries(
     for seconds in (*RETRY_DELAYS_SECONDS, None):
         try:
             await show.update_card(record)
-        except Exception as why:
+        except Exception as error:
             log.warning(
-                "card.not_painted", approval=record.approval, error=f"{type(why).__name__}: {why}"[:300]
+                "card.not_painted", approval=record.approval, error=f"{type(error).__name__}: {error}"[:300]
             )  # any error may be temporary
         else:
             return True

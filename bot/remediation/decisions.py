@@ -66,9 +66,9 @@ class ApprovalDecisions:
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
     ) -> ActionRecord:
         """Count one vote; wake the runner, which starts an approved action."""
-        seen = await self._get_current_record(approval, digest)
+        record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(voter)
-        if voter not in await self._rights.list_record_approvers(seen):
+        if voter not in await self._rights.list_record_approvers(record):
             raise NotAnApprover(NotAnApprover.__doc__)
         await self._index.schedule_check(approval)
         after = await self._ledger.vote(approval, digest, voter, verdict, delivery, reason)
@@ -86,78 +86,78 @@ class ApprovalDecisions:
 
     async def _count_vote(self, approval: str, digest: str, voter: str, delivery: str, incident: str) -> VoteResult:
         """Cast one vote. A refusal does not affect the others."""
-        seen: ActionRecord | None = None
+        record: ActionRecord | None = None
         try:
-            seen = await self._get_current_record(approval, digest)
-            if seen.action.incident != incident:
+            record = await self._get_current_record(approval, digest)
+            if record.action.incident != incident:
                 raise WrongDigest(WrongDigest.__doc__)
-            if seen.terms.sets and voter not in await self._rights.list_record_approvers(seen):
+            if record.terms.sets and voter not in await self._rights.list_record_approvers(record):
                 raise NotAnApprover(NotAnApprover.__doc__)
             await self._index.schedule_check(approval)
-            seen = await self._ledger.vote(approval, digest, voter, "approve", delivery)
-        except NotOpen as no:
-            return VoteResult(approval, await self._ledger.get_record(approval), no)
-        except Refused as no:
-            return VoteResult(approval, seen, no)
+            record = await self._ledger.vote(approval, digest, voter, "approve", delivery)
+        except NotOpen as error:
+            return VoteResult(approval, await self._ledger.get_record(approval), error)
+        except Refused as error:
+            return VoteResult(approval, record, error)
         await self._wake(approval)
-        return VoteResult(approval, seen)
+        return VoteResult(approval, record)
 
     async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
         """Propose an unapproved action's step again, as RackMedic. Idempotent."""
-        seen = await self._get_current_record(approval, digest)
+        record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(asker)
-        if seen.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
-            raise NotOpen(f"{NotOpen.__doc__} It is {seen.state}.")
-        remediation = await self._find_remediation(seen)
+        if record.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
+            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+        remediation = await self._find_remediation(record)
         if remediation.approval != approval:
-            return await self._propose_step(seen.action.incident, remediation)
-        again = remediation.model_copy(update={"attempt": remediation.attempt + 1})
-        again = again.model_copy(update={"approval": build_approval_id(seen.action.incident, again)})
-        found = await self._propose_step(seen.action.incident, again)
+            return await self._propose_step(record.action.incident, remediation)
+        next_attempt = remediation.model_copy(update={"attempt": remediation.attempt + 1})
+        next_attempt = next_attempt.model_copy(update={"approval": build_approval_id(record.action.incident, next_attempt)})
+        proposal = await self._propose_step(record.action.incident, next_attempt)
         await self._deliver.send_event(
-            seen.action.incident, f"again:{approval}", {"event": "again", "approval": approval, "ladder": remediation.id}
+            record.action.incident, f"again:{approval}", {"event": "again", "approval": approval, "ladder": remediation.id}
         )
-        return found
+        return proposal
 
     async def propose_return(self, incident: str, remediation: str, asker: str) -> ActionRecord:
         """Propose to return a drained node, even of a closed incident. Idempotent. Raise CannotPropose."""
         await self._rights.require_full_member(asker)
         remediations = IncidentView(await self._state_of(incident)).remediations
-        held = next((row for row in remediations if row.id == remediation), None)
-        if held is None:
+        drained = next((row for row in remediations if row.id == remediation), None)
+        if drained is None:
             raise CannotPropose("That node is not held by this incident.")
-        if why := get_return_blocker(held, remediations):
-            raise CannotPropose(f"{held.target} is not returned: {why}.")
-        if back := await self._tender.find_returned_node(incident, held):
+        if blocker := get_return_blocker(drained, remediations):
+            raise CannotPropose(f"{drained.target} is not returned: {blocker}.")
+        if back := await self._tender.find_returned_node(incident, drained):
             raise CannotPropose(f"{back}: I no longer hold it.")
-        again = propose_return(incident, held)
-        for row in list_unresolved_on_host(held, remediations):
+        return_remediation = propose_return(incident, drained)
+        for row in list_unresolved_on_host(drained, remediations):
             await self._require_fault_gone(incident, row)
-        found = await self._propose_step(incident, again)
-        await self._deliver.send_event(incident, f"return:{again.approval}", {"event": RETURN_EVENT, "ladder": remediation})
-        return found
+        proposal = await self._propose_step(incident, return_remediation)
+        await self._deliver.send_event(incident, f"return:{return_remediation.approval}", {"event": RETURN_EVENT, "ladder": remediation})
+        return proposal
 
     async def release_next_wave(self, approval: str, digest: str, human: str) -> ActionRecord:
         """Let the next wave be proposed although an earlier host failed. Only an approver may."""
-        seen = await self._get_current_record(approval, digest)
-        incident = seen.action.incident
+        record = await self._get_current_record(approval, digest)
+        incident = record.action.incident
         await self._rights.require_full_member(human)
-        if human not in await self._rights.list_record_approvers(seen):
+        if human not in await self._rights.list_record_approvers(record):
             raise NotAnApprover(NotAnApprover.__doc__)
         remediations = IncidentView(await self._state_of(incident)).remediations
-        await self._tender.wave_scheduler.release_next_wave(incident, seen.action.proves, remediations, human)
+        await self._tender.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, human)
         await self._index.schedule_check(incident)
         await self._wake(incident)
-        return seen
+        return record
 
     async def edit_action(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> ActionRecord:
         """Supersede a pending action by one with other arguments, which the editor may not approve."""
-        seen = await self._get_current_record(approval, digest)
+        record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(editor)
-        if seen.state is not State.PENDING:
-            raise NotOpen(f"{NotOpen.__doc__} It is {seen.state}.")
-        facts = await self._facts_of(seen.action.incident)
-        return await self._replace_action(seen, build_edited_step(seen.action, args, facts), editor, f"edited by {editor}")
+        if record.state is not State.PENDING:
+            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+        facts = await self._facts_of(record.action.incident)
+        return await self._replace_action(record, build_edited_step(record.action, args, facts), editor, f"edited by {editor}")
 
     async def revoke_action(self, approval: str, digest: str, by: str, why: str) -> ActionRecord:
         await self._get_current_record(approval, digest)
@@ -169,16 +169,16 @@ class ApprovalDecisions:
 
     async def resolve_unknown_outcome(self, approval: str, digest: str, human: str, ran: bool, note: str) -> ActionRecord:
         """Record what an approver saw of an unknown action. If the host answers, it must agree."""
-        seen = await self._get_current_record(approval, digest)
+        record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(human)
-        if human not in await self._rights.list_record_approvers(seen):
+        if human not in await self._rights.list_record_approvers(record):
             raise NotAnApprover(NotAnApprover.__doc__)
-        if seen.state is not State.UNKNOWN:
-            raise NotOpen(f"{NotOpen.__doc__} It is {seen.state}.")
-        said = await settle_action(seen.action, self._transport)
-        _require_host_agreement(said, ran)
+        if record.state is not State.UNKNOWN:
+            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+        result = await settle_action(record.action, self._transport)
+        _require_host_agreement(result, ran)
         await self._index.schedule_check(approval)
-        after = await self._ledger.reconcile(approval, human, ran, f"{note} (the host says: {said.word} {said.says})".strip())
+        after = await self._ledger.reconcile(approval, human, ran, f"{note} (the host says: {result.word} {result.says})".strip())
         await self._wake(approval)
         return after
 
@@ -189,10 +189,10 @@ class ApprovalDecisions:
     # -- inside -----------------------------------------------------------------------------------------------------
 
     async def _get_current_record(self, approval: str, digest: str) -> ActionRecord:
-        seen = await self._ledger.get_record(approval)
-        if seen.digest != digest:
+        record = await self._ledger.get_record(approval)
+        if record.digest != digest:
             raise WrongDigest(WrongDigest.__doc__)
-        return seen
+        return record
 
     async def _find_remediation(self, record: ActionRecord) -> Remediation:
         """Return the remediation that this action is or was a step of."""
@@ -209,26 +209,26 @@ class ApprovalDecisions:
 
     async def _replace_action(self, record: ActionRecord, step: RemediationStep, by: str, says: str) -> ActionRecord:
         """Propose a replacement; `by` counts as its requester."""
-        asked = ",".join(sorted(list_requesters(record.action) | {by}))
+        requesters = ",".join(sorted(list_requesters(record.action) | {by}))
         remediation = Remediation(
             id="edit", label=record.action.proves, target=record.action.target, rungs=(step,), fault=record.action.fault
         )
         remediation = remediation.model_copy(update={"approval": new_approval_id()})
-        found = await self._propose_step(record.action.incident, remediation, requested_by=asked)
+        proposal = await self._propose_step(record.action.incident, remediation, requested_by=requesters)
         try:
-            says = f"{says}: {found.approval}"
-            await self._ledger.end_action(record.approval, Transition.SUPERSEDE, by, says, replaced_by=found.approval)
+            says = f"{says}: {proposal.approval}"
+            await self._ledger.end_action(record.approval, Transition.SUPERSEDE, by, says, replaced_by=proposal.approval)
         except NotOpen:
-            await self._ledger.end_action(found.approval, Transition.SUPERSEDE, "rackmedic", "the edited action had already started")
+            await self._ledger.end_action(proposal.approval, Transition.SUPERSEDE, "rackmedic", "the edited action had already started")
             raise
         await self._wake(record.approval)
-        return found
+        return proposal
 
     async def _require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         try:
             await self._tender.require_fault_gone(incident, remediation)
-        except ProposalDeferred as why:
-            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {why}.") from why
+        except ProposalDeferred as error:
+            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {error}.") from error
 
     async def _propose_step(self, incident: str, remediation: Remediation, *, requested_by: str = "") -> ActionRecord:
         try:
@@ -236,11 +236,11 @@ class ApprovalDecisions:
         except NotFound:
             pass
         try:
-            found = await self._tender.create_proposal(incident, remediation, requested_by=requested_by, ahead=True)
-        except ProposalDeferred as why:
-            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {why}.") from why
-        await self._wake(found.approval)
-        return found
+            proposal = await self._tender.create_proposal(incident, remediation, requested_by=requested_by, ahead=True)
+        except ProposalDeferred as error:
+            raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {error}.") from error
+        await self._wake(proposal.approval)
+        return proposal
 
 
 @dataclass(frozen=True, slots=True)

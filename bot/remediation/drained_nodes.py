@@ -43,9 +43,9 @@ class DrainedNodeMonitor:
         self, incident: str, state: IncidentState, remediations: Sequence[Remediation], records: Iterable[ActionRecord]
     ) -> None:
         """Check each resting drained node, except one that RackMedic itself returns."""
-        known = list(records)
+        known_records = list(records)
         for remediation in remediations:
-            if is_resting_drained(remediation) and not any(_is_return_action(row, remediation, self.clock) for row in known):
+            if is_resting_drained(remediation) and not any(_is_return_action(row, remediation, self.clock) for row in known_records):
                 await self.check_drained_node(incident, state, remediation)
 
     async def check_drained_node(self, incident: str, state: IncidentState, remediation: Remediation) -> str:
@@ -57,9 +57,11 @@ class DrainedNodeMonitor:
         elif states and states <= IN_SERVICE_STATES:
             word = "+".join(sorted(states))
             await self.ledger.record_seen_in_service(incident, remediation.target, word)
-            says = f"{remediation.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
-            await self._send_observation(incident, state, remediation, IN_SERVICE_EVENT, says=says)
-            return says
+            notice = (
+                f"{remediation.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
+            )
+            await self._send_observation(incident, state, remediation, IN_SERVICE_EVENT, says=notice)
+            return notice
         elif remediation.unasked is not None:
             await self._send_observation(incident, state, remediation, SCHEDULER_OBSERVED_EVENT)
         return ""
@@ -69,8 +71,8 @@ class DrainedNodeMonitor:
         host = self.proposer.inventory.hosts.get(name)
         if host is None or not host.controller:
             return None
-        seen = await read_drain_status(host, self.proposer.transport)
-        return None if seen.ok is None else frozenset(seen.saw.lower().split())
+        status = await read_drain_status(host, self.proposer.transport)
+        return None if status.ok is None else frozenset(status.saw.lower().split())
 
     async def _send_observation(self, incident: str, state: IncidentState, remediation: Remediation, event: str, **more: Any) -> None:
         """Send the event at most once a turn."""

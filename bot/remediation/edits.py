@@ -26,7 +26,9 @@ def build_edited_step(action: Action, args: Mapping[str, str], facts: Sequence[F
     checked = check_args(remedy, {**action.args, **args})
     own = [fact for fact in facts if fact.host == action.target and fact.status is Status.OK and not fact.stale]
     changed = {name: value for name, value in checked.items() if value != action.args.get(name)}
-    problems = [why for name, value in changed.items() if (why := _find_edit_problem(name, remedy.args[name], value, own, action.target))]
+    problems = [
+        problem for name, value in changed.items() if (problem := _find_edit_problem(name, remedy.args[name], value, own, action.target))
+    ]
     if problems:
         raise BadArgument("; ".join(problems))
     if not changed:

@@ -26,14 +26,14 @@ class OpenDecisionLookup:
         """Return the pending actions; None before the ledger is bound."""
         if self._ledger is None or self._rights is None:
             return None
-        pending = [seen for seen in await self._ledger.list_incident_records(incident) if seen.state is State.PENDING]
-        return [await _build_decision(seen, self._rights) for seen in pending]
+        pending = [record for record in await self._ledger.list_incident_records(incident) if record.state is State.PENDING]
+        return [await _build_decision(record, self._rights) for record in pending]
 
 
 async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
     may = sorted(record.terms.approvers - list_requesters(record.action))
     did = dict.fromkeys(vote.voter for vote in record.votes if vote.verdict == "approve")
-    names = [await rights.get_person_name(who) for who in may[:MAX_NAMED_APPROVERS]] + [f"{len(may) - MAX_NAMED_APPROVERS} more"] * (
+    names = [await rights.get_person_name(person) for person in may[:MAX_NAMED_APPROVERS]] + [f"{len(may) - MAX_NAMED_APPROVERS} more"] * (
         len(may) > MAX_NAMED_APPROVERS
     )
     return ApprovalStatus(
@@ -41,6 +41,6 @@ async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> Appro
         does=describe_action(record.action),
         approvers=tuple(names),
         quorum=record.terms.quorum,
-        approved_by=tuple([await rights.get_person_name(who) for who in did]),
+        approved_by=tuple([await rights.get_person_name(voter) for voter in did]),
         until=record.decide_by,
     )

@@ -78,8 +78,8 @@ class RemediationReconciler:
         with structlog.contextvars.bound_contextvars(incident=incident):
             try:
                 await lease.guard(self._reconcile_under_lease(incident))
-            except LostLease as why:
-                log.info("ladders.left", why=str(why))
+            except LostLease as error:
+                log.info("remediation.left", why=str(error))
             finally:
                 if lease.held:
                     await lease.release()
@@ -94,8 +94,8 @@ class RemediationReconciler:
         going = [row for row in list_wanted_remediations(state, remediations) if row.id not in late]
         paused = IncidentView(state).is_muted(self.clock.now())
         stirred = [await self._reconcile_remediation(incident, remediation, records, paused=paused) for remediation in going]
-        told = await self.wave_scheduler.record_queue_notes(incident, remediations)
-        for approval in dict.fromkeys(filter(None, (*stirred, *told))):  # only now, so that the first card shown finds the others
+        queue_notes = await self.wave_scheduler.record_queue_notes(incident, remediations)
+        for approval in dict.fromkeys(filter(None, (*stirred, *queue_notes))):  # only now, so that the first card shown finds the others
             await self.wake(approval)
         await self._drained_node_monitor.check_drained_nodes(incident, state, remediations, records.values())
         await self._report_all_cured(incident, state, remediations)
@@ -103,18 +103,18 @@ class RemediationReconciler:
 
     async def _withdraw_unwanted(self, state: IncidentState, remediations: Sequence[Remediation], records: Any) -> None:
         """Supersede open actions that no remediation waits for."""
-        wanted = {row.approval for row in list_wanted_remediations(state, remediations)}
-        for seen in records:
-            wanted |= {seen.replaced_by} if seen.approval in wanted else set()
-            if seen.state in OPEN_STATES and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
-                await self.index.schedule_check(seen.approval)  # first: if this worker dies, the card still loses its buttons
+        wanted_approvals = {row.approval for row in list_wanted_remediations(state, remediations)}
+        for record in records:
+            wanted_approvals |= {record.replaced_by} if record.approval in wanted_approvals else set()
+            if record.state in OPEN_STATES and record.approval not in wanted_approvals and record.terms.turn <= state.get("turns", 0):
+                await self.index.schedule_check(record.approval)  # first: if this worker dies, the card still loses its buttons
                 try:
                     await self.ledger.end_action(
-                        seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
+                        record.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
                     )
                 except NotOpen:
                     continue
-                await self.wake(seen.approval)
+                await self.wake(record.approval)
 
     async def _reconcile_remediation(
         self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool
@@ -122,8 +122,8 @@ class RemediationReconciler:
         """Return the approval to run now, if any. An error does not stop the other remediations."""
         try:
             return await self._check_wait(incident, remediation, records, paused=paused)
-        except (Refusal, Refused, Unreachable) as why:
-            log.warning("ladder.not_tended", ladder=remediation.id, error=f"{type(why).__name__}: {why}"[:300])
+        except (Refusal, Refused, Unreachable) as error:
+            log.warning("remediation.not_reconciled", remediation=remediation.id, error=f"{type(error).__name__}: {error}"[:300])
             return ""
 
     async def _check_wait(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
@@ -134,10 +134,10 @@ class RemediationReconciler:
         """
         match remediation.waiting_for:
             case "approval":
-                waits = paused and remediation.attempt > 1 and not remediation.asked_by
+                is_paused = paused and remediation.attempt > 1 and not remediation.asked_by
                 if own := records.get(remediation.approval):
                     return own.approval if own.state in TERMINAL_STATES else ""
-                return "" if waits else await self._propose_if_fault_persists(incident, remediation)
+                return "" if is_paused else await self._propose_if_fault_persists(incident, remediation)
             case "idle":
                 await self._check_drained(incident, remediation, paused=paused)
             case "node_back":
@@ -148,8 +148,8 @@ class RemediationReconciler:
 
     async def _propose_if_fault_persists(self, incident: str, remediation: Remediation) -> str:
         """Propose the step, unless the fault has gone meanwhile."""
-        if gone := await self._find_fault_gone_reason(incident, remediation):
-            await self._send_event(incident, remediation, "needless", says=gone)
+        if gone_reason := await self._find_fault_gone_reason(incident, remediation):
+            await self._send_event(incident, remediation, "needless", says=gone_reason)
             return ""
         return await self.propose_step(incident, remediation)
 
@@ -158,23 +158,23 @@ class RemediationReconciler:
         guard = get_step_precondition(remediation)
         if guard is None or (remediation.rung == 0 and remediation.attempt == 1):
             return ""
-        found = await self.looks.check_fault(guard, incident, self.clock.now())
-        return found.says if found.answer == "gone" else ""
+        fault_state = await self.looks.check_fault(guard, incident, self.clock.now())
+        return fault_state.says if fault_state.answer == "gone" else ""
 
     async def propose_step(self, incident: str, remediation: Remediation) -> str:
         """Propose the current step and return its approval id. If deferred, send the remediation the reason."""
         try:
             return (await self.create_proposal(incident, remediation)).approval
-        except DuplicateAction as other:
+        except DuplicateAction as error:
             await self._send_event(
-                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=other.approval
+                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=error.approval
             )
             return ""
-        except ProposalDeferred as why:
-            log.info("action.withheld", ladder=remediation.id, hears=why.event, why=str(why))
-            if why.event != RETRY_LATER_EVENT:
-                says = await self._describe_drain_owner(remediation, str(why)) if why.event == "held" else str(why)
-                await self._send_event(incident, remediation, why.event, says=says)
+        except ProposalDeferred as error:
+            log.info("action.withheld", ladder=remediation.id, hears=error.event, why=str(error))
+            if error.event != RETRY_LATER_EVENT:
+                reason = await self._describe_drain_owner(remediation, str(error)) if error.event == "held" else str(error)
+                await self._send_event(incident, remediation, error.event, says=reason)
             return ""
 
     async def _describe_drain_owner(self, remediation: Remediation, says: str) -> str:
@@ -211,11 +211,13 @@ class RemediationReconciler:
         fault = remediation.fault
         if fault is None or (fault.lasts == "proved" and remediation.since):
             return
-        found = await self.looks.check_fault(fault, incident, remediation.since or self.clock.now(), changed=remediation.since is not None)
-        if found.answer == "unseen":
-            raise ProposalDeferred(RETRY_LATER_EVENT, f"could not see whether the fault is gone: {found.says}")
-        if found.answer != "gone":
-            raise ProposalDeferred("shows", f"the fault is there: {found.says}")
+        fault_state = await self.looks.check_fault(
+            fault, incident, remediation.since or self.clock.now(), changed=remediation.since is not None
+        )
+        if fault_state.answer == "unseen":
+            raise ProposalDeferred(RETRY_LATER_EVENT, f"could not see whether the fault is gone: {fault_state.says}")
+        if fault_state.answer != "gone":
+            raise ProposalDeferred("shows", f"the fault is there: {fault_state.says}")
 
     async def create_proposal(
         self, incident: str, remediation: Remediation, *, requested_by: str = "", ahead: bool = False
@@ -228,38 +230,38 @@ class RemediationReconciler:
         turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.count_waiting_items(incident) if ahead else 0)
         await self.index.schedule_check(remediation.approval, self.clock.now() + timedelta(seconds=15))
         await self._require_return_allowed(incident, remediation)
-        asked = requested_by or remediation.asked_by
-        made = await self.proposer.build_proposal(incident, remediation, remediation.approval, requested_by=asked)
+        requester = requested_by or remediation.asked_by
+        proposal = await self.proposer.build_proposal(incident, remediation, remediation.approval, requested_by=requester)
         try:
-            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
+            record = await self.ledger.propose(proposal.action, replace(proposal.terms, turn=turn), single=True)
         except WrongDigest:  # another process proposed it at the same moment with other live values
-            seen = await self.ledger.get_record(remediation.approval)
-        log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
-        return seen
+            record = await self.ledger.get_record(remediation.approval)
+        log.info("action.proposed", approval=record.approval, remedy=record.action.remedy, target=record.action.target)
+        return record
 
     async def _check_drained(self, incident: str, remediation: Remediation, *, paused: bool) -> None:
         host = self.proposer.inventory.hosts.get(remediation.target)
-        seen = await read_drain_status(host, self.proposer.transport) if host and host.controller else None
-        if seen is None or seen.ok:
+        drain_status = await read_drain_status(host, self.proposer.transport) if host and host.controller else None
+        if drain_status is None or drain_status.ok:
             await self._send_event(incident, remediation, "idle")
-        elif remediation.drained and (word := get_in_service_state(seen)):
+        elif remediation.drained and (word := get_in_service_state(drain_status)):
             await self._report_early_return(incident, remediation, word)
         elif self._is_due(remediation) and not (
             paused and remediation.current_step and remediation.current_step.remedy not in NODE_EMPTYING_REMEDIES
         ):
-            await self._send_event(incident, remediation, "busy", says=seen.saw[:100])
+            await self._send_event(incident, remediation, "busy", says=drain_status.saw[:100])
 
     async def _report_early_return(self, incident: str, remediation: Remediation, word: str) -> None:
         """Report a node returned by an operator, and whether the fault shows. Retry later if the host was not observed."""
         guard = get_step_precondition(remediation)
-        found = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
-        if found is not None and found.answer == "unseen":
+        fault_state = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
+        if fault_state is not None and fault_state.answer == "unseen":
             return
         await self.ledger.record_seen_in_service(incident, remediation.target, word)
-        gone = found is not None and found.answer == "gone"
-        shows = "the fault no longer shows" if gone else f"the fault is there{f': {found.says}' if found else ''}"
-        says = f"a person returned {remediation.target} to service, and {shows}"
-        await self._send_event(incident, remediation, "given_back", says=says, outcome="gone" if gone else "")
+        is_gone = fault_state is not None and fault_state.answer == "gone"
+        shows = "the fault no longer shows" if is_gone else f"the fault is there{f': {fault_state.says}' if fault_state else ''}"
+        notice = f"a person returned {remediation.target} to service, and {shows}"
+        await self._send_event(incident, remediation, "given_back", says=notice, outcome="gone" if is_gone else "")
 
     async def _check_node_back(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:
         """Check whether the covering action has ended; without one, whether the host answers again."""
@@ -279,9 +281,9 @@ class RemediationReconciler:
             return
         try:
             await read_boot_id(remediation.target, self.proposer.transport)
-        except Unreachable as why:
+        except Unreachable as error:
             if self._is_due(remediation) and not paused:
-                await self._send_event(incident, remediation, "unreachable", says=str(why))
+                await self._send_event(incident, remediation, "unreachable", says=str(error))
             return
         await self._send_event(incident, remediation, "back")
 
@@ -291,13 +293,13 @@ class RemediationReconciler:
             return
         did = has_started(other)
         since = estimate_claim_time(other, self.clock.now()) if did else self.clock.now()
-        found = await self.looks.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
-        if found is None or found.answer in ("shown", "likely"):
+        fault_state = await self.looks.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
+        if fault_state is None or fault_state.answer in ("shown", "likely"):
             await self._send_event(incident, remediation, "back")
-        elif found.answer == "gone" and did and remediation.current_step and remediation.current_step.part == "fix":
-            await self._send_event(incident, remediation, "back", outcome="passes_now", says=found.says)
-        elif found.answer == "gone":
-            await self._send_event(incident, remediation, "needless", says=found.says)
+        elif fault_state.answer == "gone" and did and remediation.current_step and remediation.current_step.part == "fix":
+            await self._send_event(incident, remediation, "back", outcome="passes_now", says=fault_state.says)
+        elif fault_state.answer == "gone":
+            await self._send_event(incident, remediation, "needless", says=fault_state.says)
 
     async def _find_record(self, approval: str) -> ActionRecord | None:
         try:
@@ -313,7 +315,7 @@ class RemediationReconciler:
             return
         proof, facts = await self.looks.verify_again(own, remediation.since or own.proposed_at)
         if not proof.looked:
-            log.info("ladder.not_proved_yet", ladder=remediation.id, why=proof.says)
+            log.info("remediation.not_verified_yet", remediation=remediation.id, why=proof.says)
             return
         good = proof.outcome == "passes_now"
         await self.ledger.record_outcome(own.approval, "cured" if good else "recurred")
@@ -329,8 +331,8 @@ class RemediationReconciler:
 
     async def _send_event(self, incident: str, remediation: Remediation, event: str, **more: str) -> None:
         """Send the event once per state of the remediation."""
-        stands = f"{remediation.id}:{remediation.rung}:{remediation.attempt}:{remediation.waiting_for}:{remediation.due.isoformat() if remediation.due else ''}"
-        await self.deliver.send_event(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": remediation.id, **more})
+        event_key = f"{remediation.id}:{remediation.rung}:{remediation.attempt}:{remediation.waiting_for}:{remediation.due.isoformat() if remediation.due else ''}"
+        await self.deliver.send_event(incident, f"ladder:{event_key}:{event}", {"event": event, "ladder": remediation.id, **more})
 
     def _is_due(self, remediation: Remediation) -> bool:
         return remediation.due is not None and remediation.due <= self.clock.now()

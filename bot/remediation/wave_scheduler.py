@@ -15,8 +15,8 @@ from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord
 
 log = structlog.get_logger()
-# Prefixes of an incident's notes; the cause's label follows.
-QUEUE_NOTE_PREFIX, RELEASE_NOTE_PREFIX = "queue ", "let go "
+QUEUE_NOTE_PREFIX = "queue "  # prefixes of an incident's notes; the cause's label follows
+RELEASE_NOTE_PREFIX = "let go "
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class WaveScheduler:
 
     async def record_queue_notes(self, incident: str, remediations: Sequence[Remediation]) -> list[str]:
         """Note the queue as of now. Return the approvals whose cards change."""
-        told = await self.index.get_shown_news(incident)
-        news: list[str] = []
+        shown_news = await self.index.get_shown_news(incident)
+        new_notes: list[str] = []
         for label, queue in (await self._plan_waves(incident, remediations, await self.book.list_incident_records(incident))).items():
-            before = told.get(f"{QUEUE_NOTE_PREFIX}{label}", "")
+            before = shown_news.get(f"{QUEUE_NOTE_PREFIX}{label}", "")
             if before != queue.format_note():
                 await self.index.record_shown_news(incident, f"{QUEUE_NOTE_PREFIX}{label}", queue.format_note())
-                news += filter(None, (_get_newest_approval(before), queue.newest))
-        return news
+                new_notes += filter(None, (_get_newest_approval(before), queue.newest))
+        return new_notes
 
     async def release_next_wave(self, incident: str, label: str, remediations: Sequence[Remediation], by: str) -> None:
         """Release the next wave after failures, as a person decided. The audit log is written first."""
@@ -51,16 +51,18 @@ class WaveScheduler:
         await self.book.record_continuation(incident, label, queue.failed, by)
         before = (await self.index.get_shown_news(incident)).get(f"{RELEASE_NOTE_PREFIX}{label}", "").split()
         await self.index.record_shown_news(incident, f"{RELEASE_NOTE_PREFIX}{label}", " ".join(sorted({*before, *queue.failed})))
-        log.info("ladders.let_go", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waiting_count)
+        log.info("remediation.wave_released", incident=incident, label=label, by=by, failed=list(queue.failed), waits=queue.waiting_count)
 
     async def _plan_waves(
         self, incident: str, remediations: Sequence[Remediation], records: Collection[ActionRecord]
     ) -> dict[str, WaveQueue]:
         groups = {row.group for remediation in remediations if (row := self.inventory.hosts.get(remediation.target))}
         used = {group: await self.book.get_brake_usage(incident, group) for group in sorted(groups)}
-        told = await self.index.get_shown_news(incident)
+        shown_news = await self.index.get_shown_news(incident)
         let_go = {
-            name.removeprefix(RELEASE_NOTE_PREFIX): words.split() for name, words in told.items() if name.startswith(RELEASE_NOTE_PREFIX)
+            name.removeprefix(RELEASE_NOTE_PREFIX): words.split()
+            for name, words in shown_news.items()
+            if name.startswith(RELEASE_NOTE_PREFIX)
         }
         return plan_waves(remediations, records, ChangeAllowance(self.book.brakes, self.inventory, used), let_go, self.clock.now())
 
@@ -72,8 +74,8 @@ class WaitingRemediationLookup:
     index: ActionIndex
 
     async def __call__(self, incident: str) -> frozenset[str]:
-        told = await self.index.get_shown_news(incident)
-        notes = [json.loads(text) for name, text in told.items() if name.startswith(QUEUE_NOTE_PREFIX) and text]
+        shown_news = await self.index.get_shown_news(incident)
+        notes = [json.loads(text) for name, text in shown_news.items() if name.startswith(QUEUE_NOTE_PREFIX) and text]
         return frozenset(name for note in notes for name in note.get("late", ()))
 
 

@@ -80,15 +80,15 @@ def plan_waves(
     now: datetime,
 ) -> dict[str, WaveQueue]:
     """Return the wave of each cause. `let_go`: per cause the failed hosts that a person accepted."""
-    found: dict[str, WaveQueue] = {}
-    taken = {host for row in records if row.terms.changes and _is_active(row) for host in list_targets(row.action)}
+    queues: dict[str, WaveQueue] = {}
+    active_hosts = {host for row in records if row.terms.changes and _is_active(row) for host in list_targets(row.action)}
     for label in dict.fromkeys(row.label for row in remediations):
         own = [row for row in remediations if row.label == label and not _is_check_only(row)]
         acts = [row for row in records if row.action.proves == label and row.terms.changes]
-        queue = _plan_wave(own, acts, taken, allowance, let_go.get(label, ()), now)
-        taken |= {row.target for row in own if row.id in queue.now}
-        found[label] = queue
-    return found
+        queue = _plan_wave(own, acts, active_hosts, allowance, let_go.get(label, ()), now)
+        active_hosts |= {row.target for row in own if row.id in queue.now}
+        queues[label] = queue
+    return queues
 
 
 def _plan_wave(
@@ -100,17 +100,19 @@ def _plan_wave(
     now: datetime,
 ) -> WaveQueue:
     queue = [row for row in remediations if is_waiting_for_turn(row, records)]
-    begun = [row for row in remediations if row not in queue and any(row.target in list_targets(act.action) for act in records)]
-    beside = [row for row in queue if row.target in taken]  # their host is being changed already: it makes no difference to the brakes
-    fresh = [row for row in queue if row not in beside]
-    whole = len(_select_fitting(fresh, (), allowance, {}))
-    failed = tuple(row.target for row in begun if _has_failed(row, records) and row.target not in let_go)
-    chosen, why = _choose_wave(fresh, begun, whole, _select_fitting(fresh, taken, allowance, allowance.used))
-    chosen, why = ([], "failed") if failed else (chosen, why)
+    started = [row for row in remediations if row not in queue and any(row.target in list_targets(act.action) for act in records)]
+    blocked = [row for row in queue if row.target in taken]  # their host is being changed already: it makes no difference to the brakes
+    fresh = [row for row in queue if row not in blocked]
+    wave_size = len(_select_fitting(fresh, (), allowance, {}))
+    failed = tuple(row.target for row in started if _has_failed(row, records) and row.target not in let_go)
+    chosen, reason = _choose_wave(fresh, started, wave_size, _select_fitting(fresh, taken, allowance, allowance.used))
+    chosen, reason = ([], "failed") if failed else (chosen, reason)
     late = tuple(row.id for row in fresh if row not in chosen)
-    at = _get_allowance_return_time(fresh, min(whole, len(fresh)), taken, allowance, now) if why == "allowance" else None
+    at = _get_allowance_return_time(fresh, min(wave_size, len(fresh)), taken, allowance, now) if reason == "allowance" else None
     newest = max(records, key=lambda row: row.proposed_at).approval if records else ""
-    return WaveQueue(tuple(row.id for row in (*beside, *chosen)), late, len(begun), min(whole, len(late)), why, failed, at, newest)
+    return WaveQueue(
+        tuple(row.id for row in (*blocked, *chosen)), late, len(started), min(wave_size, len(late)), reason, failed, at, newest
+    )
 
 
 def _choose_wave(
@@ -145,9 +147,9 @@ def _is_active(record: ActionRecord) -> bool:
 
 
 def _has_failed(remediation: Remediation, records: Iterable[ActionRecord]) -> bool:
-    mine = [row for row in records if remediation.target in list_targets(row.action)]
+    own_records = [row for row in records if remediation.target in list_targets(row.action)]
     return remediation.outcome in NOT_PASSED_OUTCOMES or any(
-        row.outcome in FAILED_PROOF_OUTCOMES or row.state is State.UNKNOWN for row in mine
+        row.outcome in FAILED_PROOF_OUTCOMES or row.state is State.UNKNOWN for row in own_records
     )
 
 
@@ -166,7 +168,7 @@ def _select_fitting(
 
 def _has_room(host: str, taken: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]) -> bool:
     group = allowance.get_group(host)
-    there, brakes, size = (
+    active_in_group, brakes, size = (
         {name for name in taken if allowance.get_group(name) == group},
         allowance.brakes,
         allowance.count_group_hosts(group),
@@ -174,8 +176,8 @@ def _has_room(host: str, taken: Collection[str], allowance: ChangeAllowance, use
     spent = used.get(group) or BrakeUsage({}, {}, frozenset())
     return (
         len({*spent.blast, *taken, host}) <= brakes.blast_hosts
-        and len({*spent.window, *there, host}) <= brakes.get_max_in_window(size)
-        and len({*spent.busy, *there, host}) <= max(MAX_SMALL_GROUP_HOSTS, brakes.get_max_at_once(size))
+        and len({*spent.window, *active_in_group, host}) <= brakes.get_max_in_window(size)
+        and len({*spent.busy, *active_in_group, host}) <= max(MAX_SMALL_GROUP_HOSTS, brakes.get_max_at_once(size))
     )
 
 

@@ -58,8 +58,8 @@ class DrawingSource:
         """Build the timeline, without actions if the ledger is unreadable."""
         try:
             records = await self.records_of(incident_view.id)
-        except Refused as why:
-            log.warning("drawings.records_unreadable", incident=incident_view.id, why=str(why)[:200])
+        except Refused as error:
+            log.warning("drawings.records_unreadable", incident=incident_view.id, why=str(error)[:200])
             records = ()
         line = build_timeline(incident_view, records)
         names = await asyncio.gather(*(self.name_of(user) for user in line.user_ids))
@@ -68,11 +68,11 @@ class DrawingSource:
     async def _load_bandwidths(self, chart: AttachedChart, incident_view: IncidentView) -> Bandwidths:
         facts = await self._load_facts(incident_view)
         hosts = chart.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
-        whole = bandwidths(hosts, facts, self.expected(facts))
-        return whole if chart.hosts else Bandwidths(whole.curves)
+        measurements = bandwidths(hosts, facts, self.expected(facts))
+        return measurements if chart.hosts else Bandwidths(measurements.curves)
 
     async def _load_facts(self, incident_view: IncidentView) -> Sequence[Fact]:
         try:
             return await self.evidence.get_facts(str(incident_view.stored.get("facts", "")))
-        except KeyError as why:
-            raise FactsNotKept from why
+        except KeyError as error:
+            raise FactsNotKept from error

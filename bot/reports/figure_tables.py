@@ -6,7 +6,8 @@ from typing import Final
 from bot.reports.page import Figure, Page, PagePart, PageSection, PageTable, Paragraph
 
 TABLES_TITLE: Final = "The pictures as tables"
-MAX_COLUMNS, MAX_ADJACENT_TABLES = 10, 2  # columns of a table beside its first, and parts of a wide table
+MAX_COLUMNS = 10  # columns of a table beside its first
+MAX_ADJACENT_TABLES = 2  # parts of a wide table
 
 
 def build_tables_section(page: Page) -> PageSection | None:
@@ -25,7 +26,7 @@ def _build_figure_tables(figure: Figure) -> Iterator[PagePart]:
     for begin in range(0, max(1, min(wide, MAX_COLUMNS * MAX_ADJACENT_TABLES)), MAX_COLUMNS):
         cells = [[name, *_slice_cells(row, begin, wide)] for name, row in zip(names, figure.rows, strict=True)]
         yield PageTable(cells[0], cells[1:])
-    yield from (Paragraph(said) for said in list_omissions(figure, wide - MAX_COLUMNS * MAX_ADJACENT_TABLES))
+    yield from (Paragraph(omission) for omission in list_omissions(figure, wide - MAX_COLUMNS * MAX_ADJACENT_TABLES))
 
 
 def _slice_cells(row: Sequence[str], begin: int, wide: int) -> list[str]:

@@ -73,7 +73,7 @@ class IncidentSources:
     async def build_operator_page(self, incident: str) -> Page:
         """Build the sanitized operator page. Raises UnknownIncident."""
         rows = await self._load_rows(incident)
-        records, why = await self._load_records(incident)
+        records, problem = await self._load_records(incident)
         matter = await self._collect_figure_inputs(rows, records)
         material = IncidentReportData(
             rows,
@@ -84,7 +84,7 @@ class IncidentSources:
             matter.names,
             self.titles,
             await asyncio.to_thread(lambda: draw_figures(list_drawings(matter))),
-            tuple(filter(None, (*matter.unread, why))),
+            tuple(filter(None, (*matter.unread, problem))),
         )
         return await asyncio.to_thread(lambda: sanitize_page(render_operator_page(material)))
 
@@ -129,17 +129,17 @@ class IncidentSources:
             return None, NO_LEDGER_TEXT.format(why=self.no_ledger or "none is set up")
         try:
             return tuple(await self.ledger.list_incident_records(incident)), ""
-        except Refused as why:
-            log.warning("postmortem.records_unreadable", incident=incident, why=str(why)[:200])
-            return None, NO_LEDGER_TEXT.format(why=why)
+        except Refused as error:
+            log.warning("postmortem.records_unreadable", incident=incident, why=str(error)[:200])
+            return None, NO_LEDGER_TEXT.format(why=error)
 
     async def _load_history(self, incident_view: IncidentView) -> ActionHistory:
         if self.ledger is None or incident_view.opened_at is None:
             return ActionHistory()
         try:
             return await self.ledger.get_history(incident_view.id, incident_view.opened_at)
-        except (Refused, RedisError) as why:
-            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(why)[:200])
+        except (Refused, RedisError) as error:
+            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(error)[:200])
             return ActionHistory(whole=False)
 
 

@@ -49,7 +49,7 @@ def _render_part(part: PagePart) -> Iterator[str]:
             yield f"*{_escape_markdown(title)}*: {_escape_markdown(words)}"
             if rows:
                 yield from ("", *_render_table(rows[0], rows[1:]))
-                yield from (line for said in list_omissions(part) for line in ("", _escape_markdown(said)))
+                yield from (line for omission in list_omissions(part) for line in ("", _escape_markdown(omission)))
 
 
 def _render_list(rows: Iterable[str]) -> Iterator[str]:

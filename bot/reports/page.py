@@ -10,8 +10,9 @@ from typing import Any, Literal
 from kb.redact import redact_once, redact_start, show_invisible
 from kb.scan import split_lines
 
-# limits of a paragraph or cell, of a quoted line, and of a figure's rows
-MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
+MAX_TEXT_CHARS = 2000  # limits of a paragraph or cell
+MAX_LINE_CHARS = 400  # of a quoted line
+MAX_FIGURE_ROWS = 200  # of a figure's rows
 SCHEMA_VERSION = 1
 APPENDIX_TITLE = "Appendix"
 
@@ -116,8 +117,12 @@ def _sanitize_part(part: PagePart) -> PagePart:
 
 def _sanitize_text(text: str) -> str:
     """Return one line: untrusted line breaks have no effect."""
-    shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
-    return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
+    visible_text = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
+    return (
+        visible_text
+        if len(visible_text) <= MAX_TEXT_CHARS
+        else f"{visible_text[:MAX_TEXT_CHARS]}… (+{max(len(visible_text), len(text)) - MAX_TEXT_CHARS:,})"
+    )
 
 
 def _cut_text(text: str, most: int) -> str:

@@ -13,8 +13,9 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.history import ActionEvent
 from tools.ledger.record import ActionRecord, list_targets
 
-# rows in all, machine lines among them, and characters of a message
-MAX_MOMENTS, MAX_MACHINE_MOMENTS, MAX_MESSAGE_CHARS = 60, 20, 200
+MAX_MOMENTS = 60  # rows in all
+MAX_MACHINE_MOMENTS = 20  # machine lines among them
+MAX_MESSAGE_CHARS = 200  # characters of a message
 # ledger event → words
 EVENT_TEXTS: Final[Mapping[str, str]] = {
     "propose": "proposed for approval",
@@ -64,16 +65,20 @@ def build_page_timeline(data: IncidentReportData) -> PageTimeline:
     printed = sorted(_list_machine_lines(data), key=lambda one: one.at)
     printed = [replace(one, tells=at == 0) for at, one in enumerate(printed)]
     people = [*_list_opening(data), *_list_messages(data), *_list_milestones(data), *_list_action_moments(data)]
-    shown = sorted([*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at)  # stable: equal times keep this order
-    rest = len(people) + len(printed) - len(shown)
-    if not shown:
+    shown_moments = sorted(
+        [*people[:MAX_MOMENTS], *printed[:MAX_MACHINE_MOMENTS]], key=lambda one: one.at
+    )  # stable: equal times keep this order
+    rest = len(people) + len(printed) - len(shown_moments)
+    if not shown_moments:
         return PageTimeline([Paragraph("No moment is known.")])
-    if len(shown) <= MAX_SHORT_MOMENTS and not rest:
-        return PageTimeline([_build_table(shown)])
-    short = _select_short_timeline(shown)
-    left = len(shown) + rest - len(short)
+    if len(shown_moments) <= MAX_SHORT_MOMENTS and not rest:
+        return PageTimeline([_build_table(shown_moments)])
+    short = _select_short_timeline(shown_moments)
+    hidden_count = len(shown_moments) + rest - len(short)
     more = [Paragraph(f"… and {rest} more.")] if rest else []
-    return PageTimeline([_build_table(short), Paragraph(f"… and {left} more, in the appendix.")], [_build_table(shown), *more])
+    return PageTimeline(
+        [_build_table(short), Paragraph(f"… and {hidden_count} more, in the appendix.")], [_build_table(shown_moments), *more]
+    )
 
 
 def _select_short_timeline(shown: Sequence[PageMoment]) -> Sequence[PageMoment]:
@@ -91,9 +96,9 @@ def _build_table(shown: Sequence[PageMoment]) -> PageTable:
 
 
 def format_actions(records: Sequence[ActionRecord]) -> str:
-    what = action_text.describe_actions([row.action for row in records])
+    description = action_text.describe_actions([row.action for row in records])
     hosts = action_text.fold_hosts_exactly(sorted({host for row in records for host in list_targets(row.action)}))
-    return what if hosts in what else f"{what} on {hosts}"
+    return description if hosts in description else f"{description} on {hosts}"
 
 
 def _list_opening(data: IncidentReportData) -> Iterator[PageMoment]:
@@ -102,11 +107,11 @@ def _list_opening(data: IncidentReportData) -> Iterator[PageMoment]:
 
 
 def _list_messages(data: IncidentReportData) -> Iterator[PageMoment]:
-    for said in data.rows.messages:
-        if said.get("at"):
-            text = str(said.get("text", "")).strip().partition("\n")[0][:MAX_MESSAGE_CHARS]
-            who = data.get_person_name(str(said.get("user") or "")) if said.get("user") else "somebody"
-            yield PageMoment(datetime.fromisoformat(str(said["at"])), who, text or "(a file)")
+    for message in data.rows.messages:
+        if message.get("at"):
+            text = str(message.get("text", "")).strip().partition("\n")[0][:MAX_MESSAGE_CHARS]
+            person_name = data.get_person_name(str(message.get("user") or "")) if message.get("user") else "somebody"
+            yield PageMoment(datetime.fromisoformat(str(message["at"])), person_name, text or "(a file)")
 
 
 def _list_milestones(data: IncidentReportData) -> Iterator[PageMoment]:
@@ -119,29 +124,29 @@ def _list_milestones(data: IncidentReportData) -> Iterator[PageMoment]:
 def _list_machine_lines(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield machine lines, merged per second if they differ only in numbers."""
     report = data.rows.report
-    alike: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
-    for found in (row for cause in (report.root_causes if report else ()) for row in cause.evidence):
-        if found.time:
-            line = found.line.strip()
-            alike.setdefault((found.time.replace(microsecond=0), zero_digits(line)), (line, set()))[1].add(found.host)
-    for (at, _), (line, hosts) in alike.items():
+    hosts_by_line: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
+    for evidence in (row for cause in (report.root_causes if report else ()) for row in cause.evidence):
+        if evidence.time:
+            line = evidence.line.strip()
+            hosts_by_line.setdefault((evidence.time.replace(microsecond=0), zero_digits(line)), (line, set()))[1].add(evidence.host)
+    for (at, _), (line, hosts) in hosts_by_line.items():
         yield PageMoment(at, fold_host_names(host for host in hosts if host) or "log", line)
 
 
 def _list_action_moments(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield actions from the audit log, else from the records."""
-    known = {row.approval: row for row in data.records or ()}
-    told = any(row.kind == "proved" for row in data.rows.milestones)
-    alike: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}
-    for event in data.history.events or _build_events(known.values()):
-        if event.approval in known and not (event.event == "outcome" and told):
-            row = known[event.approval]
-            by = event.by if event.event in HUMAN_EVENTS else ""
-            alike.setdefault((event.at.replace(microsecond=0), event.event, by, row.action.remedy), []).append(row)
-    for (at, became, by, _), records in alike.items():
+    record_by_approval = {row.approval: row for row in data.records or ()}
+    has_proof = any(row.kind == "proved" for row in data.rows.milestones)
+    records_by_moment: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}
+    for event in data.history.events or _build_events(record_by_approval.values()):
+        if event.approval in record_by_approval and not (event.event == "outcome" and has_proof):
+            row = record_by_approval[event.approval]
+            person = event.by if event.event in HUMAN_EVENTS else ""
+            records_by_moment.setdefault((event.at.replace(microsecond=0), event.event, person, row.action.remedy), []).append(row)
+    for (at, became, person, _), records in records_by_moment.items():
         yield PageMoment(
             at,
-            data.get_person_name(by),
+            data.get_person_name(person),
             f"{EVENT_TEXTS.get(became, became.replace('_', ' '))}: {format_actions(records)}",
             became in SHORT_TIMELINE_EVENTS,
         )

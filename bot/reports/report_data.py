@@ -48,7 +48,7 @@ def _list_users(incident_view: IncidentView, records: tuple[ActionRecord, ...]) 
     ticket, word, origin = incident_view.ticket, incident_view.correction, incident_view.origin
     yield from (incident_view.owner, origin.user if origin else "", word.by if word else "")
     yield from (ticket.taken_by, ticket.closed_by) if ticket else ()
-    yield from (str(said.get("user") or "") for said in incident_view.messages)
+    yield from (str(message.get("user") or "") for message in incident_view.messages)
     for row in records:
         yield from (vote.voter for vote in row.votes)
         yield from list_requesters(row.action)

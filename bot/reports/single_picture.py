@@ -29,12 +29,14 @@ def build_single_drawing(name: PictureName, key: str, inputs: FigureInputs) -> D
         case "walk":
             return build_trace_drawing(build_search_tree(inputs.rows, inputs.titles))
         case "bandwidth":
-            found = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
-            if not found.curves:
+            measurements = bandwidths(
+                sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts)
+            )
+            if not measurements.curves:
                 raise NothingToDraw(
                     f"{inputs.rows.id}: no bandwidth was measured, so there is none to draw; `--kind timeline` and `walk` always are"
                 )
-            return build_bandwidth_drawing(found)
+            return build_bandwidth_drawing(measurements)
         case "heatmap":
             return build_heatmap_drawing(_build_heatmap(key, inputs))
 
@@ -53,7 +55,7 @@ def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:
     heat.add_facts(inputs.facts)
     if heat.list_known_hosts():
         return heat
-    known = list_drawable_keys(inputs)
-    more = f" and {len(known) - MAX_NAMED_KEYS} more" if len(known) > MAX_NAMED_KEYS else ""
-    names = f"name one with --key: {', '.join(known[:MAX_NAMED_KEYS])}{more}" if known else "no number of a GPU was read"
+    drawable_keys = list_drawable_keys(inputs)
+    more = f" and {len(drawable_keys) - MAX_NAMED_KEYS} more" if len(drawable_keys) > MAX_NAMED_KEYS else ""
+    names = f"name one with --key: {', '.join(drawable_keys[:MAX_NAMED_KEYS])}{more}" if drawable_keys else "no number of a GPU was read"
     raise NothingToDraw(f"{inputs.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}")

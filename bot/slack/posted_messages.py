@@ -180,7 +180,7 @@ class EditableMessages:
         except SlackApiError as no:
             if no.response["error"] not in UNKNOWN_BLOCK_ERRORS or not self._plans or plain == card:
                 raise
-            log.warning("kept.plans_refused", error=str(no)[:200])
+            log.warning("posted_message.plans_refused", error=str(no)[:200])
             self._plans = False
             await self._put_card(origin, incident, name, plain, marked, *earlier)
 
@@ -203,7 +203,7 @@ class EditableMessages:
         except SlackApiError as trouble:
             if trouble.response["error"] not in UNEDITABLE_ERRORS:
                 raise
-            log.info("kept.posted_anew", ts=ts, error=trouble.response["error"])
+            log.info("posted_message.posted_anew", ts=ts, error=trouble.response["error"])
             return False
         return True
 

@@ -11,7 +11,9 @@ ANSWER_TTL_SECONDS = 60  # how long an answer of Slack's API is valid
 # How long an event overrides answers of Slack's API: longer than any process caches an older answer. After that, each
 # process asks Slack.
 EVENT_TTL_SECONDS = 120
-BECAME_SHARED_MARK, SHARED_MARK, NOT_SHARED_MARK = b"turned", b"shared", b"ours"
+BECAME_SHARED_MARK = b"turned"
+SHARED_MARK = b"shared"
+NOT_SHARED_MARK = b"ours"
 
 
 class ChannelSharing(NamedTuple):
@@ -49,7 +51,7 @@ class ChannelSharingCache:
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.get(key)
             pipe.pttl(key)
-            word, left = await pipe.execute()
+            word, ttl = await pipe.execute()
         if word not in (BECAME_SHARED_MARK, SHARED_MARK, NOT_SHARED_MARK):
             return None
-        return ChannelSharing(word != NOT_SHARED_MARK, 0.0 if word == BECAME_SHARED_MARK else max(0.0, ANSWER_TTL_SECONDS - left / 1000))
+        return ChannelSharing(word != NOT_SHARED_MARK, 0.0 if word == BECAME_SHARED_MARK else max(0.0, ANSWER_TTL_SECONDS - ttl / 1000))

@@ -18,7 +18,9 @@ from kb.redact import redact_stored_data
 
 # Newest incidents read per host, device or cause; of all of these together; and how many of the oldest are read to
 # learn how far back the index reaches.
-MAX_IDS_PER_INDEX, MAX_ROWS_READ, MAX_OLDEST_READ = 200, 600, 100
+MAX_IDS_PER_INDEX = 200
+MAX_ROWS_READ = 600
+MAX_OLDEST_READ = 100
 
 
 class ClosedIncidentIndex:
@@ -61,24 +63,26 @@ class ClosedIncidentIndex:
         """Return the matches that the reader may see. A Redis error is returned in `could_not`, not raised."""
         try:
             return await self._find_readable_incidents(query)
-        except RedisError as why:
-            return ClosedIncidentMatches(could_not=f"my store did not answer ({type(why).__name__})")
+        except RedisError as error:
+            return ClosedIncidentMatches(could_not=f"my store did not answer ({type(error).__name__})")
 
     async def _find_readable_incidents(self, query: ClosedIncidentQuery) -> ClosedIncidentMatches:
         keys = [self._names.closed_index_key(*kind) for kind in _list_index_names(query.hosts, query.devices, query.labels)]
-        named = [cast(list[bytes], await self._redis.zrevrange(key, 0, MAX_IDS_PER_INDEX)) for key in keys]
-        cut = any(len(ids) > MAX_IDS_PER_INDEX for ids in named)
-        ids = dict.fromkeys(one.decode() for row in named for one in row[:MAX_IDS_PER_INDEX])
+        ids_by_key = [cast(list[bytes], await self._redis.zrevrange(key, 0, MAX_IDS_PER_INDEX)) for key in keys]
+        cut = any(len(ids) > MAX_IDS_PER_INDEX for ids in ids_by_key)
+        ids = dict.fromkeys(one.decode() for row in ids_by_key for one in row[:MAX_IDS_PER_INDEX])
         rows = await self._load_rows(list(ids)[:MAX_ROWS_READ], keys)
-        found = [told for row in rows if row.incident != query.incident and (told := self._apply_visibility(row, query))]
-        found.sort(key=lambda row: row.closed, reverse=True)
-        return ClosedIncidentMatches(tuple(found), await self._find_oldest_opened(query), cut=cut or len(ids) > MAX_ROWS_READ)
+        readable_rows = [
+            visible_row for row in rows if row.incident != query.incident and (visible_row := self._apply_visibility(row, query))
+        ]
+        readable_rows.sort(key=lambda row: row.closed, reverse=True)
+        return ClosedIncidentMatches(tuple(readable_rows), await self._find_oldest_opened(query), cut=cut or len(ids) > MAX_ROWS_READ)
 
     async def _find_oldest_opened(self, query: ClosedIncidentQuery) -> datetime | None:
         key = self._names.closed_index_key("all")
         ids = [one.decode() for one in cast(list[bytes], await self._redis.zrange(key, 0, MAX_OLDEST_READ - 1))]
-        told = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, query)]
-        return min((row.opened for row in told), default=None)
+        visible_rows = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, query)]
+        return min((row.opened for row in visible_rows), default=None)
 
     def _apply_visibility(self, row: ClosedIncident, query: ClosedIncidentQuery) -> ClosedIncident | None:
         return limit_closed_incident(row, self._heard(query.reader, row.origin), query.visible)
@@ -86,11 +90,11 @@ class ClosedIncidentIndex:
     async def _load_rows(self, incidents: Sequence[str], keys: Sequence[str]) -> list[ClosedIncident]:
         """Return the rows that exist and parse; remove expired ids from the indices `keys`."""
         raw = cast(list[bytes | None], await self._redis.mget([self._get_row_key(one) for one in incidents])) if incidents else []
-        gone = [one for one, text in zip(incidents, raw, strict=True) if text is None]
-        if gone:
+        missing_ids = [one for one, text in zip(incidents, raw, strict=True) if text is None]
+        if missing_ids:
             async with self._redis.pipeline(transaction=False) as pipe:
                 for key in keys:
-                    pipe.zrem(key, *gone)
+                    pipe.zrem(key, *missing_ids)
                 await pipe.execute()
         return [row for text in raw if text is not None and (row := _parse_row(text)) is not None]
 

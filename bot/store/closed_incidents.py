@@ -59,13 +59,13 @@ class ClosedIncidentStore:
         Raises ResponseError where Redis lacks MEMORY USAGE.
         """
         rows = sorted((row for row in await self.list_closed_incidents() if row.goes_in_ms >= 0), key=lambda row: row.goes_in_ms)
-        over, gone = sum(row.bytes for row in rows) - most_bytes, 0
+        over, removed_count = sum(row.bytes for row in rows) - most_bytes, 0
         for row in rows:
             if over <= 0:
                 break
             if await self._forget(keys=self._list_incident_keys(row.incident)):
-                over, gone = over - row.bytes, gone + 1
-        return gone
+                over, removed_count = over - row.bytes, removed_count + 1
+        return removed_count
 
     async def list_closed_incidents(self) -> list[ClosedIncident]:
         ids = await self._scan_incident_ids()
@@ -73,8 +73,8 @@ class ClosedIncidentStore:
 
     async def _scan_incident_ids(self) -> list[str]:
         head, tail = self._names.incident_key("\0").split("\0")
-        found = [key.decode() async for key in self._redis.scan_iter(match=self._names.incident_key("*"), count=500)]
-        return [key.removeprefix(head).removesuffix(tail) for key in found]
+        incident_ids = [key.decode() async for key in self._redis.scan_iter(match=self._names.incident_key("*"), count=500)]
+        return [key.removeprefix(head).removesuffix(tail) for key in incident_ids]
 
     async def _measure_incidents(self, incidents: Sequence[str]) -> list[ClosedIncident]:
         async with self._redis.pipeline(transaction=False) as pipe:

@@ -38,15 +38,15 @@ async def open_ledger(settings: Settings, store: Store, inventory: Inventory, cl
     break the chain for good. `changing` skips the second check, for reading, the kill switch and key rotation.
     """
     distrust = find_distrust_reason(await store.get_durability(), inventory, accept=settings.allow_non_durable_ledger)
-    kept = None if store.is_memory_only else get_head_file(settings)
+    head_file = None if store.is_memory_only else get_head_file(settings)
     ledger = Ledger(
         store.redis,
         load_ledger_key(settings),
         clock,
         brakes=build_brakes(settings),
         distrust=distrust,
-        anchor=_build_head_writer(kept),
-        seen=load_audit_head(kept),
+        anchor=_build_head_writer(head_file),
+        seen=load_audit_head(head_file),
         older_keys=load_older_keys(settings),
     )
     if not await ledger.is_own_chain():
@@ -79,10 +79,10 @@ def get_head_file(settings: Settings) -> Path:
 def load_audit_head(file: Path | None) -> tuple[int, str]:
     """Return the kept length and head, or (0, "") where the file is missing or malformed."""
     try:
-        found = re.fullmatch(r"([0-9]{1,13}) ((?:[0-9a-f]{8}\.)?[0-9a-f]{64})\n", file.read_text()) if file else None
+        match = re.fullmatch(r"([0-9]{1,13}) ((?:[0-9a-f]{8}\.)?[0-9a-f]{64})\n", file.read_text()) if file else None
     except (OSError, UnicodeDecodeError):
-        found = None
-    return (int(found[1]), found[2]) if found else (0, "")
+        match = None
+    return (int(match[1]), match[2]) if match else (0, "")
 
 
 def _build_head_writer(file: Path | None) -> Callable[[int, str], None]:
@@ -97,9 +97,9 @@ def _build_head_writer(file: Path | None) -> Callable[[int, str], None]:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft.write_text(f"{length} {head}\n")
             draft.replace(file)
-        except OSError as why:
+        except OSError as error:
             draft.unlink(missing_ok=True)
-            log.warning("audit.head not kept", file=str(file), why=why.strerror)
+            log.warning("audit.head not kept", file=str(file), why=error.strerror)
 
     return keep
 

@@ -23,8 +23,8 @@ def load_ledger_key(settings: Settings) -> bytes:
 
 def load_older_keys(settings: Settings) -> tuple[bytes, ...]:
     """Return the earlier keys, newest first."""
-    named = [word.strip().encode() for word in settings.ledger_old_keys.get_secret_value().split(",") if word.strip()]
-    return tuple(dict.fromkeys((*_read_key_lines(_get_older_keys_file(settings)), *named)))
+    old_keys = [word.strip().encode() for word in settings.ledger_old_keys.get_secret_value().split(",") if word.strip()]
+    return tuple(dict.fromkeys((*_read_key_lines(_get_older_keys_file(settings)), *old_keys)))
 
 
 def get_key_file(settings: Settings) -> Path:
@@ -84,9 +84,9 @@ def _load_or_create_key(file: Path) -> bytes:
         with contextlib.suppress(FileExistsError):
             file.hardlink_to(draft)
         draft.unlink()
-    kept = file.read_bytes()
-    if len(kept) < KEY_BYTES:
+    content = file.read_bytes()
+    if len(content) < KEY_BYTES:
         raise Refusal(
             f"{file} holds no whole key: put back the one that began this ledger, or remove the file where there is no ledger yet", 2
         )
-    return kept
+    return content

@@ -67,7 +67,8 @@ return 1
 DEFAULT_LEASE = timedelta(seconds=90)
 # Part of the lease for which a sender holds a row: the hold ends before the row is due again.
 HOLD_LEASE_FRACTION = 8 / 9
-MIN_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(seconds=5), timedelta(hours=1)  # between tries, doubled each time
+MIN_RETRY_DELAY = timedelta(seconds=5)  # between tries
+MAX_RETRY_DELAY = timedelta(hours=1)  # doubled each time
 
 
 def compute_retry_delay(tries: int) -> timedelta:
@@ -154,19 +155,19 @@ class Outbox:
     def __init__(self, redis: Redis, clock: Clock, box: OutboxKeys, lease: timedelta = DEFAULT_LEASE) -> None:
         self._redis, self._clock, self._box, self.lease = redis, clock, box, lease
         scripts = (DRAFT_SCRIPT, PUT_SCRIPT, CLAIM_DUE_SCRIPT, NOTE_SCRIPT, BEGIN_SCRIPT)
-        made = [self._redis.register_script(script) for script in scripts]
-        self._draft, self._put, self._take, self._note, self._begin = made
+        registered_scripts = [self._redis.register_script(script) for script in scripts]
+        self._draft, self._put, self._take, self._note, self._begin = registered_scripts
 
     async def save_draft(self, name: str, raw: bytes) -> str:
         """Save the draft and return its digest."""
         digest = hashlib.sha256(raw).hexdigest()
-        beside = [self._box.beside(name)] if self._box.beside else []
-        await self._draft(keys=[self._box.row(name), self._box.due, *beside], args=[raw, digest])
+        extra_keys = [self._box.beside(name)] if self._box.beside else []
+        await self._draft(keys=[self._box.row(name), self._box.due, *extra_keys], args=[raw, digest])
         return digest
 
     async def load_draft(self, name: str, digest: str) -> bytes | None:
-        raw, known = await to_coroutine(self._redis.hmget(self._box.row(name), "draft", "draft_digest"))
-        return raw if known == digest.encode() else None
+        raw, known_digest = await to_coroutine(self._redis.hmget(self._box.row(name), "draft", "draft_digest"))
+        return raw if known_digest == digest.encode() else None
 
     async def drop_draft(self, name: str) -> None:
         await to_coroutine(self._redis.hdel(self._box.row(name), "draft", "draft_digest"))
@@ -177,17 +178,17 @@ class Outbox:
         `instead`: the document as edited in the form. `once`: do nothing where an earlier document was queued and not
         refused.
         """
-        sent = hashlib.sha256(instead).hexdigest() if instead else digest
-        args: list[str | bytes | int] = [digest, by, self._format_score(self._clock.now()), name, instead, sent, int(once)]
+        sent_digest = hashlib.sha256(instead).hexdigest() if instead else digest
+        args: list[str | bytes | int] = [digest, by, self._format_score(self._clock.now()), name, instead, sent_digest, int(once)]
         return ClickResult(int(await self._put(keys=[self._box.row(name), self._box.due], args=args)))
 
     async def load_row(self, name: str) -> OutboxRow:
-        found = {key.decode(): value for key, value in (await to_coroutine(self._redis.hgetall(self._box.row(name)))).items()}
-        text = {key: value.decode() for key, value in found.items() if key not in ("document", "draft")}
+        fields = {key.decode(): value for key, value in (await to_coroutine(self._redis.hgetall(self._box.row(name)))).items()}
+        text = {key: value.decode() for key, value in fields.items() if key not in ("document", "draft")}
         return OutboxRow(
             name,
             text.pop("digest", ""),
-            found.get("document", b""),
+            fields.get("document", b""),
             text.pop("draft_digest", ""),
             text.pop("by", ""),
             datetime.fromtimestamp(float(text.pop("at")), UTC) if "at" in text else None,
@@ -209,10 +210,10 @@ class Outbox:
     async def begin_sending(self, name: str) -> OutboxRow | None:
         """Hold a claimed row; return None while another sender holds it. Every update but `record_notes` releases it."""
         now = self._clock.now()
-        begun = await self._begin(
+        has_begun = await self._begin(
             keys=[self._box.row(name)], args=[self._format_score(now), self._format_score(now + self.lease * HOLD_LEASE_FRACTION)]
         )
-        return await self.load_row(name) if int(begun) else None
+        return await self.load_row(name) if int(has_begun) else None
 
     async def mark_arrived(self, row: OutboxRow, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
         """Record arrival. `again`: when to ask for its state."""
@@ -236,8 +237,8 @@ class Outbox:
         await self._redis.zrem(self._box.due, name)
 
     async def _update_row(self, row: OutboxRow, again: timedelta | None, fields: Mapping[str, str]) -> None:
-        due = "" if again is None else self._format_score(self._clock.now() + again)
-        await self._write_fields(row, due, {"tries": "0", **fields})
+        due_score = "" if again is None else self._format_score(self._clock.now() + again)
+        await self._write_fields(row, due_score, {"tries": "0", **fields})
 
     async def _write_fields(self, row: OutboxRow, due: str, fields: Mapping[str, str]) -> None:
         args = [row.digest, due, row.name, *(word for pair in fields.items() for word in pair)]

@@ -52,9 +52,9 @@ class QuotaStore:
         if await pipe.zscore(mentions, item) is not None:
             return None
         ended, used = await self._measure_usage(tenant, incident)
-        no = decide(used)
-        if no is not None:
-            return no
+        refusal = decide(used)
+        if refusal is not None:
+            return refusal
         pipe.multi()  # type: ignore[no-untyped-call]  # redis-py types all of a pipeline but this
         pipe.zadd(mentions, {item: now.timestamp()})
         pipe.zremrangebyscore(mentions, "-inf", (now - HOUR).timestamp())
@@ -70,10 +70,10 @@ class QuotaStore:
         """Return the ended incidents, and the usage without this incident."""
         names, since = self._names, (self._clock.now() - HOUR).timestamp()
         mentions: Any = await self._redis.zrangebyscore(names.quota_key(tenant, "mentions"), f"({since}", "+inf", withscores=True)
-        begun: Any = await to_coroutine(self._redis.smembers(names.quota_key(tenant, "incidents")))
-        ended = [one for one in begun if not await self._is_active(one.decode())]
+        begun_incidents: Any = await to_coroutine(self._redis.smembers(names.quota_key(tenant, "incidents")))
+        ended = [one for one in begun_incidents if not await self._is_active(one.decode())]
         used = QuotaUsage(
-            incidents=len(set(begun) - set(ended) - {incident.encode()}),
+            incidents=len(set(begun_incidents) - set(ended) - {incident.encode()}),
             mentions=tuple(datetime.fromtimestamp(at, UTC) for _, at in mentions),
         )
         return ended, used

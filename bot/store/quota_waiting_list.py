@@ -47,17 +47,19 @@ class QuotaWaitingList:
 
     async def prune_waiting_tenants(self) -> list[WaitingTenant]:
         """Return one row per tenant, longest wait first, ties by name. Remove incidents with an empty inbox."""
-        found: Any = await self._redis.zrange(self._names.waits, 0, -1, withscores=True)
-        rows = [(*_parse_member(member), float(at)) for member, at in found]
-        left: dict[str, list[tuple[str, float, bool]]] = {}
-        for (incident, tenant, at), (waiting, begun) in zip(rows, await self._get_incident_states([row[0] for row in rows]), strict=True):
+        waiting_rows: Any = await self._redis.zrange(self._names.waits, 0, -1, withscores=True)
+        rows = [(*_parse_member(member), float(at)) for member, at in waiting_rows]
+        rows_by_tenant: dict[str, list[tuple[str, float, bool]]] = {}
+        for (incident, tenant, at), (waiting, is_begun) in zip(
+            rows, await self._get_incident_states([row[0] for row in rows]), strict=True
+        ):
             if waiting:
-                left.setdefault(tenant, []).append((incident, at, not begun))
+                rows_by_tenant.setdefault(tenant, []).append((incident, at, not is_begun))
             else:
                 await self.remove_incident(tenant, incident)
-        why = await to_coroutine(self._redis.hgetall(self._names.waits_why)) if left else {}
-        longest = sorted(left.items(), key=lambda row: (row[1][0][1], row[0]))
-        return [_build_waiting_tenant(tenant, theirs, why.get(tenant.encode(), b"")) for tenant, theirs in longest]
+        reason_by_tenant = await to_coroutine(self._redis.hgetall(self._names.waits_why)) if rows_by_tenant else {}
+        longest = sorted(rows_by_tenant.items(), key=lambda row: (row[1][0][1], row[0]))
+        return [_build_waiting_tenant(tenant, tenant_rows, reason_by_tenant.get(tenant.encode(), b"")) for tenant, tenant_rows in longest]
 
     async def _get_incident_states(self, incidents: Sequence[str]) -> list[tuple[bool, bool]]:
         """Return for each incident (items wait, any was answered)."""
@@ -65,8 +67,8 @@ class QuotaWaitingList:
             for incident in incidents:
                 pipe.llen(self._names.incident_key(incident, "inbox"))
                 pipe.exists(self._names.incident_key(incident, "posted"))
-            told = await pipe.execute()
-        return [(bool(waiting), bool(posted)) for waiting, posted in zip(told[::2], told[1::2], strict=True)]
+            replies = await pipe.execute()
+        return [(bool(waiting), bool(is_posted)) for waiting, is_posted in zip(replies[::2], replies[1::2], strict=True)]
 
 
 def _parse_member(member: bytes) -> tuple[str, str]:
@@ -76,8 +78,8 @@ def _parse_member(member: bytes) -> tuple[str, str]:
 
 def _build_waiting_tenant(tenant: str, rows: list[tuple[str, float, bool]], why: bytes) -> WaitingTenant:
     limit, _, until = why.decode("utf-8", "replace").partition(" ")
-    known = limit if limit in {*QuotaLimit} else QuotaLimit.INCIDENTS  # default of a damaged row
+    quota_limit = limit if limit in {*QuotaLimit} else QuotaLimit.INCIDENTS  # default of a damaged row
     ends = parse_seconds(until, MAX_TIMESTAMP_SECONDS)
-    over = ExceededLimit(QuotaLimit(known), None if ends is None else datetime.fromtimestamp(ends, UTC))
+    over = ExceededLimit(QuotaLimit(quota_limit), None if ends is None else datetime.fromtimestamp(ends, UTC))
     new = frozenset(incident for incident, _, is_new in rows if is_new)
     return WaitingTenant(tenant, tuple(incident for incident, _, _ in rows), datetime.fromtimestamp(rows[0][1], UTC), over, new)

@@ -20,7 +20,7 @@ from bot.incidents.handlers.messages import ALWAYS_ANSWERED_INTENTS, build_item,
 from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.slack.client import build_message_args as blocks_of
+from bot.slack.client import build_message_args
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, get_thread_ts
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.answers import AnswerKind, classify_answer
@@ -106,7 +106,7 @@ class TenantHandlers:
             await self.handle_message(edit.now)
         elif first(f"{edit.now.key} is not read again"):
             thread = edit.now.root if edit.now.in_thread else None
-            told = blocks_of(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
+            told = build_message_args(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
             whisper = self.surface.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **told)
             self.surface.tasks.spawn_task("not_read_again", whisper)
 
@@ -251,7 +251,7 @@ class TenantHandlers:
             return
         if ours:
             thread = message.root if message.in_thread else None
-            shown = blocks_of(internal_thread.render_visibility_note(row.tenant, row.internal))
+            shown = build_message_args(internal_thread.render_visibility_note(row.tenant, row.internal))
             await self.surface.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **shown)
 
     # -- clicks -------------------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ from graph.state_reader import IncidentStateReader
 from tools.inventory.inventory import ChannelRow
 
 log = structlog.get_logger()
-TICKET_EVENT_TYPE, MOVED_EVENT_TYPE, REMARK_EVENT_TYPE = "rackmedic_tracker", "rackmedic_tracker_moved", "rackmedic_tracker_remark"
+TICKET_EVENT_TYPE = "rackmedic_tracker"
+MOVED_EVENT_TYPE = "rackmedic_tracker_moved"
+REMARK_EVENT_TYPE = "rackmedic_tracker_remark"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "The incident moved on meanwhile, so this is not what would be sent now. Open the form again to see it."
 NOTHING_TO_SEND = "There is nothing to send yet: this incident was not checked."
@@ -56,16 +58,16 @@ class TrackerCards:
         try:
             if where := await self._find_thread(name):
                 await self._put_card(*where)
-        except SLACK_ERRORS as trouble:
-            log.warning("trackers.not_painted", row=name, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("trackers.not_painted", row=name, error=str(error)[:200])
 
     async def quote_remark(self, name: str, said: RemoteComment, beside: str) -> bool:
         """Post a comment once. False if Slack failed; True also where it may not be shown."""
         try:
             where = await self._find_thread(name)
             return where is None or await self._post_remark(*where, said, beside)
-        except SLACK_ERRORS as trouble:
-            log.warning("trackers.not_told", row=name, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("trackers.not_told", row=name, error=str(error)[:200])
             return False
 
     async def _find_thread(self, name: str) -> tuple[Origin, str, Tracker] | None:

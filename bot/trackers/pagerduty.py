@@ -121,11 +121,11 @@ class PagerDutyTracker(TrackerBase):
         if not re.fullmatch(r"[A-Za-z0-9]{1,40}", id_):
             return ()
         rows = get_rows_at((await api.send_request("GET", f"/incidents/{id_}/notes")).data, "notes")
-        said = (
+        notes = (
             (get_text_at(row, "id"), get_text_at(row, "user", "summary"), get_text_at(row, "content"), get_text_at(row, "created_at"))
             for row in rows
         )
-        return select_newest(build_comment(*words, url, "note") for words in said)
+        return select_newest(build_comment(*words, url, "note") for words in notes)
 
     async def close_ticket(self, ticket: str, words: str) -> None:
         """Resolve; the Events API has no comments."""

@@ -18,7 +18,9 @@ from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, buil
 from bot.trackers.tracker_base import TrackerBase
 from tools.clock import Clock
 
-OPENED_TYPE, ASKED_TYPE, CLOSED_TYPE = "rackmedic.ticket.opened", "rackmedic.ticket.asked", "rackmedic.ticket.closed"
+OPENED_TYPE = "rackmedic.ticket.opened"
+ASKED_TYPE = "rackmedic.ticket.asked"
+CLOSED_TYPE = "rackmedic.ticket.closed"
 _FIX_HINTS: Final = {
     301: "Check {name}.url: it must answer itself, not send us on",
     400: "The receiver says that the message is none; docs/trackers.md has its shape",
@@ -76,14 +78,14 @@ class WebhookTracker(TrackerBase):
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         answer = await self._post_message(ASKED_TYPE, f"{ticket} {self.wire.clock.now().timestamp()}", {"id": ticket})
-        state, done = clean_remote_text(get_text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
+        state, is_done = clean_remote_text(get_text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
         remarks = (
             select_newest(map(self._parse_comment, get_rows_at(answer, "comments")[-2 * MAX_FETCHED_COMMENTS :]))
             if self.config.comments
             else ()
         )
-        now = f"{state} {done} {hash_comments(remarks)}".strip()
-        return RemoteStatus(self._parse_ticket(answer, ticket), state, done, now, remarks) if state and now != seen else None
+        now = f"{state} {is_done} {hash_comments(remarks)}".strip()
+        return RemoteStatus(self._parse_ticket(answer, ticket), state, is_done, now, remarks) if state and now != seen else None
 
     async def close_ticket(self, ticket: str, words: str) -> None:
         await self._post_message(CLOSED_TYPE, ticket, {"id": ticket, "words": words, "close": self.config.on_close == "close"})
@@ -106,14 +108,14 @@ class WebhookTracker(TrackerBase):
         return f"msg_{sha256(f'{self.name} {type_} {about}'.encode()).hexdigest()[:40]}"
 
     def _parse_comment(self, row: Any) -> RemoteComment | None:
-        id_, by, text, at = (get_text_at(row, name) for name in ("id", "by", "text", "at"))
-        return build_comment(id_, by, text, at, filter_remote_url(get_text_at(row, "url"), self.config.url))
+        id_, author, text, at = (get_text_at(row, name) for name in ("id", "by", "text", "at"))
+        return build_comment(id_, author, text, at, filter_remote_url(get_text_at(row, "url"), self.config.url))
 
     def _parse_ticket(self, answer: Any, id_: str) -> RemoteTicket:
-        theirs = clean_remote_text(get_text_at(answer, "id"), 100) or id_
+        ticket_id = clean_remote_text(get_text_at(answer, "id"), 100) or id_
         return RemoteTicket(
-            theirs,
-            clean_remote_text(get_text_at(answer, "shown"), 60) or theirs,
+            ticket_id,
+            clean_remote_text(get_text_at(answer, "shown"), 60) or ticket_id,
             filter_remote_url(get_text_at(answer, "url"), self.config.url),
         )
 

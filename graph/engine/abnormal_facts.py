@@ -110,8 +110,8 @@ def _is_service_in_trouble(fact: Fact, expected: Value) -> bool:
 
 
 def _is_unexpectedly_read_only(fact: Fact, expected: Value) -> bool:
-    meant = (fact.device or "").startswith(READ_ONLY_MOUNT_PREFIXES) or expected is True
-    return fact.value is True and fact.attrs.get("fstype") in DISK_FILESYSTEMS and not meant
+    is_read_only_expected = (fact.device or "").startswith(READ_ONLY_MOUNT_PREFIXES) or expected is True
+    return fact.value is True and fact.attrs.get("fstype") in DISK_FILESYSTEMS and not is_read_only_expected
 
 
 # fmt: off

@@ -31,9 +31,9 @@ def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) 
     )
     if still is not None:
         return CausePresence("shown", still.deciding[0].says)
-    blind, _ = assessment.coverage.find_gaps(leaf)
-    if blind:
-        return CausePresence("unseen", blind[0])
+    unobserved, _ = assessment.coverage.find_gaps(leaf)
+    if unobserved:
+        return CausePresence("unseen", unobserved[0])
     if not assessment.coverage.is_decidable(leaf):
         return CausePresence("unseen", "no check that was run can decide it")
     likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)

@@ -92,8 +92,8 @@ def list_hosts_to_test(row: Belief, check: Check, assessment: Assessment) -> tup
 def select_comparison_hosts(check: Check, hosts: Collection[str], assessment: Assessment) -> tuple[str, ...]:
     """Return the hosts of the complaint, else all of the incident: a multi-host check needs good hosts too."""
     complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in assessment.open_hidden_causes)
-    whole = tuple(hosts) if complained else tuple(assessment.hosts)
-    return whole if len(whole) >= MIN_HOSTS_BY_SCOPE[check.scope] else ()
+    candidate_hosts = tuple(hosts) if complained else tuple(assessment.hosts)
+    return candidate_hosts if len(candidate_hosts) >= MIN_HOSTS_BY_SCOPE[check.scope] else ()
 
 
 def _compute_entropy(p: float) -> float:

@@ -80,9 +80,9 @@ def _mark_fact(fact: Fact, series: Mapping[tuple[str, ...], EventOccurrences], o
     before = max(opened, _parse_moment(fact.attrs.get(LOG_END_ATTRIBUTE)) or opened)
     if not _is_fading(fact):
         return replace(fact, attrs={**fact.attrs, "aged": True}) if fact.time and fact.time < before - OLD_AFTER else fact
-    came = series.get(_get_event_key(fact))
-    if came is not None and not fact.stale and came.is_recurring(before):
-        return replace(fact, attrs={**fact.attrs, "chronic": came.format_occurrences()})
+    event_series = series.get(_get_event_key(fact))
+    if event_series is not None and not fact.stale and event_series.is_recurring(before):
+        return replace(fact, attrs={**fact.attrs, "chronic": event_series.format_occurrences()})
     return replace(fact, attrs={**fact.attrs, "aged": True}) if last < before - OLD_AFTER else fact
 
 

@@ -33,12 +33,10 @@ class HiddenCause:
 
     @property
     def says(self) -> str:
-        where = fold_host_names(self.hosts)
+        host_names = fold_host_names(self.hosts)
         if self.measured:
-            return f"what is reported as slow is measured by {self.check_names}, which did not look at {where}{f' ({self.why})' if self.why else ''}"
-        return (
-            f"{self.leaf.title} would show in {self.check_names} alone, which did not look at {where}{f' ({self.why})' if self.why else ''}"
-        )
+            return f"what is reported as slow is measured by {self.check_names}, which did not look at {host_names}{f' ({self.why})' if self.why else ''}"
+        return f"{self.leaf.title} would show in {self.check_names} alone, which did not look at {host_names}{f' ({self.why})' if self.why else ''}"
 
 
 def find_hidden_causes(
@@ -62,9 +60,9 @@ def find_hidden_causes(
         if row.verdict != "confirmed"
     ]
     possible = [hidden for row, hidden in rows if hidden is not None or row.verdict != "rejected"]
-    found = tuple(hidden for hidden in possible[:MAX_LIKELY_CAUSES] if hidden is not None)
-    asked = (_find_measured_cause(names, fitting, reference, coverage) for names in measured)
-    return (*found, *(row for row in asked if row is not None))
+    hidden_causes = tuple(hidden for hidden in possible[:MAX_LIKELY_CAUSES] if hidden is not None)
+    measured_causes = (_find_measured_cause(names, fitting, reference, coverage) for names in measured)
+    return (*hidden_causes, *(row for row in measured_causes if row is not None))
 
 
 def _find_measured_cause(
@@ -80,8 +78,8 @@ def _find_measured_cause(
 
 def _build_hidden_cause(leaf: Leaf, checks: Sequence[Check], coverage: Coverage) -> HiddenCause | None:
     hosts = tuple(host for host in coverage.hosts if not any(coverage.has_observed(host, check.id) for check in checks))
-    why = next((coverage.skipped[host, check.id] for check in checks for host in hosts if (host, check.id) in coverage.skipped), "")
-    return HiddenCause(leaf, tuple(checks), hosts, why) if checks and hosts else None
+    skip_reason = next((coverage.skipped[host, check.id] for check in checks for host in hosts if (host, check.id) in coverage.skipped), "")
+    return HiddenCause(leaf, tuple(checks), hosts, skip_reason) if checks and hosts else None
 
 
 def _list_exclusive_checks(leaf: Leaf, reference: ReferenceData) -> Sequence[Check]:

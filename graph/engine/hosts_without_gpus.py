@@ -23,9 +23,13 @@ def drop_absence_of_gpus(
     }
     signs = {fact.host for fact in facts if fact.key in GPU_SIGN_KEYS and fact.status is Status.OK and fact.value}
     kinds = {kind(host) for host in signs}
-    meant = {
+    hosts_without_gpus = {
         host
         for host in absent - signs
         if host and expected(host) is None and (not runs_jobs(host) or (bool(kinds) and kind(host) not in kinds))
     }
-    return [fact for fact in facts if not (fact.host in meant and fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key])]
+    return [
+        fact
+        for fact in facts
+        if not (fact.host in hosts_without_gpus and fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key])
+    ]

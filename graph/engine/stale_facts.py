@@ -17,11 +17,11 @@ KERNEL_KEY_PREFIX = "kernel."
 
 def find_repair_cursors(remediations: Iterable[Remediation]) -> dict[str, datetime]:
     """Return host → time of the last claim on it."""
-    found: dict[str, datetime] = {}
+    cursor_by_host: dict[str, datetime] = {}
     for remediation in remediations:
         if remediation.since is not None:
-            found[remediation.target] = max(remediation.since, found.get(remediation.target, remediation.since))
-    return found
+            cursor_by_host[remediation.target] = max(remediation.since, cursor_by_host.get(remediation.target, remediation.since))
+    return cursor_by_host
 
 
 def mark_stale_after_repairs(

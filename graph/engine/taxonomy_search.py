@@ -13,7 +13,8 @@ from graph.engine.verdict import LabelVerdict
 
 MIN_RELEVANT_POSTERIOR = 0.015  # below this an unsupported leaf is not visited
 
-MAX_LOG_ENTRIES, MAX_REASON_CHARS = 40, 60  # log entries, and characters per reason: the state is stored at every step
+MAX_LOG_ENTRIES = 40  # log entries
+MAX_REASON_CHARS = 60  # characters per reason: the state is stored at every step
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class TaxonomySearch:
             started=bool(state.get("started")),
             found=list(state.get("found", ())),
             exhausted=list(state.get("exhausted", ())),
-            log=[(path, did, why) for path, did, why in state.get("log", ())],
+            log=[(path, did, reason) for path, did, reason in state.get("log", ())],
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -84,14 +85,14 @@ def _select_children(search: TaxonomySearch, path: str, assessment: Assessment) 
     """Return relevant children, likeliest best leaf first; an empty list stops early."""
     children = assessment.lens.taxonomy.list_children(path)
     worth = {child: _compute_interest(_list_verdicts_below(child, assessment)) for child in children}
-    kept = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
+    kept_children = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
     pruned = [child for child in children if worth[child] <= 0]
-    if not kept and path:
+    if not kept_children and path:
         search.log_step(path, "stopped early", _format_prune_reason(_list_verdicts_below(path, assessment)))
     elif pruned and not path:
         for child in pruned:
             search.log_step(child, "pruned", _format_prune_reason(_list_verdicts_below(child, assessment)))
-    return kept
+    return kept_children
 
 
 def _list_verdicts_below(path: str, assessment: Assessment) -> list[LabelVerdict]:
@@ -100,7 +101,7 @@ def _list_verdicts_below(path: str, assessment: Assessment) -> list[LabelVerdict
 
 
 def _compute_interest(standings: Sequence[LabelVerdict]) -> float:
-    return max((_compute_leaf_interest(standing) for standing in standings), default=0.0)
+    return max((_compute_leaf_interest(verdict) for verdict in standings), default=0.0)
 
 
 def _compute_leaf_interest(standing: LabelVerdict) -> float:
@@ -112,19 +113,19 @@ def _compute_leaf_interest(standing: LabelVerdict) -> float:
 
 
 def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
-    rejected = [standing for standing in standings if standing.verdict == "rejected"]
+    rejected = [verdict for verdict in standings if verdict.verdict == "rejected"]
     return f"{len(rejected)} of {len(standings)} rejected, the rest unlikely"
 
 
 def _visit_leaf(search: TaxonomySearch, label: str, assessment: Assessment) -> LeafVisit | None:
     """Judge a leaf, or return a LeafVisit if checks are missing."""
-    standing = assessment.label_verdicts[label]
-    if standing.verdict == "open" and standing.unasked:
-        return LeafVisit(label, standing.unasked)
-    if standing.verdict == "confirmed":
+    verdict = assessment.label_verdicts[label]
+    if verdict.verdict == "open" and verdict.unasked:
+        return LeafVisit(label, verdict.unasked)
+    if verdict.verdict == "confirmed":
         search.found.append(label)
-    did = "could not look" if standing.unseen else standing.verdict
-    search.log_step(label, did, "" if standing.verdict == "rejected" else standing.because)
+    did = "could not look" if verdict.unseen else verdict.verdict
+    search.log_step(label, did, "" if verdict.verdict == "rejected" else verdict.because)
     return None
 
 

@@ -33,10 +33,10 @@ class ListedDevices:
 
     def list_gpu_addresses(self, table: frozenset[str], everywhere: frozenset[str]) -> frozenset[str] | None:
         """Return all possible GPU addresses, or None if unknown: no tool lists a lost GPU."""
-        seen = self.smi | self.pci
-        if seen and table and seen <= table:
+        gpu_addresses = self.smi | self.pci
+        if gpu_addresses and table and gpu_addresses <= table:
             return table
-        return frozenset(seen | table | everywhere) if self.pci else None
+        return frozenset(gpu_addresses | table | everywhere) if self.pci else None
 
 
 KnownAddresses = frozenset[str] | None  # None: not known
@@ -64,21 +64,26 @@ class KnownDevices:
         tables = {host: frozenset(filter(None, map(normalize_bdf, bus(host)))) for host in hosts}
         gpus = {host: row.list_gpu_addresses(tables[host], everywhere) for host, row in hosts.items()}
         hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
-        whole = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
+        completely_listed_hosts = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
         switches, buses = (_list_addresses_by_host(hosts, key) for key in WHOLE_LIST_KEYS)
         complete = frozenset((host, key) for key in WHOLE_LIST_KEYS for host in _find_complete_lists(hosts, key))
         return cls(
-            {**gpus, "": _merge_addresses(gpus.values())}, {**hcas, "": _merge_addresses(hcas.values())}, whole, switches, buses, complete
+            {**gpus, "": _merge_addresses(gpus.values())},
+            {**hcas, "": _merge_addresses(hcas.values())},
+            completely_listed_hosts,
+            switches,
+            buses,
+            complete,
         )
 
     def is_unknown_device(self, fact: Fact) -> bool:
         """Return whether the fact's address belongs to no device of its host (of any host, for a fact without one)."""
         row = find_key(fact.key)
-        known = self._get_known_addresses(row.scope).get(fact.host) if row is not None and fact.device else None
-        address = normalize_bdf(_get_address(fact)) if known is not None else None
-        if known is None or address is None:
+        known_addresses = self._get_known_addresses(row.scope).get(fact.host) if row is not None and fact.device else None
+        address = normalize_bdf(_get_address(fact)) if known_addresses is not None else None
+        if known_addresses is None or address is None:
             return False
-        return address not in known and address.rpartition(":")[0] not in known
+        return address not in known_addresses and address.rpartition(":")[0] not in known_addresses
 
     def _get_known_addresses(self, scope: str) -> Mapping[str, KnownAddresses]:
         return {"gpu": self.gpus, "hca": self.hcas, "nvswitch": self.switches, "bridge": self.buses}.get(scope, {})
@@ -98,30 +103,30 @@ def _get_address(fact: Fact) -> str:
 
 def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dict[str, KnownAddresses]:
     """Return the union of all lists per host, as others still list what one lost; None for a host without a list."""
-    every = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
-    found: dict[str, KnownAddresses] = {host: every if key in row.whole else None for host, row in hosts.items()}
-    return {**found, "": _merge_addresses(found.values())}
+    all_addresses = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
+    addresses_by_host: dict[str, KnownAddresses] = {host: all_addresses if key in row.whole else None for host, row in hosts.items()}
+    return {**addresses_by_host, "": _merge_addresses(addresses_by_host.values())}
 
 
 def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[str]:
     lists = {host: row.whole[key] for host, row in hosts.items() if key in row.whole}
-    every = frozenset().union(*lists.values())
-    return [host for host, own in lists.items() if own == every] if len(lists) > 1 else []
+    all_addresses = frozenset().union(*lists.values())
+    return [host for host, own in lists.items() if own == all_addresses] if len(lists) > 1 else []
 
 
 def _merge_addresses(places: Collection[KnownAddresses]) -> KnownAddresses:
-    known = [one for one in places if one is not None]
-    return frozenset().union(*known) if known and len(known) == len(places) else None
+    known_places = [one for one in places if one is not None]
+    return frozenset().union(*known_places) if known_places and len(known_places) == len(places) else None
 
 
 def _collect_addresses(listed: ListedDevices, fact: Fact) -> None:
     if fact.key in WHOLE_LIST_KEYS and isinstance(fact.value, list | tuple):
         listed.whole[fact.key] = listed.whole.get(fact.key, frozenset()) | frozenset(map(str, fact.value))
     elif fact.key in DEVICE_LIST_KEYS:
-        where = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
+        addresses_by_host = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
         address = normalize_bdf(str(fact.attrs.get("bdf", fact.device) if fact.key == "pcie.rev_ff" else fact.value))
         if address is not None:
-            where.add(address)
+            addresses_by_host.add(address)
 
 
 def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[Fact]:
@@ -136,13 +141,13 @@ def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[
 
 def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
     """Return one (host, check, text) per host and check with marked events."""
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    events_by_host: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and fact.key.startswith(KERNEL_KEY_PREFIX) and fact.attrs.get(ELSEWHERE_ATTRIBUTE):
-            found[fact.host, fact.check].add(_get_address(fact))
+            events_by_host[fact.host, fact.check].add(_get_address(fact))
     return [
         (host, check, f"events at {_format_addresses(names)} count for nothing: it has no such device")
-        for (host, check), names in found.items()
+        for (host, check), names in events_by_host.items()
     ]
 
 

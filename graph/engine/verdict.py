@@ -76,16 +76,16 @@ def select_root_causes(rows: Sequence[Belief], odd: Sequence[Fact] = ()) -> Root
     """Select root causes among the proven beliefs. `odd`: facts abnormal in themselves."""
     proven = [row for row in rows if row.proven]
     aside = _find_consequences(proven)
-    left = [row for row in proven if id(row) not in aside]
-    rivals, contradictions = _find_rivals(left)
+    remaining_beliefs = [row for row in proven if id(row) not in aside]
+    rivals, contradictions = _find_rivals(remaining_beliefs)
     aside |= rivals
     contradictions += [_format_disagreement(row) for row in rows if _is_contradicted(row)]
-    roots = tuple(row for row in left if id(row) not in aside)
+    roots = tuple(row for row in remaining_beliefs if id(row) not in aside)
     machine = _find_unexplained_fact(roots, odd)
     if machine:
-        why = f"cannot be the whole cause: {machine.host} says {machine.format_sentence()}"[:200]
-        aside |= {id(row): _build_undecided(row, why) for row in roots}
-        contradictions.append(f"{roots[0].leaf.title} {why}")
+        reason = f"cannot be the whole cause: {machine.host} says {machine.format_sentence()}"[:200]
+        aside |= {id(row): _build_undecided(row, reason) for row in roots}
+        contradictions.append(f"{roots[0].leaf.title} {reason}")
         roots = ()
     return RootCauseSelection(roots, tuple(aside.values()), tuple(dict.fromkeys(contradictions)))
 
@@ -105,18 +105,18 @@ CausesByConsequence = Mapping[tuple[str, str], Sequence[tuple[int, Belief]]]
 
 
 def _index_by_consequence(proven: Sequence[Belief]) -> CausesByConsequence:
-    found: dict[tuple[str, str], list[tuple[int, Belief]]] = defaultdict(list)
+    beliefs_by_consequence: dict[tuple[str, str], list[tuple[int, Belief]]] = defaultdict(list)
     for place, cause in enumerate(proven):
         for label in cause.leaf.suppresses:
             for host in ("*", *(cause.subject.hosts or ("",))):
-                found[label, host].append((place, cause))
-    return found
+                beliefs_by_consequence[label, host].append((place, cause))
+    return beliefs_by_consequence
 
 
 def _find_candidate_causes(row: Belief, causes: CausesByConsequence) -> Sequence[Belief]:
     hosts = ("", *row.subject.hosts) if row.subject.hosts else ("*",)
-    found = dict(one for host in hosts for one in causes.get((row.label, host), ()))
-    return [found[place] for place in sorted(found)]
+    candidates = dict(one for host in hosts for one in causes.get((row.label, host), ()))
+    return [candidates[place] for place in sorted(candidates)]
 
 
 def _find_rivals(left: Sequence[Belief]) -> tuple[dict[int, SetAsideBelief], list[str]]:
@@ -125,15 +125,15 @@ def _find_rivals(left: Sequence[Belief]) -> tuple[dict[int, SetAsideBelief], lis
     contradictions: list[str] = []
     by_fact: dict[int, list[Belief]] = defaultdict(list)
     for row in left:
-        mine = {id(match.fact) for match in row.deciding}
-        likelier = by_fact[min(mine)] if mine else ()
+        own_fact_ids = {id(match.fact) for match in row.deciding}
+        likelier = by_fact[min(own_fact_ids)] if own_fact_ids else ()
         rival = next((other for other in likelier if id(other) not in aside and _has_same_evidence(other, row)), None)
         if rival and rival.log_odds - row.log_odds >= RIVAL_LOG_ODDS_MARGIN:
             aside[id(row)] = SetAsideBelief(row, "rejected", f"the same evidence is better explained by {rival.leaf.title}")
         elif rival:
             contradictions.append(f"the evidence fits {rival.leaf.title} and {row.leaf.title} equally")
             aside |= {id(b): _build_undecided(b, f"cannot be told apart from {o.leaf.title}") for b, o in ((row, rival), (rival, row))}
-        for fact in mine:
+        for fact in own_fact_ids:
             by_fact[fact].append(row)
     return aside, contradictions
 
@@ -180,8 +180,8 @@ def _explains_belief(cause: Belief, row: Belief) -> bool:
 
 def _is_long_before(row: Belief, cause: Belief) -> bool:
     """Return whether `row` began well before `cause`; facts without event time do not count."""
-    mine, its = _list_event_times(row), _list_event_times(cause)
-    return bool(mine and its) and min(mine) < min(its) - MAX_CLOCK_SKEW
+    own_times, cause_times = _list_event_times(row), _list_event_times(cause)
+    return bool(own_times and cause_times) and min(own_times) < min(cause_times) - MAX_CLOCK_SKEW
 
 
 def _list_event_times(row: Belief) -> list[datetime]:
@@ -194,8 +194,8 @@ def _is_same_place(one: Belief, other: Belief) -> bool:
 
 def _has_same_evidence(rival: Belief, row: Belief) -> bool:
     """Return whether all that decides for `row` decides for `rival` too, at the same place."""
-    mine = {id(match.fact) for match in row.deciding}
-    return rival.label != row.label and _is_same_place(rival, row) and mine <= {id(match.fact) for match in rival.deciding}
+    own_fact_ids = {id(match.fact) for match in row.deciding}
+    return rival.label != row.label and _is_same_place(rival, row) and own_fact_ids <= {id(match.fact) for match in rival.deciding}
 
 
 def _is_contradicted(row: Belief) -> bool:
@@ -215,10 +215,10 @@ def _format_place(row: Belief) -> str:
 def judge_label(leaf: Leaf, rows: Sequence[Belief], settled: RootCauseSelection, coverage: Coverage) -> LabelVerdict:
     """Return the verdict on one label from its beliefs (best first)."""
     best = rows[0]
-    blind, unasked = coverage.find_gaps(leaf)
+    unobserved, unasked = coverage.find_gaps(leaf)
 
     def standing(verdict: Verdict, because: str, row: Belief = best) -> LabelVerdict:
-        return LabelVerdict(leaf.label, verdict, _compute_confidence(row), because, row, tuple(blind), tuple(unasked))
+        return LabelVerdict(leaf.label, verdict, _compute_confidence(row), because, row, tuple(unobserved), tuple(unasked))
 
     roots = [row for row in settled.roots if row.label == leaf.label]
     if roots:
@@ -231,8 +231,8 @@ def judge_label(leaf: Leaf, rows: Sequence[Belief], settled: RootCauseSelection,
         return replace(unproven, few=tuple(sorted(best.few)))
     if unasked:
         return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
-    if blind:
-        return replace(standing("inconclusive", f"could not look: {blind[0]}"), unseen=coverage.list_unobserved_hosts(leaf))
+    if unobserved:
+        return replace(standing("inconclusive", f"could not look: {unobserved[0]}"), unseen=coverage.list_unobserved_hosts(leaf))
     if undecided := _explain_undecidable(best, coverage):
         return replace(standing("inconclusive", undecided), few=tuple(sorted(best.few)))
     return replace(standing("rejected", _format_rejection(best, coverage)), absent=not best.against)

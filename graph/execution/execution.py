@@ -75,24 +75,24 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
     action = seen.action
     try:
         await _verify_host_identity(action, ports)
-    except Unreachable as why:
-        raise ActionDeferred(f"{why.host} cannot be asked: {why.why}") from why
-    for one in await find_unmet_conditions(action, ports.transport, controller=_get_controller(action, ports)):
-        if one.ok is None:
-            raise ActionDeferred(f"could not see whether {one.says}: {one.saw}")
-        raise ApprovalOutdated("conditions", f"not so any more: {one.says} (it says {one.saw[:80]!r})")
+    except Unreachable as error:
+        raise ActionDeferred(f"{error.host} cannot be asked: {error.why}") from error
+    for condition in await find_unmet_conditions(action, ports.transport, controller=_get_controller(action, ports)):
+        if condition.ok is None:
+            raise ActionDeferred(f"could not see whether {condition.says}: {condition.saw}")
+        raise ApprovalOutdated("conditions", f"not so any more: {condition.says} (it says {condition.saw[:80]!r})")
     await _verify_fault_present(seen, ports)
-    if held := await ports.ledger.explain_held_back(seen):
-        raise ActionDeferred(held)  # before asking Slack, which allows few such calls a minute
+    if refusal := await ports.ledger.explain_held_back(seen):
+        raise ActionDeferred(refusal)  # before asking Slack, which allows few such calls a minute
     try:
         authorised = await ports.authorised(seen)
         return await ports.ledger.claim(
             seen.approval, seen.digest, ports.worker, policy=ports.policy(), catalogue=ports.catalogue, authorised=authorised
         )
-    except RETRYABLE_REFUSALS as why:
-        raise ActionDeferred(str(why)) from why
-    except record.NoQuorum as why:
-        raise ApprovalOutdated("approvers", "a person who approved no longer has the right to approve") from why
+    except RETRYABLE_REFUSALS as error:
+        raise ActionDeferred(str(error)) from error
+    except record.NoQuorum as error:
+        raise ApprovalOutdated("approvers", "a person who approved no longer has the right to approve") from error
 
 
 async def _verify_host_identity(action: Action, ports: ActionGraphContext) -> None:
@@ -115,11 +115,11 @@ async def _verify_fault_present(record: ActionRecord, ports: ActionGraphContext)
     if fault is None:
         return
     incident = record.action.incident
-    found = await check_fault(fault, incident, record.proposed_at, await ports.facts_of(incident), ports.reading, ports.transport)
-    if found.answer == "unseen":
-        raise ActionDeferred(f"could not see whether the fault is still there: {found.says}")
-    if found.answer == "gone":
-        raise ApprovalOutdated("fault_gone", f"the fault is gone, so nothing is done about it: {found.says}")
+    current_fault = await check_fault(fault, incident, record.proposed_at, await ports.facts_of(incident), ports.reading, ports.transport)
+    if current_fault.answer == "unseen":
+        raise ActionDeferred(f"could not see whether the fault is still there: {current_fault.says}")
+    if current_fault.answer == "gone":
+        raise ApprovalOutdated("fault_gone", f"the fault is gone, so nothing is done about it: {current_fault.says}")
 
 
 def _get_controller(action: Action, ports: ActionGraphContext) -> str:
@@ -129,9 +129,11 @@ def _get_controller(action: Action, ports: ActionGraphContext) -> str:
 
 async def execute_claim(claim: Claim, ports: ActionGraphContext) -> ActionRecord:
     """Run the claim, or find out how an adopted one ended, and record the result. Raises LostClaim."""
-    settled = await _run_claim(claim, ports)
-    sha = settled.output if is_digest(settled.output) else await _store_output(claim.action.incident, settled.output, ports)
-    return await ports.ledger.finish(claim, settled.state, exit_status=settled.exit_status, output=sha, says=settled.says)
+    settled_claim = await _run_claim(claim, ports)
+    sha = (
+        settled_claim.output if is_digest(settled_claim.output) else await _store_output(claim.action.incident, settled_claim.output, ports)
+    )
+    return await ports.ledger.finish(claim, settled_claim.state, exit_status=settled_claim.exit_status, output=sha, says=settled_claim.says)
 
 
 async def _store_output(incident: str, output: str, ports: ActionGraphContext) -> str:
@@ -168,9 +170,9 @@ async def _run_check(claim: Claim, ports: ActionGraphContext) -> ExecutionResult
         action.incident, [CheckRequest(host, action.args["check"]) for host in list_targets(action)], fresh=True, permitted=True
     )
     facts = [fact for fact in wave.facts if fact.key and fact.key != "check.skipped"]
-    blind = "; ".join(f"{answer.host}: {answer.could_not}" for answer in wave.answers if answer.could_not)
+    unobserved_reasons = "; ".join(f"{answer.host}: {answer.could_not}" for answer in wave.answers if answer.could_not)
     sha = await ports.reading.evidence.put_facts(action.incident, wave.facts)
-    return ExecutionResult("done" if facts else "failed", 0 if facts else 1, output=sha, says=blind[:300])
+    return ExecutionResult("done" if facts else "failed", 0 if facts else 1, output=sha, says=unobserved_reasons[:300])
 
 
 async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports: ActionGraphContext) -> T:
@@ -183,10 +185,10 @@ async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports:
         keeper.result()
         raise record.LostClaim(record.LostClaim.__doc__)
     finally:
-        for one in (task, keeper):
-            one.cancel()
+        for task_to_cancel in (task, keeper):
+            task_to_cancel.cancel()
             with suppress(asyncio.CancelledError, Refused):
-                await one
+                await task_to_cancel
 
 
 async def _send_heartbeats(claim: Claim, ports: ActionGraphContext) -> None:

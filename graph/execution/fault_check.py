@@ -43,10 +43,10 @@ async def check_fault(
     if fault.lasts in ("boot", "silence") and not changed:
         return await _check_by_boot(fault, transport)
     for _ in range(fault.reads):
-        seen = await _check_by_reading(fault, incident, since, known, reading)
-        if seen.answer != "gone":
+        reading_result = await _check_by_reading(fault, incident, since, known, reading)
+        if reading_result.answer != "gone":
             break
-    return seen
+    return reading_result
 
 
 async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
@@ -60,8 +60,8 @@ async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePr
     """Judge a fault that lasts for a boot, or that consists in not answering."""
     try:
         boot = await read_boot_id(fault.host, transport)
-    except Unreachable as why:
-        return CausePresence("shown" if fault.lasts == "silence" else "unseen", f"{fault.host} does not answer: {why.why}")
+    except Unreachable as error:
+        return CausePresence("shown" if fault.lasts == "silence" else "unseen", f"{fault.host} does not answer: {error.why}")
     if fault.lasts == "silence":
         return CausePresence("gone", f"{fault.host} answers again")
     if boot != fault.boot_id:
@@ -72,17 +72,18 @@ async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePr
 async def _check_by_reading(
     fault: FaultCondition, incident: str, since: datetime, known: Sequence[Fact], reading: GraphContext
 ) -> CausePresence:
-    asks = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known))]
-    facts = (await reading.fleet.run_checks(incident, asks, fresh=True)).facts
+    requests = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known))]
+    facts = (await reading.fleet.run_checks(incident, requests, fresh=True)).facts
     if not any(not fact.status.blind for fact in facts):
         return CausePresence("unseen", facts[0].line if facts else f"nothing on {fault.host} could be looked at")
     reference = build_reference_data(reading, [*known, *facts])
     own = [fact for fact in facts if fact.host == fault.host]
-    told = mark_stale_after_repairs(
+    known_events = mark_stale_after_repairs(
         [fact for fact in own if fact.key.startswith(EVENT_KEY_PREFIXES)], {fault.host: since}, find_clock_skews([*known, *facts])
     )
     return judge_fault(
-        fault, assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *told], reference, [fault.host])
+        fault,
+        assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *known_events], reference, [fault.host]),
     )
 
 

@@ -66,24 +66,28 @@ def list_proof_checks(action: Action, reference: ReferenceData) -> tuple[str, ..
 def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], reference: ReferenceData, since: datetime) -> Proof:
     """Judge the action's label on its target by events after `since`."""
     target = action.target
-    seen = [fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target]
-    if not any(not fact.status.blind for fact in seen):
-        return Proof("worse", f"{target} does not answer: {seen[0].line if seen else 'nothing could be looked at'}", looked=False)
+    current_facts = [
+        fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target
+    ]
+    if not any(not fact.status.blind for fact in current_facts):
+        return Proof(
+            "worse", f"{target} does not answer: {current_facts[0].line if current_facts else 'nothing could be looked at'}", looked=False
+        )
     was = assess_facts([fact for fact in before if fact.host == target], reference, [target])
-    now = assess_facts(seen, reference, [target])
-    if lost := _describe_lost_gpus(before, seen, target):
+    now = assess_facts(current_facts, reference, [target])
+    if lost := _describe_lost_gpus(before, current_facts, target):
         return Proof("worse", lost)
     if new := _list_new_root_causes(action, was, now, reference):
         return Proof("worse", f"new on {target}: {', '.join(reference.taxonomy.get_title(label) for label in new)}", new)
-    if silent := _find_unobserved_device(action, seen):
+    if silent := _find_unobserved_device(action, current_facts):
         return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
     return _judge_label(action, now, reference)
 
 
 def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
     key = DEVICE_PROOF_KEYS.get(action.remedy, "")
-    told = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
-    return next((device for device in action.devices if key and device not in told), "")
+    devices_read = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
+    return next((device for device in action.devices if key and device not in devices_read), "")
 
 
 def _describe_lost_gpus(before: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
@@ -102,23 +106,23 @@ def _list_new_root_causes(action: Action, was: Assessment, assessment: Assessmen
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
     separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
-    known = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in assessment.roots}
+    known_causes = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in assessment.roots}
     own = [row for row in assessment.roots if reference.taxonomy.leaves[row.label].scope in HOST_SCOPES]
-    return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known))
+    return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known_causes))
 
 
 def _judge_label(action: Action, assessment: Assessment, reference: ReferenceData) -> Proof:
     leaf = reference.taxonomy.leaves.get(action.proves)
     if leaf is None:
         return Proof("passes_now", "the command succeeded")
-    seen = assess_presence(leaf, action.devices, assessment)
-    match seen.answer:
+    presence = assess_presence(leaf, action.devices, assessment)
+    match presence.answer:
         case "shown":
             later = REMEDIES[action.remedy].then if action.remedy in REMEDIES else ""
-            return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {seen.says}")
+            return Proof("unchanged", f"as expected, it counts from {later} on" if later else f"still there: {presence.says}")
         case "likely":
-            return Proof("unchanged", seen.says)
+            return Proof("unchanged", presence.says)
         case "unseen":
-            return Proof("unchanged", f"could not be proved: {seen.says}", looked=False)
+            return Proof("unchanged", f"could not be proved: {presence.says}", looked=False)
         case "gone":
-            return Proof("passes_now", seen.says)
+            return Proof("passes_now", presence.says)

@@ -6,8 +6,7 @@ from datetime import datetime
 from graph.engine.cause_presence import CausePresence
 from graph.execution.execution import ActionGraphContext
 from graph.execution.fault_check import check_fault
-from graph.execution.proof import Proof, get_scheduler_proof, list_proof_checks
-from graph.execution.proof import judge_outcome as verdict
+from graph.execution.proof import Proof, get_scheduler_proof, judge_outcome, list_proof_checks
 from graph.incident.context import build_reference_data
 from tools.action import FaultCondition
 from tools.execution.conditions import is_job_forgotten, read_condition
@@ -21,8 +20,8 @@ async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGra
     action = record.action
     if action.remedy == "run_check":
         return Proof("passes_now", "the check has answered"), await _load_check_facts(record, ports)
-    if asked := get_scheduler_proof(action):
-        answer = await read_condition(asked, action.via, ports.transport)
+    if scheduler_proof := get_scheduler_proof(action):
+        answer = await read_condition(scheduler_proof, action.via, ports.transport)
         if is_job_forgotten(answer):
             return Proof("passes_now", "the scheduler no longer knows the job"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
@@ -34,7 +33,7 @@ async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGra
         action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, reference)], fresh=True, permitted=True
     )
     facts = wave.facts
-    return verdict(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
+    return judge_outcome(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
 
 
 async def _load_check_facts(record: ActionRecord, ports: ActionGraphContext) -> list[Fact]:
@@ -52,5 +51,5 @@ class ActionVerifier:
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
         """Judge a fault as a claim would."""
-        known = await self.ports.facts_of(incident)
-        return await check_fault(fault, incident, since, known, self.ports.reading, self.ports.transport, changed=changed)
+        known_facts = await self.ports.facts_of(incident)
+        return await check_fault(fault, incident, since, known_facts, self.ports.reading, self.ports.transport, changed=changed)

@@ -36,5 +36,5 @@ def find_metric(text: str, check: str, usual: str = DEFAULT_METRIC) -> str:
     words = f" {' '.join(re.findall(r'[a-z0-9]+', text[:MAX_CHARS].casefold())).replace('heat map', 'heatmap')} "
     if check and check not in CHECK_METRICS:
         return ""
-    named = next((key for key, phrases in METRIC_PHRASES if any(f" {phrase} " in words for phrase in phrases.split(", "))), "")
-    return named or CHECK_METRICS.get(check, usual if " heatmap " in words else "")
+    metric = next((key for key, phrases in METRIC_PHRASES if any(f" {phrase} " in words for phrase in phrases.split(", "))), "")
+    return metric or CHECK_METRICS.get(check, usual if " heatmap " in words else "")

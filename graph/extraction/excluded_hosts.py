@@ -87,10 +87,10 @@ def _find_healthy_spans(text: str, spans: list[HostSpan]) -> set[int]:
     plural = False
     for at in range(len(spans) - 1, -1, -1):
         joined = bool(_get_list_join(text, spans, at))
-        said = _parse_health_after(text, spans, at)
-        if said is not None:
+        health = _parse_health_after(text, spans, at)
+        if health is not None:
             fine.add(at)
-            plural = said
+            plural = health
         elif joined and plural and at + 1 in fine:
             fine.add(at)
         else:
@@ -123,32 +123,32 @@ def _find_list_end(text: str, spans: list[HostSpan], at: int) -> int:
 def _parse_health_after(text: str, spans: list[HostSpan], at: int) -> bool | None:
     """Return True if the text calls a whole list fine, False for its last host, else None."""
     span = spans[at]
-    found = _AFTER_HOST_PATTERN.match(text, span.end)
+    match = _AFTER_HOST_PATTERN.match(text, span.end)
     before = text[max(0, span.start - 80) : span.start]
     left_out = _BEFORE_HOST_PATTERN.search(before)
-    if found is None or _QUESTION_PATTERN.search(before) or (left_out and not left_out["kind"]):
+    if match is None or _QUESTION_PATTERN.search(before) or (left_out and not left_out["kind"]):
         return None
-    end = found.end()
-    none = bool(found["none"] or found["few"])
-    good = (_TROUBLE_WORD_PATTERN if none and found[0].rstrip().endswith("no") else _GOOD_WORD_PATTERN).match(text, end)
-    works = found["works"] or found["work"] or (none and not found[0].rstrip().endswith("no"))
+    end = match.end()
+    none = bool(match["none"] or match["few"])
+    good = (_TROUBLE_WORD_PATTERN if none and match[0].rstrip().endswith("no") else _GOOD_WORD_PATTERN).match(text, end)
+    works = match["works"] or match["work"] or (none and not match[0].rstrip().endswith("no"))
     if good:
         end = good.end()
     elif not works:
         return None
     if _LIMITATION_PATTERN.match(text, end) or _is_taken_back(text, spans, at, end):
         return None
-    return bool(found["all"]) or len(span.names) > 1
+    return bool(match["all"]) or len(span.names) > 1
 
 
 def _is_cleared_before(text: str, spans: list[HostSpan], at: int) -> bool:
     """If all others are fine, this host is the faulty one."""
     start = spans[at].start
-    found = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
-    if found is None:
+    match = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
+    if match is None:
         return False
-    if found["kind"] or found["on"]:
-        before, end = found.string[: found.start()], spans[at].end
+    if match["kind"] or match["on"]:
+        before, end = match.string[: match.start()], spans[at].end
         return not (
             _is_taken_back(text, spans, at, end)
             or _LIMITATION_PATTERN.match(text, end)
@@ -160,8 +160,8 @@ def _is_cleared_before(text: str, spans: list[HostSpan], at: int) -> bool:
 
 def _is_left_out(text: str, spans: list[HostSpan], at: int) -> bool:
     start = spans[at].start
-    found = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
-    if found is None or found["kind"] or found["on"]:
+    match = _BEFORE_HOST_PATTERN.search(text[max(0, start - 80) : start])
+    if match is None or match["kind"] or match["on"]:
         return False
     begin = max((end.end() for end in _SENTENCE_END_PATTERN.finditer(text, 0, start)), default=0)
     stop = _SENTENCE_END_PATTERN.search(text, spans[at].end)
@@ -178,5 +178,5 @@ def _is_taken_back(text: str, spans: list[HostSpan], at: int, end: int) -> bool:
     turn = _CONTRAST_PATTERN.search(text, end, last)
     if turn is None:
         return False
-    others = any(turn.start() <= span.start < last for span in spans) or _OTHER_HOSTS_PATTERN.search(text, turn.start(), last)
-    return not others
+    names_other_hosts = any(turn.start() <= span.start < last for span in spans) or _OTHER_HOSTS_PATTERN.search(text, turn.start(), last)
+    return not names_other_hosts

@@ -24,8 +24,8 @@ def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: fro
     may_be = tuple(fact for fact in pasted.facts if not addresses or _get_gpu_address(fact) in places)
     foreign = [fact for fact in pasted.facts if addresses and _get_gpu_address(fact) not in places]
     room = max(0, MAX_TEXT_FACTS - sum(not fact.host for fact in others))
-    kept = may_be[:room]
-    return (*kept, *_build_foreign_facts(foreign)), pasted.left_out + len(may_be) - len(kept)
+    kept_facts = may_be[:room]
+    return (*kept_facts, *_build_foreign_facts(foreign)), pasted.left_out + len(may_be) - len(kept_facts)
 
 
 def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:

@@ -10,7 +10,8 @@ from graph.extraction.host_lists import LIST_WORDS
 from graph.extraction.hosts import NamedHosts, find_hosts
 from tools.inventory.name_suggestions import find_nearest_hosts
 
-MAX_CHARS, MAX_NAMES = 4000, 256  # Characters read per command, and names in it.
+MAX_CHARS = 4000  # Characters read per command
+MAX_NAMES = 256  # names in it
 MIN_GROUP_CHARS = 3  # Shortest word that may be a misspelt group name.
 _NAME_PATTERN = re.compile(r"(?:[^\s,;\[\]]|\[[^\]\[\s]*\])+")
 _FILLER_WORDS = LIST_WORDS | {

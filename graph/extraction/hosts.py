@@ -72,30 +72,30 @@ def find_hosts(
 
 
 def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
-    found: list[HostSpan] = []
+    host_spans: list[HostSpan] = []
 
     def take(match: re.Match[str]) -> str:
         names = parse_bracket_range(match[0], host_index)
-        found.extend([HostSpan(match.start(), match.end(), names)] if names else [])
+        host_spans.extend([HostSpan(match.start(), match.end(), names)] if names else [])
         return " " * len(match[0]) if names else match[0]
 
     rest = BRACKET_RANGE_PATTERN.sub(take, text) if host_index else text
     at = 0
     while match := HOST_NAME_PATTERN.search(rest, at):
         row = parse_host_list(rest, match, host_index)
-        found += [HostSpan(match.start(), row.end, row.names)] if row else []
+        host_spans += [HostSpan(match.start(), row.end, row.names)] if row else []
         at = row.end if row else match.end()
-    found += [
+    host_spans += [
         HostSpan(match.start(), match.end(), names)
         for match in _NODE_NUMBERS_PATTERN.finditer(rest)
         if (names := _parse_numbered_hosts(match, host_index))
     ]
-    taken = {span.start for span in found}
+    taken_starts = {span.start for span in host_spans}
     for match in _CALLED_HOST_PATTERN.finditer(rest):
         start, end = match.span(match.lastgroup or 0)
-        if start not in taken and (name := _parse_called_host(match, host_index)):
-            found.append(HostSpan(start, end, [name]))
-    return sorted(found, key=lambda span: span.start)
+        if start not in taken_starts and (name := _parse_called_host(match, host_index)):
+            host_spans.append(HostSpan(start, end, [name]))
+    return sorted(host_spans, key=lambda span: span.start)
 
 
 _BARE_NUMBER_PATTERN = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
@@ -128,8 +128,8 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
 
     def all_of(found: re.Match[str]) -> str:
         names = _parse_numbered_hosts(found, book)
-        written = "hosts " if found[0].lower().startswith("hosts") else ""
-        return f"{written}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else found[0]
+        prefix = "hosts " if found[0].lower().startswith("hosts") else ""
+        return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else found[0]
 
     def between(found: re.Match[str]) -> str:
         before = found.string[max(0, found.start() - _MAX_COUNT_CHARS) : found.start()]
@@ -143,8 +143,8 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
 
 
 def find_job_id(text: str) -> str:
-    found = next((found for pattern in _JOB_PATTERNS if (found := pattern.search(text))), None)
-    return found["job"].rstrip(".-") if found else ""
+    match = next((match for pattern in _JOB_PATTERNS if (match := pattern.search(text))), None)
+    return match["job"].rstrip(".-") if match else ""
 
 
 def _parse_called_host(match: re.Match[str], host_index: HostIndex) -> str:
@@ -159,9 +159,9 @@ def _parse_numbered_hosts(match: re.Match[str], host_index: HostIndex) -> list[s
     for step, number in _NUMBER_STEP_PATTERN.findall(match["more"]):
         spans = _RANGE_WORD_PATTERN.fullmatch(step) and numbers[-1] < int(number) < numbers[-1] + MAX_RANGE_HOSTS
         numbers += range(numbers[-1] + 1, int(number) + 1) if spans else [int(number)]
-    known = [host for number in numbers if (host := host_index.find_by_number(number))]
-    if not known or len(numbers) == 1:
-        return known
+    known_hosts = [host for number in numbers if (host := host_index.find_by_number(number))]
+    if not known_hosts or len(numbers) == 1:
+        return known_hosts
     return [name for number in numbers[:MAX_RANGE_HOSTS] if (name := host_index.find_by_number(number) or host_index.build_name(number))]
 
 

@@ -31,8 +31,8 @@ def resolve_scope(
     item: InboxItem, old: IncidentBrief, report: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
 ) -> IncidentScope:
     """Return the scope. `of_job`: visible hosts of the looked-up job; `scheduled`: a scheduler could be asked."""
-    asked = _names_other_job(old, report) or (scheduled and get_job_to_look_up(old, report))
-    lost_job = (report.job or old.job) if asked and not of_job else ""
+    changes_job = _names_other_job(old, report) or (scheduled and get_job_to_look_up(old, report))
+    lost_job = (report.job or old.job) if changes_job and not of_job else ""
     hosts = _select_hosts(item, old, report, () if lost_job else of_job)
     nameless = bool(report.unknown_hosts or (lost_job and "job" in item.data)) and not (report.hosts or of_job)
     return IncidentScope(

@@ -8,9 +8,9 @@ MODEL_WEIGHT = 0.8
 
 def blend_rankings(ranked: Sequence[tuple[str, float]], causes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """Return every label with its probability, best first. `ranked`: by rules, sum 1; `causes`: the model's few."""
-    given = dict(causes)
-    most = max(1.0, sum(given.values()))
-    model: Mapping[str, float] = {label: p / most for label, p in given.items()}
-    left = 1 - MODEL_WEIGHT * sum(model.values())  # the rules decide what the model leaves open
-    found = {label: MODEL_WEIGHT * model.get(label, 0.0) + left * p for label, p in ranked}
-    return sorted(found.items(), key=lambda row: (-row[1], row[0]))
+    cause_weights = dict(causes)
+    most = max(1.0, sum(cause_weights.values()))
+    model: Mapping[str, float] = {label: p / most for label, p in cause_weights.items()}
+    remaining_weight = 1 - MODEL_WEIGHT * sum(model.values())  # the rules decide what the model leaves open
+    blended = {label: MODEL_WEIGHT * model.get(label, 0.0) + remaining_weight * p for label, p in ranked}
+    return sorted(blended.items(), key=lambda row: (-row[1], row[0]))

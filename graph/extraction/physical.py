@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-MAX_REPORTS, MAX_CHARS = 6, 160
+MAX_REPORTS = 6
+MAX_CHARS = 160
 
 _SENSED: Final = re.compile(
     r"\b(?:"
@@ -47,14 +48,14 @@ _LONGEST: Final = 8000
 
 def find_physical_reports(text: str) -> tuple[str, ...]:
     """Return the sentences that report such a perception, as written."""
-    found: list[str] = []
+    reports: list[str] = []
     for part in _PART.finditer(_OF_PROGRAMS.sub(" ", text[:_LONGEST])):
-        said = part[0].strip()
-        if _is_question(said):
+        statement = part[0].strip()
+        if _is_question(statement):
             continue
-        if any(not _DENIED.search(said[: sensed.start()]) for sensed in _SENSED.finditer(said)):
-            found.append(" ".join(said.split())[:MAX_CHARS])
-    return tuple(dict.fromkeys(found))[:MAX_REPORTS]
+        if any(not _DENIED.search(statement[: sensed.start()]) for sensed in _SENSED.finditer(statement)):
+            reports.append(" ".join(statement.split())[:MAX_CHARS])
+    return tuple(dict.fromkeys(reports))[:MAX_REPORTS]
 
 
 def _is_question(said: str) -> bool:

@@ -73,10 +73,10 @@ def parse_report(
 def _select_prose(text: str) -> str:
     """Return a person's lines; none if most lines are a log's, since the rest then is, too."""
     lines = [line for line in text.split("\n") if line.strip()]
-    said = [line for line in lines if not is_log_line(line)]
-    if len(lines) > 20 and len(said) * 2 < len(lines):
+    prose_lines = [line for line in lines if not is_log_line(line)]
+    if len(lines) > 20 and len(prose_lines) * 2 < len(lines):
         return ""
-    return "\n".join(said)[:_MAX_PROSE_CHARS]
+    return "\n".join(prose_lines)[:_MAX_PROSE_CHARS]
 
 
 def is_log_line(line: str) -> bool:
@@ -89,7 +89,7 @@ def is_log_line(line: str) -> bool:
 
 def _find_signatures(text: str, now: datetime) -> tuple[str, ...]:
     kernel = [_format_kernel_signature(event.kind, event.value) for event in list_kernel_events(text, now)]
-    quoted = [f"{found['kind'].lower()}:{int(found['code'])}" for found in _XID_PATTERN.finditer(text)]
+    quoted = [f"{match['kind'].lower()}:{int(match['code'])}" for match in _XID_PATTERN.finditer(text)]
     errors = sorted(list_job_events(text, now), key=lambda event: (not event.attrs["first"], bool(event.attrs["consequence"])))
     return tuple(dict.fromkeys((*kernel, *quoted, *(str(event.value) for event in errors))))
 

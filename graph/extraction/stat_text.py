@@ -38,14 +38,14 @@ def format_hosts_and_makespan(stats: IncidentCosts) -> str:
 
 def count_unobserved_hosts(facts: Iterable[Fact]) -> int:
     """Return how many hosts were asked and answered nothing."""
-    asked: set[str] = set()
-    answered: set[str] = set()
+    asked_hosts: set[str] = set()
+    answering_hosts: set[str] = set()
     for fact in facts:
         if fact.host:
-            asked.add(fact.host)
+            asked_hosts.add(fact.host)
             if not fact.status.blind:
-                answered.add(fact.host)
-    return len(asked - answered)
+                answering_hosts.add(fact.host)
+    return len(asked_hosts - answering_hosts)
 
 
 def _format_answered_hosts(stats: IncidentCosts) -> str:

@@ -6,7 +6,8 @@ from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 
 MAX_CHARS = 4000  # Characters read per text.
-MAX_GUESSES, MAX_LABELS = 3, 4
+MAX_GUESSES = 3
+MAX_LABELS = 4
 MIN_SHARE = 1 / 3  # A label fits a guess if its likeness reaches this share of the best label's.
 
 _ADVERB_PATTERN = (
@@ -43,22 +44,22 @@ _MAX_DENIAL_CHARS = 14  # Characters before a cue in which a denial counts: "I d
 
 def find_suspected_causes(text: str, taxonomy: Taxonomy) -> tuple[str, ...]:
     """Return labels that fit the writer's guesses, best first."""
-    nearest, found = LabelRanker.build(taxonomy), dict[str, None]()
+    nearest, labels = LabelRanker.build(taxonomy), dict[str, None]()
     for guess in find_guesses(text):
         ranked = nearest.rank_labels(guess, (), most=MAX_LABELS)
-        found |= {label: None for label, likeness in ranked if likeness >= MIN_SHARE * ranked[0][1]}
-    return tuple(found)
+        labels |= {label: None for label, likeness in ranked if likeness >= MIN_SHARE * ranked[0][1]}
+    return tuple(labels)
 
 
 def find_guesses(text: str) -> tuple[str, ...]:
     """Return the words in which a text names suspected causes."""
-    read, found = text[:MAX_CHARS].replace("’", "'"), dict[str, None]()
+    read, guesses = text[:MAX_CHARS].replace("’", "'"), dict[str, None]()
     for cue in _CUE_PATTERN.finditer(read):
         lead = _LEAD_PATTERN.match(read, cue.end())
-        said = _GUESS_PATTERN.match(read, lead.end() if lead else cue.end())
-        if said is None or _DENIAL_PATTERN.search(read, max(0, cue.start() - _MAX_DENIAL_CHARS), said.start()):
+        match = _GUESS_PATTERN.match(read, lead.end() if lead else cue.end())
+        if match is None or _DENIAL_PATTERN.search(read, max(0, cue.start() - _MAX_DENIAL_CHARS), match.start()):
             continue
-        guess = _GUESS_END_PATTERN.split(said[0], maxsplit=1)[0].strip()
+        guess = _GUESS_END_PATTERN.split(match[0], maxsplit=1)[0].strip()
         if guess and not _DENIAL_PATTERN.search(guess) and not _HEALTHY_PATTERN.search(guess):
-            found[guess.lower()] = None
-    return tuple(found)[:MAX_GUESSES]
+            guesses[guess.lower()] = None
+    return tuple(guesses)[:MAX_GUESSES]

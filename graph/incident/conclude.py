@@ -29,10 +29,10 @@ from graph.incident.host_findings import (
     find_unreached_hosts,
     partition_causes,
     render_differences,
+    render_hosts_summary,
     render_old_events,
     summarize_hosts,
 )
-from graph.incident.host_findings import render_hosts_summary as about_in_words
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
 from graph.incident.reflect import list_hypotheses
@@ -55,7 +55,10 @@ from tools.inventory.host_ranges import fold_host_names
 NO_HOST_CHECKED_TEXT = "I looked at no machine."
 
 MOST_BESIDE = 3
-MAX_UNOBSERVED_CHECKS, MAX_DONE_ITEMS, MAX_ASKED_QUESTIONS, MAX_LIKELY_CAUSES = 20, 50, 12, 2
+MAX_UNOBSERVED_CHECKS = 20
+MAX_DONE_ITEMS = 50
+MAX_ASKED_QUESTIONS = 12
+MAX_LIKELY_CAUSES = 2
 MAX_REASON_CHARS = 120
 ANSWER_QUESTIONS_STEP = "Answer the questions, or hand the incident over."
 TELL_MORE_STEP = "I have no more questions: tell me anything new, say recheck, or hand the incident over."
@@ -68,7 +71,7 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
     now = await assess_incident(case, ports)
     lost = get_unknown_guide(case, ports)
     diagnosing = (case.looks_at_hosts or is_check_result(case.item)) and not (case.keeps_last_report or lost)
-    said = _add_file_results(
+    result = _add_file_results(
         _add_charts(_add_site_notes(_conclude_diagnosis(case, now, ports), case, now, ports), case)
         if diagnosing
         else answer_unknown_guide(case, ports)
@@ -77,11 +80,11 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
         case,
     )
     if diagnosing:
-        said = await asyncio.to_thread(add_tenant_causes, said, case, now, ports.inventory)
-    concluded = await add_remediations(said, case, now, ports)
-    kept: dict[str, Any] = {}
+        result = await asyncio.to_thread(add_tenant_causes, result, case, now, ports.inventory)
+    concluded = await add_remediations(result, case, now, ports)
+    kept_state: dict[str, Any] = {}
     if diagnosing:
-        concluded, kept = await verify_conclusion(_hand_off_if_exhausted(concluded, case, now), case, now, ports)
+        concluded, kept_state = await verify_conclusion(_hand_off_if_exhausted(concluded, case, now), case, now, ports)
         concluded = add_guide_status(concluded, case, now, ports)
     lifecycle, at = concluded.lifecycle or case.lifecycle, ports.clock.now()
     second = schedule_next_recheck(case, now, concluded.report, lifecycle, diagnosing, ports.waits, at)
@@ -94,7 +97,7 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
     silence = update_tenant_silence(case, concluded.report, lifecycle, ports.clock.now()).model_dump(mode="json", exclude_defaults=True)
     return {
         **concluded.to_state_update(),
-        **kept,
+        **kept_state,
         **({"stopped": False} if case.is_stopped and (lifecycle == "closed" or (diagnosing and is_renewed_request(case))) else {}),
         **({"milestones": rows} if (rows := [row.to_row() for row in marked]) != case.stored.get("milestones", []) else {}),
         **({"second_look": waiting} if (waiting := second.model_dump(mode="json", exclude_defaults=True)) != before else {}),
@@ -118,12 +121,12 @@ def _add_file_results(result: TurnResult, context: IncidentContext) -> TurnResul
 
 def _conclude_diagnosis(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     """Diagnose; after news or a narrow recheck, answer with what changed."""
-    found = _build_diagnosis(context, assessment, ports)
+    diagnosis = _build_diagnosis(context, assessment, ports)
     if context.turn.news and not context.turn.cut:
-        about = found.report.about
-        causes = "; ".join(_render_cause(assessment, row) for row in found.report.root_causes[:3])
-        return add_change_summary(found, context, causes, about_in_words(about, context.item.at) if about else "")
-    return answer_narrow_recheck(found, context, assessment, ports) if context.turn.narrow else found
+        about = diagnosis.report.about
+        causes = "; ".join(_render_cause(assessment, row) for row in diagnosis.report.root_causes[:3])
+        return add_change_summary(diagnosis, context, causes, render_hosts_summary(about, context.item.at) if about else "")
+    return answer_narrow_recheck(diagnosis, context, assessment, ports) if context.turn.narrow else diagnosis
 
 
 def _add_site_notes(said: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
@@ -139,8 +142,8 @@ def _add_charts(said: TurnResult, context: IncidentContext) -> TurnResult:
     """Add unrequested charts: bandwidth by message size if measured, and the deciding metric if it stands out."""
     sizes = {str(fact.attrs.get("size")) for fact in context.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
     measured = (AttachedChart(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
-    shown = (*measured, *select_report_charts(said.report.root_causes, context.facts))
-    return replace(said, report=said.report.model_copy(update={"pictures": shown})) if shown else said
+    charts = (*measured, *select_report_charts(said.report.root_causes, context.facts))
+    return replace(said, report=said.report.model_copy(update={"pictures": charts})) if charts else said
 
 
 def _compute_costs(context: IncidentContext, ports: GraphContext) -> IncidentCosts:
@@ -157,15 +160,15 @@ def _compute_costs(context: IncidentContext, ports: GraphContext) -> IncidentCos
 
 def _build_diagnosis(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
     turn, outcome = context.turn, _get_outcome(context, assessment)
-    here, elsewhere = partition_causes(context, assessment)
-    about, roots = summarize_hosts(context, assessment), (*here, *elsewhere)
+    own_causes, elsewhere = partition_causes(context, assessment)
+    hosts_summary, roots = summarize_hosts(context, assessment), (*own_causes, *elsewhere)
     suspected = find_suspected_causes(context.brief.text, assessment.lens.taxonomy)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in TURN_ENDING_KINDS else turn.questions
     likely = find_likely_cause(context, assessment, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
     report = Report(
         item=context.item.id,
         outcome=outcome,
-        headline=build_headline(context, assessment, outcome, here, about),
+        headline=build_headline(context, assessment, outcome, own_causes, hosts_summary),
         root_causes=roots,
         ruled_out=tuple(
             row.model_copy(update={"evidence": (), "checks": (), "because": row.because[:MAX_REASON_CHARS]})
@@ -184,10 +187,10 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, ports: Gr
         without_model=turn.without_model,
         unkept=ports.evidence.get_trouble(),
         next_step=_choose_next_step(assessment, roots, outcome, questions)
-        if here or not elsewhere
+        if own_causes or not elsewhere
         else _render_elsewhere_step(assessment, elsewhere[0]),
         logs=select_telling_templates(context.logs if roots else list_logs(context)),
-        about=about,
+        about=hosts_summary,
         also_seen=tuple(row.label for row in elsewhere),
         unknown_hosts=context.find_unknown_names(turn.unknown),
         read_as=turn.read_as,
@@ -214,8 +217,8 @@ def select_unobserved_checks(rows: Sequence[UnobservedCheck]) -> tuple[Unobserve
     for row in rows:
         places.append(turns[row.host])
         turns[row.host] += 1
-    kept = sorted(range(len(rows)), key=lambda at: (places[at], at))[:MAX_UNOBSERVED_CHECKS]
-    return tuple(rows[at] for at in sorted(kept))
+    kept_positions = sorted(range(len(rows)), key=lambda at: (places[at], at))[:MAX_UNOBSERVED_CHECKS]
+    return tuple(rows[at] for at in sorted(kept_positions))
 
 
 def build_healthy_baselines(context: IncidentContext, assessment: Assessment) -> dict[str, HostBaseline]:
@@ -231,12 +234,12 @@ def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessm
     A cut turn, an open ticket or an open remediation prevents it.
     """
     report, lifecycle = result.report, result.lifecycle or context.lifecycle
-    theirs = context.origin is not None and context.origin.customer is not None
+    is_tenant_incident = context.origin is not None and context.origin.customer is not None
     remediations = context.remediations if result.ladders is None else result.ladders
-    waits = context.turn.cut or _has_open_ticket(context) or any(row.is_open for row in remediations)
-    over = theirs and not list_tenant_question_ids(context, report)
-    undecided = report.outcome == "abstained" or (theirs and report.hides_all_causes_from_tenant)
-    if not (over or has_exhausted_ideas(context)) or not undecided or lifecycle not in ("open", "waiting") or waits:
+    is_incomplete = context.turn.cut or _has_open_ticket(context) or any(row.is_open for row in remediations)
+    over = is_tenant_incident and not list_tenant_question_ids(context, report)
+    undecided = report.outcome == "abstained" or (is_tenant_incident and report.hides_all_causes_from_tenant)
+    if not (over or has_exhausted_ideas(context)) or not undecided or lifecycle not in ("open", "waiting") or is_incomplete:
         return result
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return replace(
@@ -273,8 +276,8 @@ def _choose_next_step(assessment: Assessment, roots: Sequence[Hypothesis], outco
         look = assessment.open_hidden_causes[0]
         return f"Run {look.check_names} on {fold_host_names(look.hosts)}: approve its card, or free the GPUs and say recheck."
     if assessment.odd and assessment.odd[0].key == "sched.state" and (reason := assessment.odd[0].attrs.get("reason")):
-        who = assessment.odd[0].attrs.get("by") or "the person who drained it"
-        return f"Ask {who} before {assessment.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
+        drained_by = assessment.odd[0].attrs.get("by") or "the person who drained it"
+        return f"Ask {drained_by} before {assessment.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
     if outcome == "no_fault":
         return "Nothing to fix on these hosts; tell me more if it happens again."
     return ANSWER_QUESTIONS_STEP if questions else TELL_MORE_STEP
@@ -288,44 +291,46 @@ def build_headline(
     context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
 ) -> str:
     """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
-    said = _build_headline_text(context, assessment, outcome, roots, about)
+    headline = _build_headline_text(context, assessment, outcome, roots, about)
     closed = find_unreached_hosts(assessment, context.brief.hosts)
     answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in closed)
     foreign = "" if context.turn.unknown else describe_unknown_writers(context)
-    said = f"{foreign} {said}".strip()
-    return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {said}" if answer else said
+    headline = f"{foreign} {headline}".strip()
+    return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {headline}" if answer else headline
 
 
 def find_answering_hosts(context: IncidentContext) -> tuple[str, ...]:
     """Return reportedly unreachable hosts that answered."""
     if "unreachable" not in context.brief.symptoms:
         return ()
-    answered = {fact.host for fact in context.facts if fact.status is Status.OK}
-    return tuple(host for host in context.brief.hosts if host in answered)
+    answering_hosts = {fact.host for fact in context.facts if fact.status is Status.OK}
+    return tuple(host for host in context.brief.hosts if host in answering_hosts)
 
 
 def _build_headline_text(
     context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
 ) -> str:
     if about and not roots and not context.turn.cut:
-        return about_in_words(about, context.item.at)
+        return render_hosts_summary(about, context.item.at)
     if roots:
         return "; ".join(_render_cause(assessment, row) for row in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _has_only_unknown_targets(context):
-        said = (
+        notices = (
             format_unknown_hosts(context.find_unknown_names(context.turn.unknown)),
             format_unknown_job(context.turn.unknown_job, context.turn.why_nowhere),
         )
-        return " ".join((*filter(None, said), NO_HOST_CHECKED_TEXT))
+        return " ".join((*filter(None, notices), NO_HOST_CHECKED_TEXT))
     if context.turn.cut:
-        what = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
-        return f"{what}: {stat_text.format_coverage(context.stats)}, no cause proven so far."
+        stop_reason = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
+        return f"{stop_reason}: {stat_text.format_coverage(context.stats)}, no cause proven so far."
     if outcome == "no_fault":
         reported = tuple(row.says for row in list_unproven(context, assessment) if row.reported)
-        beside = (*reported[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
-        return f"No fault found: {stat_text.format_coverage(context.stats)}, nothing abnormal{f', but {beside[0]}' if beside else ''}."
-    why = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
-    return f"No cause proven: {stat_text.format_coverage(context.stats)}; {why}{_format_more_uploaded(assessment)}."
+        side_notes = (*reported[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
+        return (
+            f"No fault found: {stat_text.format_coverage(context.stats)}, nothing abnormal{f', but {side_notes[0]}' if side_notes else ''}."
+        )
+    reason = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
+    return f"No cause proven: {stat_text.format_coverage(context.stats)}; {reason}{_format_more_uploaded(assessment)}."
 
 
 def _format_more_uploaded(assessment: Assessment) -> str:
@@ -338,5 +343,5 @@ def _format_more_uploaded(assessment: Assessment) -> str:
 
 
 def _render_cause(assessment: Assessment, row: Hypothesis) -> str:
-    where = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
-    return f"{assessment.lens.taxonomy.get_title(row.label)} ({where})"
+    location = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
+    return f"{assessment.lens.taxonomy.get_title(row.label)} ({location})"

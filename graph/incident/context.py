@@ -112,8 +112,8 @@ class IncidentContext(IncidentView):
     def find_unknown_names(self, names: Iterable[str]) -> tuple[UnknownName, ...]:
         """Return unknown names with suggestions; a tenant learns only that a name is not theirs."""
         origin = self.origin
-        theirs = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
-        return find_suggestions(names, self.nameable_targets, origin.tenant if origin and theirs else "")
+        is_tenant_side = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
+        return find_suggestions(names, self.nameable_targets, origin.tenant if origin and is_tenant_side else "")
 
     @property
     def asked_hosts(self) -> tuple[str, ...]:
@@ -282,8 +282,8 @@ def _assess_now(context: IncidentContext, ports: GraphContext) -> Assessment:
 def merge_facts(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Replace older results of the same check and host; uploaded facts accumulate."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
-    known = {_get_fact_identity(f) for f in old if not f.host}
-    added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known]))
+    known_identities = {_get_fact_identity(f) for f in old if not f.host}
+    added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known_identities]))
     return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
 
 
@@ -295,16 +295,16 @@ def _mark_still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
         was = before.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
         if was is None:
             return fact
-        looks = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
-        return replace(fact, attrs={**fact.attrs, "looks": looks})
+        look_count = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
+        return replace(fact, attrs={**fact.attrs, "looks": look_count})
 
     return [counted(fact) for fact in new] if before else list(new)
 
 
 def _get_fact_identity(fact: Fact) -> tuple[object, ...]:
     """Return what identifies an uploaded fact; a tenant's differs from an operator's."""
-    by = (fact.attrs.get(FROM_FILE) or {}).get("by")
-    return fact.line, fact.key, fact.device, repr(fact.value), by
+    uploader = (fact.attrs.get(FROM_FILE) or {}).get("by")
+    return fact.line, fact.key, fact.device, repr(fact.value), uploader
 
 
 def unfold_asks(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:

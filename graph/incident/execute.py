@@ -33,14 +33,14 @@ async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
     """Run one wave."""
     ports = runtime.context
     case = await load_incident_context(state, ports)
-    asks = [CheckRequest(host, check) for host, check in case.planned_asks]
+    requests = [CheckRequest(host, check) for host, check in case.planned_asks]
     cut = await find_interrupting_kind(case, ports)
-    if cut in TURN_ENDING_KINDS or not asks:
+    if cut in TURN_ENDING_KINDS or not requests:
         return {"turn": replace(case.turn, cut=cut).to_json(), "to_look": []}
-    ports.fleet.invalidate_before({ask.host for ask in asks}, case.item.at)
-    live = LiveWave(case, ports, total=len(asks))
+    ports.fleet.invalidate_before({ask.host for ask in requests}, case.item.at)
+    live = LiveWave(case, ports, total=len(requests))
     wave = await live.collect_answers(
-        asks, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1)
+        requests, fresh=bool(case.turn.again) or ((case.kind == "recheck" or case.turn.news) and case.rounds <= 1)
     )
     cut = live.cut or await find_interrupting_kind(case, ports)
     facts = await add_baseline_differences(await merge_current_facts(case, list_wave_facts(wave), ports), ports)
@@ -67,14 +67,16 @@ async def merge_current_facts(context: IncidentContext, new: Sequence[Fact], por
 
 async def add_baseline_differences(facts: list[Fact], ports: GraphContext) -> list[Fact]:
     """Add differences from earlier baselines of the hosts and their peers."""
-    rows, here = ports.inventory.hosts, {fact.host for fact in facts if fact.key == BASELINE_ROWS_KEY}
-    groups = {rows[host].group for host in here if host in rows}
-    peers = [name for name, row in rows.items() if row.group in groups and name not in here][:MAX_PEERS]
-    remembered = await ports.remembered([*here, *peers]) if here else {}
+    rows, hosts_with_baseline = ports.inventory.hosts, {fact.host for fact in facts if fact.key == BASELINE_ROWS_KEY}
+    groups = {rows[host].group for host in hosts_with_baseline if host in rows}
+    peers = [name for name, row in rows.items() if row.group in groups and name not in hosts_with_baseline][:MAX_PEERS]
+    remembered = await ports.remembered([*hosts_with_baseline, *peers]) if hosts_with_baseline else {}
     if not remembered:
         return facts
-    known = [fact for fact in facts if fact.key != PAST_DIFFERS_KEY and not (fact.key == PEER_DIFFERS_KEY and fact.host in here)]
-    return [*known, *find_past_differences(known, remembered, build_kind_lookup(ports.inventory))]
+    own_facts = [
+        fact for fact in facts if fact.key != PAST_DIFFERS_KEY and not (fact.key == PEER_DIFFERS_KEY and fact.host in hosts_with_baseline)
+    ]
+    return [*own_facts, *find_past_differences(own_facts, remembered, build_kind_lookup(ports.inventory))]
 
 
 def list_wave_facts(answers: FleetAnswers) -> list[Fact]:
@@ -85,8 +87,8 @@ def list_wave_facts(answers: FleetAnswers) -> list[Fact]:
 
 async def find_interrupting_kind(context: IncidentContext, ports: GraphContext) -> str:
     """Return the kind of a waiting inbox item that ends this turn early, or an empty string."""
-    done = {context.item.id, *context.done_items}
-    kinds = [item.kind for item in await ports.peek(context.id) if item.id not in done]
+    done_ids = {context.item.id, *context.done_items}
+    kinds = [item.kind for item in await ports.peek(context.id) if item.id not in done_ids]
     return next((kind for kind in kinds if kind in TURN_ENDING_KINDS), next((kind for kind in kinds if kind in NEWS_KINDS), ""))
 
 
@@ -105,12 +107,12 @@ class LiveWave:
 
     async def collect_answers(self, asks: Sequence[CheckRequest], *, fresh: bool) -> FleetAnswers:
         """Return all answers, or those received before a stop."""
-        began = self.ports.clock.now()
+        started_at = self.ports.clock.now()
         looking = asyncio.ensure_future(self.ports.fleet.run_checks(self.case.id, asks, self._handle_answer, fresh=fresh))
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             while not (await asyncio.wait({looking, stopped}, timeout=self.ports.tell_every, return_when=asyncio.FIRST_COMPLETED))[0]:
-                await self._report_waiting(asks, int((self.ports.clock.now() - began).total_seconds()))
+                await self._report_waiting(asks, int((self.ports.clock.now() - started_at).total_seconds()))
             if looking.done():
                 return looking.result()
             return FleetAnswers(tuple(self.answers), check_seconds=sum(answer.seconds for answer in self.answers))
@@ -126,34 +128,36 @@ class LiveWave:
                 self._weighed = len(self.answers)
                 self._likely = await asyncio.to_thread(find_likely_diagnosis, self.case, self.ports, tuple(self.answers))
             awaited = list_pending_hosts(asks, self.answers, self.ports)
-            news = Progress(self.case.id, "execute", done=len(self.answers), total=self.total, awaited=awaited, seconds=seconds)
-            await self.ports.progress(replace(news, likely=self._likely))
-        except Exception as why:
-            log.warning("execute.not_told", error=f"{type(why).__name__}: {why}"[:200])
+            progress = Progress(self.case.id, "execute", done=len(self.answers), total=self.total, awaited=awaited, seconds=seconds)
+            await self.ports.progress(replace(progress, likely=self._likely))
+        except Exception as error:
+            log.warning("execute.not_told", error=f"{type(error).__name__}: {error}"[:200])
 
     async def _handle_answer(self, answer: CheckAnswer) -> None:
         self.answers.append(answer)
-        done = len(self.answers)
-        asks = self.ports.fleet.checks[answer.check].asks
-        line = f"{answer.host} {answer.check}: could not look, {answer.could_not[:80]}" if answer.could_not else f"{answer.host}: {asks}"
-        ran = None if answer.cached else (answer.host, answer.check)
-        await self.ports.progress(Progress(self.case.id, "execute", line, done=done, total=self.total, ran=ran))
-        if done % ANSWERS_PER_INBOX_POLL == 0 and not self.cut:
-            heard = await find_interrupting_kind(self.case, self.ports)
-            if heard in TURN_ENDING_KINDS:
-                self.cut = heard
+        answer_count = len(self.answers)
+        ask_count = self.ports.fleet.checks[answer.check].asks
+        line = (
+            f"{answer.host} {answer.check}: could not look, {answer.could_not[:80]}" if answer.could_not else f"{answer.host}: {ask_count}"
+        )
+        finished_check = None if answer.cached else (answer.host, answer.check)
+        await self.ports.progress(Progress(self.case.id, "execute", line, done=answer_count, total=self.total, ran=finished_check))
+        if answer_count % ANSWERS_PER_INBOX_POLL == 0 and not self.cut:
+            kind = await find_interrupting_kind(self.case, self.ports)
+            if kind in TURN_ENDING_KINDS:
+                self.cut = kind
                 self._stopped.set()
 
 
 def list_pending_hosts(asks: Sequence[CheckRequest], answers: Sequence[CheckAnswer], ports: GraphContext) -> tuple[PendingHosts, ...]:
     """Return unanswered hosts by tool, most hosts first."""
-    came = {(answer.host, answer.check) for answer in answers}
+    answered_checks = {(answer.host, answer.check) for answer in answers}
     hosts: dict[str, list[str]] = {}
     for ask in asks:
-        if (ask.host, ask.check) not in came:
+        if (ask.host, ask.check) not in answered_checks:
             hosts.setdefault(_get_tool_name(ask.check, ports), []).append(ask.host)
     rows = sorted(hosts.items(), key=lambda row: -len(row[1]))
-    return tuple(PendingHosts(fold_host_names(names), asked) for asked, names in rows)
+    return tuple(PendingHosts(fold_host_names(names), request) for request, names in rows)
 
 
 def _get_tool_name(check: str, ports: GraphContext) -> str:
@@ -170,8 +174,8 @@ def find_likely_diagnosis(context: IncidentContext, ports: GraphContext, answers
     causes = now.list_root_causes()
     if not causes:
         return None
-    where = f" on {fold_host_names(causes[0].hosts)}" if causes[0].hosts else ""
-    return LikelyDiagnosis(causes[0].label, f"{ports.taxonomy.get_title(causes[0].label)}{where}")
+    location = f" on {fold_host_names(causes[0].hosts)}" if causes[0].hosts else ""
+    return LikelyDiagnosis(causes[0].label, f"{ports.taxonomy.get_title(causes[0].label)}{location}")
 
 
 def _add_wave_costs(old: IncidentCosts, answers: FleetAnswers, ports: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:

@@ -36,10 +36,10 @@ def is_narrow_recheck(context: IncidentContext) -> bool:
 def list_deciding_checks(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
     """Return the passive (host, check) pairs behind the last report's causes."""
     causes = _list_reported_causes(context)
-    cited = [(line.host, line.check) for row in causes for line in row.evidence if line.host]
-    told = [(host, check) for row in causes for host in row.hosts for check in row.checks]
+    cited_checks = [(line.host, line.check) for row in causes for line in row.evidence if line.host]
+    cause_checks = [(host, check) for row in causes for host in row.hosts for check in row.checks]
     passive = {check.id for check in assessment.lens.list_passive_checks()}
-    return [pair for pair in dict.fromkeys((*cited, *told)) if pair[1] in passive and pair[0] in context.visible]
+    return [pair for pair in dict.fromkeys((*cited_checks, *cause_checks)) if pair[1] in passive and pair[0] in context.visible]
 
 
 def _list_reported_causes(context: IncidentContext) -> Sequence[Hypothesis]:
@@ -61,24 +61,26 @@ def answer_narrow_recheck(result: TurnResult, context: IncidentContext, assessme
     rows = [row for cause in _list_reported_causes(context) for row in _recheck_cause(cause, context, assessment, ports)]
     lines = [_render_recheck(row) for row in rows[:4]]
     fixed = context.message.intent is Intent.FIXED
-    gone = all(row.presence.answer == "gone" for row in rows)
-    held = [row.target for row in context.remediations if row.drained]
+    is_gone = all(row.presence.answer == "gone" for row in rows)
+    drained_hosts = [row.target for row in context.remediations if row.drained]
     busy = [row for row in context.remediations if row.is_open and (row.drained or row.since is not None)]
-    came: TurnEvent | None = None
+    event: TurnEvent | None = None
     if not rows:
         lines = ["Good to hear. I had found no cause, so there was nothing to check again. Say “close” to close it."]
-    elif gone and fixed and not (held or busy):
-        lines, came = [*lines, "Closed. Say “reopen” if it comes back."], TurnEvent.CLOSED
-    elif gone and fixed:
-        lines.append(f"{fold_host_names(held or [row.target for row in busy])}: its fix is still in progress, so I do not close yet.")
-    elif gone:
+    elif is_gone and fixed and not (drained_hosts or busy):
+        lines, event = [*lines, "Closed. Say “reopen” if it comes back."], TurnEvent.CLOSED
+    elif is_gone and fixed:
+        lines.append(
+            f"{fold_host_names(drained_hosts or [row.target for row in busy])}: its fix is still in progress, so I do not close yet."
+        )
+    elif is_gone:
         lines.append("What do you see now? Send me the error, or say `recheck` and I look at everything.")
     elif any(row.presence.answer == "unseen" for row in rows):
         lines.append("What could not be checked is not called fixed.")
     elif result.report.next_step:
         lines.append(f"Next: {result.report.next_step}")
     report = result.report.model_copy(update={"reply": "\n".join(lines), "questions": () if fixed else result.report.questions})
-    return replace(result, report=report, lifecycle=get_next_lifecycle(context.lifecycle, came) if came else result.lifecycle)
+    return replace(result, report=report, lifecycle=get_next_lifecycle(context.lifecycle, event) if event else result.lifecycle)
 
 
 def _recheck_cause(cause: Hypothesis, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> list[CauseRecheck]:
@@ -90,11 +92,11 @@ def _recheck_cause(cause: Hypothesis, context: IncidentContext, assessment: Asse
         return [CauseRecheck(cause, leaf.title, assess_presence(leaf, cause.devices, assessment))]
     reference = build_reference_data(ports, context.facts)
     own = {host: assess_facts([fact for fact in context.facts if fact.host == host], reference, [host]) for host in cause.hosts[:8]}
-    found = [
+    rechecks = [
         CauseRecheck(cause, leaf.title, assess_presence(leaf, _list_devices_on_host(cause, host), alone)) for host, alone in own.items()
     ]
     order = {"shown": 0, "likely": 1, "unseen": 2, "gone": 3}
-    return sorted(found, key=lambda row: order[row.presence.answer])[:4]
+    return sorted(rechecks, key=lambda row: order[row.presence.answer])[:4]
 
 
 def _list_devices_on_host(cause: Hypothesis, host: str) -> tuple[str, ...]:
@@ -102,14 +104,14 @@ def _list_devices_on_host(cause: Hypothesis, host: str) -> tuple[str, ...]:
 
 
 def _render_recheck(row: CauseRecheck) -> str:
-    where = ", ".join(row.cause.devices[:4]) or fold_host_names(row.cause.hosts) or "the job"
-    what = {
-        "shown": f"Still there: {row.title} ({where}): {row.presence.says}.",
-        "likely": f"Not sure: {row.title} ({where}): {row.presence.says}.",
-        "unseen": f"Could not look whether {row.title} ({where}) is gone: {row.presence.says}.",
-        "gone": f"Checked again: {row.title} ({where}) no longer shows.",
+    location = ", ".join(row.cause.devices[:4]) or fold_host_names(row.cause.hosts) or "the job"
+    presence_texts = {
+        "shown": f"Still there: {row.title} ({location}): {row.presence.says}.",
+        "likely": f"Not sure: {row.title} ({location}): {row.presence.says}.",
+        "unseen": f"Could not look whether {row.title} ({location}) is gone: {row.presence.says}.",
+        "gone": f"Checked again: {row.title} ({location}) no longer shows.",
     }
-    return what[row.presence.answer]
+    return presence_texts[row.presence.answer]
 
 
 MAX_SUSPECTS: Final = 3  # causes that news may point to
@@ -129,14 +131,14 @@ CHECKS_BY_CHANGED_PART: Final[Mapping[str, tuple[str, ...]]] = {
 
 def brings_new_facts(context: IncidentContext) -> bool:
     """Return whether a reply adds facts to an observed incident and is no command or question."""
-    told = bool(context.turn.said) or get_parsed_message(context.item) is not None
+    has_message = bool(context.turn.said) or get_parsed_message(context.item) is not None
     plain = not context.turn.only and not context.turn.unknown and not {"hosts", "job"} & context.item.data.keys()
-    known = (
+    has_diagnosis = (
         context.report is not None
         and context.report.outcome in ("diagnosed", "no_fault", "abstained")
         and any(fact.host for fact in context.facts)
     )
-    return context.kind == "reply" and told and plain and known and context.message.intent is Intent.NEW_FACTS
+    return context.kind == "reply" and has_message and plain and has_diagnosis and context.message.intent is Intent.NEW_FACTS
 
 
 def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
@@ -146,20 +148,22 @@ def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> li
     changed.
     """
     new = parse_report(context.item.text, context.names, context.item.at)
-    seen, asked = {fact.host for fact in context.facts}, {(fact.host, fact.check) for fact in context.facts}
-    asked -= {(fact.host, fact.check) for fact in context.facts if fact.status.blind and fact.host in new.hosts}  # may be observable by now
-    first = [pair for pair in list_first_wave(assessment.lens, dict.fromkeys((*new.hosts, *context.hosts))) if pair not in asked]
+    observed_hosts, asked_checks = {fact.host for fact in context.facts}, {(fact.host, fact.check) for fact in context.facts}
+    asked_checks -= {
+        (fact.host, fact.check) for fact in context.facts if fact.status.blind and fact.host in new.hosts
+    }  # may be observable by now
+    first = [pair for pair in list_first_wave(assessment.lens, dict.fromkeys((*new.hosts, *context.hosts))) if pair not in asked_checks]
     fresh = {(fact.host, fact.check) for fact in context.facts if fact.time and context.item.at - fact.time < MAX_FRESH_AGE}
     passive = {check.id for check in assessment.lens.list_passive_checks()}
-    wanted = [
+    implied_checks = [
         check
         for check in _list_implied_checks(
             context, assessment, IncidentBrief(text=context.item.text, symptoms=new.symptoms, signatures=new.signatures)
         )
         if check in passive
     ]
-    hosts = [host for host in (new.hosts or context.hosts) if host in seen]
-    return [*first, *((host, check) for host in hosts for check in wanted if (host, check) not in fresh)]
+    hosts = [host for host in (new.hosts or context.hosts) if host in observed_hosts]
+    return [*first, *((host, check) for host in hosts for check in implied_checks if (host, check) not in fresh)]
 
 
 def _list_implied_checks(context: IncidentContext, assessment: Assessment, news: IncidentBrief) -> list[str]:
@@ -182,7 +186,7 @@ def _list_implied_checks(context: IncidentContext, assessment: Assessment, news:
 def add_change_summary(result: TurnResult, context: IncidentContext, found: str, about: str) -> TurnResult:
     """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
     before, after = context.report, result.report
-    reported = bool(find_physical_reports(context.item.text))
+    has_physical_report = bool(find_physical_reports(context.item.text))
     if before is None:
         return result
     if _get_conclusion_key(before) != _get_conclusion_key(after) or after.unknown_hosts or after.unknown_job:
@@ -193,7 +197,7 @@ def add_change_summary(result: TurnResult, context: IncidentContext, found: str,
     if after.questions:
         return replace(result, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
     stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
-    first = UNJUDGED if reported else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
+    first = UNJUDGED if has_physical_report else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
     reply = " ".join(
         part for part in (first, describe_unknown_writers(context) if after.outcome != "abstained" else "", about, stays) if part
     )

@@ -35,10 +35,14 @@ def render_ticket_summary(context: IncidentContext, assessment: Assessment, repo
     title = assessment.lens.taxonomy.get_title
     lines = [f"Reported: {context.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(assessment.hosts) or 'none named'}"]
     lines += [f"Job: {context.brief.job}"] if context.brief.job else []
-    tried = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
-    lines += ["Hypotheses:", *(f"  {_render_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
-    done = [row for row in context.remediations if row.proven or row.since]
-    lines += ["Done by approved actions:", *(f"  {describe_remediation(row, title(row.label))}" for row in done[:6])] if done else []
+    considered = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
+    lines += ["Hypotheses:", *(f"  {_render_verdict(row, title(row.label))}" for row in {row.label: row for row in considered}.values())]
+    finished_remediations = [row for row in context.remediations if row.proven or row.since]
+    lines += (
+        ["Done by approved actions:", *(f"  {describe_remediation(row, title(row.label))}" for row in finished_remediations[:6])]
+        if finished_remediations
+        else []
+    )
     if report.likely:
         lines += [
             f"Likely and unproven ({report.likely.by}): {title(report.likely.label)} {format_confidence_percent(report.likely.p)}, {report.likely.because}"

@@ -81,8 +81,8 @@ async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, o
     config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MAX_TURN_STEPS)
     state = await _finish_open_turn(graph, ports, config)
     if item.id not in state.get("done_items", []):
-        given = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
-        state = await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[assignment]
+        turn_input = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
+        state = await graph.ainvoke(turn_input, config, context=ports, durability="sync")  # type: ignore[assignment]
     return Report.model_validate(state["report"])
 
 
@@ -131,19 +131,25 @@ async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableCon
         anew["ladders"] = serialize_remediations(end_outdated_remediations(parse_remediations(state["ladders"])))
     if state["item"]["id"] in state.get("done_items", []):
         return {**state, **anew}
-    given: IncidentState = {**anew, "item": state["item"]}
-    return await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[return-value]
+    incident_state: IncidentState = {**anew, "item": state["item"]}
+    return await graph.ainvoke(incident_state, config, context=ports, durability="sync")  # type: ignore[return-value]
 
 
 def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | None) -> IncidentState:
-    given: IncidentState = {"id": item.incident, "version": GRAPH_VERSION, "item": item.model_dump(mode="json"), "to_look": [], "rounds": 0}
+    turn_input: IncidentState = {
+        "id": item.incident,
+        "version": GRAPH_VERSION,
+        "item": item.model_dump(mode="json"),
+        "to_look": [],
+        "rounds": 0,
+    }
     if not state.get("opened_at"):
-        given["opened_at"] = item.at.isoformat()
-        given["lifecycle"] = "open"
+        turn_input["opened_at"] = item.at.isoformat()
+        turn_input["lifecycle"] = "open"
     if origin is not None and not state.get("origin"):
-        given["origin"] = origin.model_dump(mode="json", exclude_defaults=True)
+        turn_input["origin"] = origin.model_dump(mode="json", exclude_defaults=True)
     if (state and state.get("version") != GRAPH_VERSION) or not state.get("turn"):
-        given |= {"walk": {}, "turn": {}}
+        turn_input |= {"walk": {}, "turn": {}}
         if state.get("ladders"):
-            given["ladders"] = state["ladders"]
-    return given
+            turn_input["ladders"] = state["ladders"]
+    return turn_input

@@ -24,7 +24,9 @@ from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shif
 from graph.state import Hypothesis, IncidentState, Tier
 from kb.scan import split_lines
 
-MAX_HYPOTHESES, MAX_JUDGED_SUSPECTS, MAX_DOUBTS = 6, 2, 2
+MAX_HYPOTHESES = 6
+MAX_JUDGED_SUSPECTS = 2
+MAX_DOUBTS = 2
 
 
 async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
@@ -92,11 +94,13 @@ def _compute_shift(answer: Judgement, lines: int) -> float:
 
 def list_hypotheses(assessment: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """Return hypotheses: causes found, similar incidents' causes, supported, hidden and open ones."""
-    found = [row.label for row in assessment.roots]
+    root_labels = [row.label for row in assessment.roots]
     spoken = [s.label for s in assessment.label_verdicts.values() if s.best.support]
     likely = [s.label for s in assessment.label_verdicts.values() if s.verdict == "open"][:2]
     hidden = [row.leaf.label for row in assessment.open_hidden_causes]
-    labels = list(dict.fromkeys((*found, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely)))
+    labels = list(
+        dict.fromkeys((*root_labels, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely))
+    )
     return [assessment.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
 
 

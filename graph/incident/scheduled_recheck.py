@@ -25,9 +25,9 @@ MAX_SEEN_FINDINGS: Final = 64
 
 def get_due_recheck(context: IncidentContext) -> str:
     """Return the kind of recheck that the item is, if still due, or an empty string."""
-    why = str(context.item.data.get("why") or "") if context.item.kind == "timer" else ""
-    due = context.scheduled_recheck
-    return why if why in (COUNTERS_RECHECK, FULL_RECHECK) and due.due is not None and due.why == why else ""
+    reason = str(context.item.data.get("why") or "") if context.item.kind == "timer" else ""
+    recheck = context.scheduled_recheck
+    return reason if reason in (COUNTERS_RECHECK, FULL_RECHECK) and recheck.due is not None and recheck.why == reason else ""
 
 
 def list_counter_checks(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
@@ -46,40 +46,49 @@ def schedule_next_recheck(
     at: datetime,
 ) -> ScheduledRecheck:
     """Return the recheck due after a turn. `looked`: the turn made a diagnosis."""
-    before, done = context.scheduled_recheck, get_due_recheck(context)
-    came = (*before.done, done) if done else before.done
-    none = ScheduledRecheck(done=came)
+    before, done_recheck = context.scheduled_recheck, get_due_recheck(context)
+    done_rechecks = (*before.done, done_recheck) if done_recheck else before.done
+    none = ScheduledRecheck(done=done_rechecks)
     if lifecycle not in ("open", "waiting") or context.turn.cut or (context.kind in ("stop", "close") and not looked):
         return none
     if not looked:
         return before
     asks_only = context.turn.question and not context.turn.only  # "how is gpu-001?" only asks; "recheck gpu-001" runs checks
-    seen = any(fact.host for fact in context.facts)
-    if asks_only or not seen or not _is_undecided(report) or (context.origin and (context.origin.customer or context.origin.ticket)):
+    has_host_facts = any(fact.host for fact in context.facts)
+    if (
+        asks_only
+        or not has_host_facts
+        or not _is_undecided(report)
+        or (context.origin and (context.origin.customer or context.origin.ticket))
+    ):
         return none
     delays = {COUNTERS_RECHECK: waits.counters if is_intermittent(context.brief.text) else timedelta(), FULL_RECHECK: waits.look_again}
-    why = next((name for name, delay in delays.items() if delay and name not in came), "")
-    return ScheduledRecheck(why=why, due=at + delays[why], done=came, seen=_list_abnormal_findings(assessment)) if why else none
+    next_reason = next((name for name, delay in delays.items() if delay and name not in done_rechecks), "")
+    return (
+        ScheduledRecheck(why=next_reason, due=at + delays[next_reason], done=done_rechecks, seen=_list_abnormal_findings(assessment))
+        if next_reason
+        else none
+    )
 
 
 def add_recheck_result(
     result: TurnResult, context: IncidentContext, assessment: Assessment, after: ScheduledRecheck, at: datetime
 ) -> TurnResult:
     """Announce the next recheck; report one without news in one line."""
-    report, done = result.report, get_due_recheck(context)
+    report, done_recheck = result.report, get_due_recheck(context)
     announced = render_recheck_notice(after)
-    if done and context.report is not None and not _has_new_findings(context, assessment, report):
-        says = " ".join(filter(None, (_render_nothing_new(context, assessment, done, at), announced)))
-        return replace(result, report=report.model_copy(update={"reply": says, "look_again": ""}))
-    changed = f"Looked again at {at:%H:%M} UTC, and something is new." if done and not report.changed else report.changed
+    if done_recheck and context.report is not None and not _has_new_findings(context, assessment, report):
+        text = " ".join(filter(None, (_render_nothing_new(context, assessment, done_recheck, at), announced)))
+        return replace(result, report=report.model_copy(update={"reply": text, "look_again": ""}))
+    changed = f"Looked again at {at:%H:%M} UTC, and something is new." if done_recheck and not report.changed else report.changed
     return replace(result, report=report.model_copy(update={"look_again": announced, "changed": changed}))
 
 
 def render_recheck_notice(row: ScheduledRecheck) -> str:
     if row.due is None:
         return ""
-    does = "read the error counters again" if row.why == COUNTERS_RECHECK else "look again"
-    return f"I {does} at {row.due:%H:%M} UTC; say stop to leave it."
+    action_text = "read the error counters again" if row.why == COUNTERS_RECHECK else "look again"
+    return f"I {action_text} at {row.due:%H:%M} UTC; say stop to leave it."
 
 
 def _is_undecided(report: Report) -> bool:
@@ -99,15 +108,17 @@ def _iter_likely_findings(assessment: Assessment) -> Iterable[str]:
 
 
 def _has_new_findings(context: IncidentContext, assessment: Assessment, report: Report) -> bool:
-    known = set(context.scheduled_recheck.seen)
-    new = [name for name in _list_abnormal_findings(assessment) if name not in known]
-    return (bool(new) and len(known) < MAX_SEEN_FINDINGS) or (context.report is not None and report.outcome != context.report.outcome)
+    known_findings = set(context.scheduled_recheck.seen)
+    new = [name for name in _list_abnormal_findings(assessment) if name not in known_findings]
+    return (bool(new) and len(known_findings) < MAX_SEEN_FINDINGS) or (
+        context.report is not None and report.outcome != context.report.outcome
+    )
 
 
 def _render_nothing_new(context: IncidentContext, assessment: Assessment, done: str, at: datetime) -> str:
     hosts = f"{len(context.hosts)} host{'s' * (len(context.hosts) != 1)}"
-    blind = len(assessment.coverage.list_unobserved_checks())
-    missed = f"; {blind} looks failed" if blind else ""
+    unobserved_count = len(assessment.coverage.list_unobserved_checks())
+    missed = f"; {unobserved_count} looks failed" if unobserved_count else ""
     if done == FULL_RECHECK:
         return f"Looked again at {at:%H:%M} UTC: nothing has changed on {hosts}{missed}."
     read = sum(fact.key in MIN_COUNTER_RISES and fact.status is Status.OK and not fact.key.startswith("kernel.") for fact in context.facts)

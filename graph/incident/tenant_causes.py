@@ -45,9 +45,11 @@ def find_tenant_causes(
     if not found or origin is None or not origin.tenant:
         return None
     machines = build_tenant_machines(inventory, list_visible_hosts(inventory, origin))
-    told = [fact for fact in context.facts if not is_withheld_from_tenant(fact, machines)]
-    if len(told) == len(context.facts):
+    tenant_facts = [fact for fact in context.facts if not is_withheld_from_tenant(fact, machines)]
+    if len(tenant_facts) == len(context.facts):
         return None
     labels = {cause.label for cause in found}
-    shown = assess_facts(told, assessment.lens, context.hosts, context.turn.priors, context.onset, context.brief.symptoms)
-    return tuple(cause for cause in shown.list_root_causes() if cause.label in labels)
+    tenant_assessment = assess_facts(
+        tenant_facts, assessment.lens, context.hosts, context.turn.priors, context.onset, context.brief.symptoms
+    )
+    return tuple(cause for cause in tenant_assessment.list_root_causes() if cause.label in labels)

@@ -12,29 +12,30 @@ from graph.learning.rule_labelling import LabelledRow
 from kb.redact import show_invisible
 
 MONTHS_CHART_FILE: Final = "labels-by-month.png"
-# Rows of a list, rows sampled to check labels, and characters of the longest bar.
-MAX_LISTED_ROWS, SAMPLE_ROWS, MAX_BAR_CHARS = 500, 50, 40
+MAX_LISTED_ROWS = 500  # Rows of a list
+SAMPLE_ROWS = 50  # rows sampled to check labels
+MAX_BAR_CHARS = 40  # characters of the longest bar
 _MARKDOWN_PATTERN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
 
 
 def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[str, str], seed: str) -> str:
     """Return the page. `titles` includes new labels; the same `seed` draws the same sample."""
     rows = grown.rows
-    by = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
-    sample = random.Random(seed).sample(by["labelled"], min(SAMPLE_ROWS, len(by["labelled"])))  # noqa: S311  # no secret
+    rows_by_verdict = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
+    sample = random.Random(seed).sample(rows_by_verdict["labelled"], min(SAMPLE_ROWS, len(rows_by_verdict["labelled"])))  # noqa: S311  # no secret
     parts = [
         "# What was built, to be looked at before it is used",
         (
-            f"{len(rows)} rows were read: {len(by['labelled'])} labelled, {len(by['doubtful'])} doubtful, {len(by['dropped'])} dropped; "
+            f"{len(rows)} rows were read: {len(rows_by_verdict['labelled'])} labelled, {len(rows_by_verdict['doubtful'])} doubtful, {len(rows_by_verdict['dropped'])} dropped; "
             f"{len(unread)} could not be read. {_format_label_sources(rows)} causes are sentences of the threads."
         ),
         _render_list("New causes: drafts, each to be accepted or refused", [_render_new_cause(cause) for cause in grown.new]),
         _render_list("Names that are a cause already", [_render_merged_name(one, titles) for one in grown.merged]),
-        _render_label_counts(by["labelled"], titles),
+        _render_label_counts(rows_by_verdict["labelled"], titles),
         _render_common_checks(rows, titles),
         _render_months(count_new_labels_by_month(rows)),
-        _render_list("Doubtful: a person chooses", [_render_doubtful_row(row) for row in by["doubtful"]]),
-        _render_list("Dropped", [f"{escape_markdown(row.id)}: {row.why}" for row in by["dropped"]]),
+        _render_list("Doubtful: a person chooses", [_render_doubtful_row(row) for row in rows_by_verdict["doubtful"]]),
+        _render_list("Dropped", [f"{escape_markdown(row.id)}: {row.why}" for row in rows_by_verdict["dropped"]]),
         _render_list("Could not be read", [escape_markdown(one) for one in unread]),
         _render_list(f"{len(sample)} drawn by lot: is the label what the thread says?", [_render_sample_row(row) for row in sample]),
     ]
@@ -42,12 +43,12 @@ def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[
 
 
 def _format_label_sources(rows: Sequence[LabelledRow]) -> str:
-    by = Counter(row.by for row in rows if row.by)
+    counts_by_source = Counter(row.by for row in rows if row.by)
     ruled = "the nearest by words, quoted errors and past incidents"
-    if not by:
+    if not counts_by_source:
         return f"No model was asked: labels are {ruled},"
-    said = ", ".join(f"{escape_markdown(name)} chose {times}" for name, times in sorted(by.items()))
-    return f"Of the labels {said}, the others are {ruled};"
+    sources = ", ".join(f"{escape_markdown(name)} chose {times}" for name, times in sorted(counts_by_source.items()))
+    return f"Of the labels {sources}, the others are {ruled};"
 
 
 def escape_markdown(text: str) -> str:
@@ -55,8 +56,8 @@ def escape_markdown(text: str) -> str:
 
 
 def _render_new_cause(cause: NewCause) -> str:
-    of = ", ".join(escape_markdown(row.id) for row in cause.of[:5])
-    return f"`{cause.label}` {escape_markdown(cause.title)}: {escape_markdown(cause.why)}; {len(cause.of)} incidents ({of})"
+    thread_ids = ", ".join(escape_markdown(row.id) for row in cause.of[:5])
+    return f"`{cause.label}` {escape_markdown(cause.title)}: {escape_markdown(cause.why)}; {len(cause.of)} incidents ({thread_ids})"
 
 
 def _render_merged_name(name: MergedName, titles: Mapping[str, str]) -> str:
@@ -78,8 +79,8 @@ def _render_common_checks(rows: Iterable[LabelledRow], titles: Mapping[str, str]
 
 
 def _render_label_counts(rows: Iterable[LabelledRow], titles: Mapping[str, str]) -> str:
-    counted = Counter(row.label for row in rows)
-    lines = [f"| `{label}` | {escape_markdown(titles.get(label, label))} | {times} |" for label, times in sorted(counted.items())]
+    counts_by_label = Counter(row.label for row in rows)
+    lines = [f"| `{label}` | {escape_markdown(titles.get(label, label))} | {times} |" for label, times in sorted(counts_by_label.items())]
     return "\n".join(("## Labels", "", "| label | what it is | incidents |", "|---|---|---|", *lines)) if lines else ""
 
 
@@ -109,15 +110,13 @@ def _render_list(title: str, lines: Sequence[str]) -> str:
 
 
 def _render_doubtful_row(row: LabelledRow) -> str:
-    near = ", ".join(f"`{label}`" for label in (row.label, *row.others))
-    return (
-        f"{escape_markdown(row.id)} “{escape_markdown(row.title)}”: {escape_markdown(row.why)}; nearest {near} ({_format_confidence(row)})"
-    )
+    labels = ", ".join(f"`{label}`" for label in (row.label, *row.others))
+    return f"{escape_markdown(row.id)} “{escape_markdown(row.title)}”: {escape_markdown(row.why)}; nearest {labels} ({_format_confidence(row)})"
 
 
 def _render_sample_row(row: LabelledRow) -> str:
-    who = f" ({escape_markdown(row.said_by)})" if row.said_by else ""
-    return f"{escape_markdown(row.id)} “{escape_markdown(row.title)}”: `{row.label}` {_format_confidence(row)}; “{escape_markdown(row.root_cause)}”{who}"
+    speaker = f" ({escape_markdown(row.said_by)})" if row.said_by else ""
+    return f"{escape_markdown(row.id)} “{escape_markdown(row.title)}”: `{row.label}` {_format_confidence(row)}; “{escape_markdown(row.root_cause)}”{speaker}"
 
 
 def _format_confidence(row: LabelledRow) -> str:

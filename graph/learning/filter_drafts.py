@@ -15,12 +15,14 @@ from kb.scan import split_lines
 from tools.checks.site.filters import explain_unfilterable
 from tools.checks.site.rules import MAX_LINE_CHARS, LogRule
 
-# Drafts from disjoint lines, and how many must agree that a kind of line is regular.
-SAMPLE_COUNT, MIN_AGREEING_SAMPLES = 3, 2
-# Lines of a sample, lines read per log, and kinds of line per filter.
-MAX_SAMPLE_LINES, MAX_LOG_LINES, MAX_FILTER_LINES = 20_000, 200_000, 64
-# Regular: at least this often, this share of the sample, and spread over this share of it.
-MIN_REPEATS, MIN_LINE_SHARE, MIN_SPAN_SHARE = 5, 0.002, 0.5
+SAMPLE_COUNT = 3  # Drafts from disjoint lines
+MIN_AGREEING_SAMPLES = 2  # how many must agree that a kind of line is regular
+MAX_SAMPLE_LINES = 20_000  # Lines of a sample
+MAX_LOG_LINES = 200_000  # lines read per log
+MAX_FILTER_LINES = 64  # kinds of line per filter
+MIN_REPEATS = 5  # Regular: at least this often
+MIN_LINE_SHARE = 0.002  # this share of the sample
+MIN_SPAN_SHARE = 0.5  # spread over this share of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,23 @@ def build_filter_draft(
     drafts = Counter(template for sample in _draw_samples(lines) for template in _iter_regular_templates(sample))
     agreed = {template for template, times in drafts.items() if times >= MIN_AGREEING_SAMPLES}
     rows = [(template, line) for line in lines if (template := build_template(line)) in agreed]
-    seen = Counter(template for template, _ in rows)
+    template_counts = Counter(template for template, _ in rows)
     example = {template: redact(line) for template, line in reversed(rows)}
-    kept = _find_wanted_templates(rows, rules, "in the log itself")
+    wanted = _find_wanted_templates(rows, rules, "in the log itself")
     for other in others:
-        kept = (
+        wanted = (
             _find_wanted_templates(
                 [(template, line) for line in _iter_lines(other) if (template := build_template(line)) in agreed], rules, "in another log"
             )
-            | kept
+            | wanted
         )
-    for template in agreed - kept.keys():
-        if why := _find_keep_reason(template, example[template], words):
-            kept[template] = why
-    kinds = [RegularLine(one, example[one], times, drafts[one], kept.get(one, "")) for one, times in seen.most_common(MAX_FILTER_LINES)]
+    for template in agreed - wanted.keys():
+        if reason := _find_keep_reason(template, example[template], words):
+            wanted[template] = reason
+    kinds = [
+        RegularLine(one, example[one], times, drafts[one], wanted.get(one, ""))
+        for one, times in template_counts.most_common(MAX_FILTER_LINES)
+    ]
     return FilterDraft(name, family, tuple(kinds), len(lines))
 
 
@@ -107,13 +112,13 @@ def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
 
 
 def _find_wanted_templates(rows: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    reason_by_template: dict[str, str] = {}
     for template, line in rows:
-        if template not in found and (
-            why := explain_unfilterable(line) or next((f"the rule {rule.id} wants it" for rule in rules if rule.match_line(line)), "")
+        if template not in reason_by_template and (
+            reason := explain_unfilterable(line) or next((f"the rule {rule.id} wants it" for rule in rules if rule.match_line(line)), "")
         ):
-            found[template] = f"{why}, {where}"
-    return found
+            reason_by_template[template] = f"{reason}, {where}"
+    return reason_by_template
 
 
 def _find_keep_reason(template: str, example: str, words: Collection[str]) -> str:

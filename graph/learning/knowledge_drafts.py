@@ -15,8 +15,8 @@ from kb.taxonomy.taxonomy import CATEGORIES, Taxonomy
 from tools.checks.check import Check
 
 CLUE_WEIGHT: Final = 3.0
-# Share of a cause's threads that quote a clue, and largest share of other threads.
-MIN_CLUE_SHARE, MAX_OTHER_SHARE = 2 / 3, 0.1
+MIN_CLUE_SHARE = 2 / 3  # Share of a cause's threads that quote a clue
+MAX_OTHER_SHARE = 0.1  # largest share of other threads
 MIN_COMMAND_THREADS: Final = 2  # Threads with a command before it is drafted as a check.
 MAX_PAGE_SENTENCES: Final = 40
 _PLAIN_VALUE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,60}")
@@ -37,11 +37,11 @@ def draft_leaves(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy:
 def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[dict[str, Any]]:
     """Return a check per read-only command that several threads typed and no check runs. Its lines are shown unparsed."""
     typed = Counter(command for row in rows for command in row.used.commands)
-    found: dict[str, dict[str, Any]] = {}
+    check_by_name: dict[str, dict[str, Any]] = {}
     for command, times in typed.items():
         name = re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")[:32].rstrip("_")
-        if times >= MIN_COMMAND_THREADS and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name) and name not in known and name not in found:
-            found[name] = {
+        if times >= MIN_COMMAND_THREADS and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name) and name not in known and name not in check_by_name:
+            check_by_name[name] = {
                 "id": name,
                 "asks": f"What does {command} say? People of {times} past incidents typed it.",
                 "command": command.split(),
@@ -49,39 +49,42 @@ def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> lis
                 "cap_bytes": 65536,
                 "facts": [{"key": f"site.{name}", "kind": "str", "regex": "^(?P<value>.{1,200})$"}],
             }
-    return [found[name] for name in sorted(found)]
+    return [check_by_name[name] for name in sorted(check_by_name)]
 
 
 def draft_pages(rows: Sequence[LabelledRow], taxonomy: Mapping[str, str]) -> dict[str, str]:
     """Return page name → lasting facts of one label's threads. `taxonomy`: label → title."""
-    by: dict[str, list[LabelledRow]] = {}
+    rows_by_label: dict[str, list[LabelledRow]] = {}
     for row in rows:
         if row.verdict == "labelled" and row.used.lasting:
-            by.setdefault(row.label, []).append(row)
-    return {f"threads-{_slugify_label(label)}": _render_page(label, taxonomy.get(label, label), told) for label, told in sorted(by.items())}
+            rows_by_label.setdefault(row.label, []).append(row)
+    return {
+        f"threads-{_slugify_label(label)}": _render_page(label, taxonomy.get(label, label), label_rows)
+        for label, label_rows in sorted(rows_by_label.items())
+    }
 
 
 def find_common_checks(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int, int]]:
     """Return label or branch → (most used check, threads with it, all threads)."""
-    asked: dict[str, Counter[str]] = {}
+    counts_by_check: dict[str, Counter[str]] = {}
     all_of: Counter[str] = Counter()
     for row in rows:
         if row.verdict == "labelled":
             for name in (row.label, row.label.rpartition(".")[0]):
                 all_of[name] += 1
-                asked.setdefault(name, Counter()).update(row.used.looks)
-    return {name: (*looks.most_common(1)[0], all_of[name]) for name, looks in sorted(asked.items()) if looks}
+                counts_by_check.setdefault(name, Counter()).update(row.used.looks)
+    return {name: (*checks.most_common(1)[0], all_of[name]) for name, checks in sorted(counts_by_check.items()) if checks}
 
 
 def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
-    near = [taxonomy.leaves[row.others[0]] for row in cause.of if row.others and row.others[0] in taxonomy.leaves]
+    near_leaves = [taxonomy.leaves[row.others[0]] for row in cause.of if row.others and row.others[0] in taxonomy.leaves]
     symptoms = [one for one, _ in Counter(symptom for row in cause.of for symptom in row.used.symptoms).most_common(3)]
     clue = _draft_clue(cause, rows, checks)
     return {
         "title": cause.title,
         "description": " ".join(dict.fromkeys(row.root_cause for row in cause.of[:3])),
-        "scope": _find_most_common(one.scope for one in near) or "node",
-        "owner": _find_most_common(one.owner for one in near) or "provider",
+        "scope": _find_most_common(one.scope for one in near_leaves) or "node",
+        "owner": _find_most_common(one.owner for one in near_leaves) or "provider",
         "symptoms": symptoms or ["vague"],
         "words": find_shared_words(cause.of) or [cause.title.lower()],
         **(clue or {"only_words": True}),
@@ -94,17 +97,17 @@ def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy
 
 def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[str, Check]) -> dict[str, Any]:
     """Return the error that most of its threads and few others quote, with the check that shows it."""
-    mine = {row.id for row in cause.of}
+    own_ids = {row.id for row in cause.of}
     quoted = Counter(error for row in cause.of for error in row.used.errors)
-    others = [row for row in rows if row.id not in mine]
+    other_rows = [row for row in rows if row.id not in own_ids]
     for error, times in sorted(quoted.items(), key=lambda one: (-one[1], one[0])):
         key, _, value = error.partition("=")
         look = next((name for name, check in checks.items() if key in check.establishes and not check.exclusive), "")
-        elsewhere = sum(error in row.used.errors for row in others)
+        elsewhere = sum(error in row.used.errors for row in other_rows)
         if (
             look
             and times >= max(2, MIN_CLUE_SHARE * len(cause.of))
-            and elsewhere <= MAX_OTHER_SHARE * len(others)
+            and elsewhere <= MAX_OTHER_SHARE * len(other_rows)
             and _PLAIN_VALUE_PATTERN.fullmatch(value)
         ):
             when = f"value == {value}" if value.isdigit() else f"value == '{value}'"
@@ -120,19 +123,19 @@ def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[st
 
 def _draft_next_step(cause: NewCause) -> str:
     typed = Counter(command for row in cause.of for command in row.used.commands).most_common(1)
-    told = next((sentence for row in cause.of for sentence in row.used.told), "")
+    next_step = next((sentence for row in cause.of for sentence in row.used.told), "")
     if typed and typed[0][1] >= MIN_COMMAND_THREADS:
         return f"Look at what {typed[0][0]} says."
-    return told or f"Compare it with {', '.join(row.id for row in cause.of[:3])}; no look of ours shows it."
+    return next_step or f"Compare it with {', '.join(row.id for row in cause.of[:3])}; no look of ours shows it."
 
 
 def _render_page(label: str, title: str, rows: Sequence[LabelledRow]) -> str:
     facts = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.lasting)
-    told = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.told)
+    thread_by_sentence = dict.fromkeys((sentence, row.id) for row in rows for sentence in row.used.told)
     head = ["---", f"title: {' '.join(title.split())}: what threads say", f"labels: {label}", f"source: {len(rows)} past incidents", "---"]
     lines = [f"- {sentence} ({name})" for sentence, name in list(facts)[:MAX_PAGE_SENTENCES]]
-    looks = [f"- {sentence} ({name})" for sentence, name in list(told)[: MAX_PAGE_SENTENCES // 2]]
-    return "\n".join([*head, *lines, *(["", "Where people looked:", "", *looks] if looks else [])]) + "\n"
+    check_lines = [f"- {sentence} ({name})" for sentence, name in list(thread_by_sentence)[: MAX_PAGE_SENTENCES // 2]]
+    return "\n".join([*head, *lines, *(["", "Where people looked:", "", *check_lines] if check_lines else [])]) + "\n"
 
 
 def _slugify_label(label: str) -> str:
@@ -140,5 +143,5 @@ def _slugify_label(label: str) -> str:
 
 
 def _find_most_common(found: Iterable[str]) -> str:
-    counted = Counter(found)
-    return min(counted, key=lambda one: (-counted[one], one)) if counted else ""
+    counts = Counter(found)
+    return min(counts, key=lambda one: (-counts[one], one)) if counts else ""

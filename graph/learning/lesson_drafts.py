@@ -17,8 +17,8 @@ NodeTenantLookup = Callable[[str], str | None]
 _HOST_NAME_PATTERN = re.compile(r"[\w.\-]+(?:\[[\d,\-]{1,200}\])?")
 _HOST_PLACEHOLDER = "a host"
 _WORD_PATTERN = re.compile(r"[A-Za-z0-9]+")
-# Share of a person's words that an idea must contain to match; words of a new label.
-MIN_SUPPORT_SHARE, MAX_LABEL_WORDS = 0.5, 5
+MIN_SUPPORT_SHARE = 0.5  # Share of a person's words that an idea must contain to match
+MAX_LABEL_WORDS = 5  # words of a new label
 
 
 def draft_lesson(
@@ -39,26 +39,26 @@ def draft_lesson(
     label, words = _find_leaf_below(rows, get_established_cause(rows)), _get_stated_cause(rows)
     if label == NO_FAULT or not (label in leaves or words):
         return None
-    found = [row for row in (rows.report.root_causes if rows.report else ()) if row.label == label]
-    hosts = {*rows.brief.hosts, *(host for row in found for host in row.hosts)}
+    causes = [row for row in (rows.report.root_causes if rows.report else ()) if row.label == label]
+    hosts = {*rows.brief.hosts, *(host for row in causes for host in row.hosts)}
     whose = {*tenants_of(hosts), *filter(None, (rows.origin.tenant,))}
-    said = _mask_hosts(rows.brief.text, hosts)
+    masked_text = _mask_hosts(rows.brief.text, hosts)
     proposed, called = ("", "") if label in leaves else find_new_cause(rows.exploration.ideas, words, leaves)
     return Lesson(
         id=f"les-{rows.id.removeprefix('inc-')}",
-        title=shorten_text(said.partition("\n")[0] or words or label, MAX_TITLE_CHARS),
-        description=shorten_text(said, MAX_TEXT_CHARS),
+        title=shorten_text(masked_text.partition("\n")[0] or words or label, MAX_TITLE_CHARS),
+        description=shorten_text(masked_text, MAX_TEXT_CHARS),
         symptoms=_cut_names(rows.brief.symptoms),
         signatures=_cut_names(_mask_hosts(one, hosts) for one in rows.brief.signatures),
         label=label if label in leaves else "",
         new_cause=proposed,
         new_title=shorten_text(_mask_hosts(called, hosts), MAX_TITLE_CHARS),
-        root_cause=shorten_text(_mask_hosts(words or (found[0].because if found else ""), hosts), MAX_TEXT_CHARS),
-        deciding_check=_find_deciding_check(found),
+        root_cause=shorten_text(_mask_hosts(words or (causes[0].because if causes else ""), hosts), MAX_TEXT_CHARS),
+        deciding_check=_find_deciding_check(causes),
         resolution=shorten_text(_format_resolution(rows), MAX_TEXT_CHARS),
         misled=_cut_names(_list_misleading_causes(rows, label)),
         tenant=next(iter(whose)) if len(whose) == 1 else "",
-        inside=len(whose) > 1 or (tenant_of_node is not None and _is_operator_only(rows, found, next(iter(whose), ""), tenant_of_node)),
+        inside=len(whose) > 1 or (tenant_of_node is not None and _is_operator_only(rows, causes, next(iter(whose), ""), tenant_of_node)),
         incident=rows.id,
         on=now.date(),
     )
@@ -87,10 +87,14 @@ def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[s
     """Return label and title of the model's idea that a person's words confirm; empty if none matches or the label
     exists.
     """
-    said = frozenset(extract_terms(words))
-    alike = {idea: len(said & frozenset(extract_terms(f"{idea.title} {idea.cause}"))) / max(len(said), 1) for idea in ideas if idea.branch}
-    best = max(alike, key=lambda idea: alike[idea], default=None)
-    if best is None or alike[best] < MIN_SUPPORT_SHARE:
+    word_terms = frozenset(extract_terms(words))
+    likeness_by_idea = {
+        idea: len(word_terms & frozenset(extract_terms(f"{idea.title} {idea.cause}"))) / max(len(word_terms), 1)
+        for idea in ideas
+        if idea.branch
+    }
+    best = max(likeness_by_idea, key=lambda idea: likeness_by_idea[idea], default=None)
+    if best is None or likeness_by_idea[best] < MIN_SUPPORT_SHARE:
         return "", ""
     name = "_".join(word[:1].upper() + word[1:] for word in _WORD_PATTERN.findall(best.title)[:MAX_LABEL_WORDS])
     label = f"{best.branch}.{name}"
@@ -121,25 +125,27 @@ def _get_stated_cause(incident_view: IncidentView) -> str:
 
 
 def _find_deciding_check(found: Iterable[Hypothesis]) -> str:
-    looks = (check for row in found for check in (*(line.check for line in row.evidence), *row.checks))
-    return next((check[:MAX_NAME_CHARS] for check in looks if check), "")
+    checks = (check for row in found for check in (*(line.check for line in row.evidence), *row.checks))
+    return next((check[:MAX_NAME_CHARS] for check in checks if check), "")
 
 
 def _format_resolution(incident_view: IncidentView) -> str:
-    ran = (
+    remedies = (
         step.remedy
         for row in incident_view.remediations
         if row.proven and row.outcome != "recurred"
         for step in row.rungs[: row.rung + 1]
         if step.part == "fix" and step.plan == row.tried
     )
-    return ", ".join(dict.fromkeys(ran))
+    return ", ".join(dict.fromkeys(remedies))
 
 
 def _list_misleading_causes(incident_view: IncidentView, label: str) -> list[str]:
-    reported = [row.label for row in incident_view.report.root_causes] if incident_view.report else []
+    reported_labels = [row.label for row in incident_view.report.root_causes] if incident_view.report else []
     denied = incident_view.correction.denied if incident_view.correction else ()
-    return [one for one in (*reported, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")]
+    return [
+        one for one in (*reported_labels, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")
+    ]
 
 
 def _cut_names(texts: Iterable[str]) -> tuple[str, ...]:

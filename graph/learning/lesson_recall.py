@@ -6,9 +6,10 @@ from typing import Any
 from graph.context import SimilarIncident
 from graph.report import MatchedLesson, Report
 
-# Score from which a lesson is shown; lower if it has the cause that was found.
-MIN_LIKENESS, MIN_SAME_CAUSE_LIKENESS = 0.2, 0.05
-MAX_REMEMBERED, MAX_SHOWN = 6, 2
+MIN_LIKENESS = 0.2  # Score from which a lesson is shown
+MIN_SAME_CAUSE_LIKENESS = 0.05  # lower if it has the cause that was found
+MAX_REMEMBERED = 6
+MAX_SHOWN = 2
 
 
 def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
@@ -26,8 +27,8 @@ def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequenc
 
 def add_recalled_lessons(report: Report, rows: Sequence[Mapping[str, Any]]) -> Report:
     """Return the report with lessons of its causes, or, where it abstained, of similar incidents."""
-    known = [MatchedLesson.model_validate(row) for row in rows]
+    lessons = [MatchedLesson.model_validate(row) for row in rows]
     labels = {cause.label for cause in report.root_causes}
-    alike = [row for row in known if row.score >= MIN_LIKENESS] if report.outcome == "abstained" else []
-    told = [row for row in known if row.label in labels] if labels else alike
-    return report.model_copy(update={"recalled": tuple(told[-MAX_SHOWN:])}) if told else report
+    similar_lessons = [row for row in lessons if row.score >= MIN_LIKENESS] if report.outcome == "abstained" else []
+    shown_lessons = [row for row in lessons if row.label in labels] if labels else similar_lessons
+    return report.model_copy(update={"recalled": tuple(shown_lessons[-MAX_SHOWN:])}) if shown_lessons else report

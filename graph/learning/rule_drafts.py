@@ -19,8 +19,9 @@ from kb.scan import split_lines
 from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind
 
-# Drafts per log, example lines per draft, and lines read per log.
-MAX_DRAFTS, MAX_EXAMPLES, MAX_LOG_LINES = 8, 2, 200_000
+MAX_DRAFTS = 8  # Drafts per log
+MAX_EXAMPLES = 2  # example lines per draft
+MAX_LOG_LINES = 200_000  # lines read per log
 MIN_FIXED_CHARS: Final = 12  # Characters of fixed text that identify a line.
 _VARYING_WORD_PATTERN: Final = re.compile(r"\d|/|redacted|^[0-9a-f]{8,}$", re.IGNORECASE)
 _WORD_PATTERN: Final = re.compile(r"[a-z]{3,}")
@@ -45,16 +46,16 @@ class RuleDraft:
 
 def build_rule_drafts(text: str, others: Iterable[str], log: LogKind = "job") -> list[RuleDraft]:
     """Return drafts, rarest first; those that match other logs come last."""
-    seen: Counter[str] = Counter()
+    match_counts: Counter[str] = Counter()
     lines: dict[str, list[str]] = {}
     for line in _iter_unknown_lines(text, log):
         if has_trouble_word(line) and (pattern := build_pattern(redact(_get_message(line, log)))):
-            seen[pattern] += 1
+            match_counts[pattern] += 1
             lines.setdefault(pattern, []).append(line)
-    rare = sorted(seen, key=lambda one: (seen[one], one))[: MAX_DRAFTS * 4]
+    rare = sorted(match_counts, key=lambda one: (match_counts[one], one))[: MAX_DRAFTS * 4]
     elsewhere = _count_matches(rare, others)
-    taken: set[str] = set()
-    drafts = [_build_draft(one, log, lines[one], seen[one], elsewhere[one], taken) for one in rare]
+    taken_ids: set[str] = set()
+    drafts = [_build_draft(one, log, lines[one], match_counts[one], elsewhere[one], taken_ids) for one in rare]
     return sorted(drafts, key=lambda one: (one.elsewhere > 0, one.lines))[:MAX_DRAFTS]
 
 
@@ -88,8 +89,8 @@ def _iter_unknown_lines(text: str, log: LogKind) -> Iterator[str]:
     for number, line in enumerate(split_lines(text)):
         if number >= MAX_LOG_LINES:
             return
-        known = classify_line(line) is not None if log == "job" else bool(list_kernel_events(line))
-        if line.strip() and not known and line not in ORDINARY_LINES:
+        is_known = classify_line(line) is not None if log == "job" else bool(list_kernel_events(line))
+        if line.strip() and not is_known and line not in ORDINARY_LINES:
             yield line[:MAX_LINE_CHARS]
 
 
@@ -99,13 +100,13 @@ def _get_message(line: str, log: LogKind) -> str:
 
 def _count_matches(patterns: Sequence[str], others: Iterable[str]) -> Counter[str]:
     compiled = [(one, re.compile(one)) for one in patterns]
-    found: Counter[str] = Counter()
+    match_counts: Counter[str] = Counter()
     for text in others:
         for number, line in enumerate(split_lines(text)):
             if number >= MAX_LOG_LINES:
                 break
-            found.update(one for one, pattern in compiled if pattern.search(line[:MAX_LINE_CHARS]))
-    return found
+            match_counts.update(one for one, pattern in compiled if pattern.search(line[:MAX_LINE_CHARS]))
+    return match_counts
 
 
 def _build_draft(pattern: str, log: LogKind, lines: Sequence[str], times: int, elsewhere: int, taken: set[str]) -> RuleDraft:
@@ -115,5 +116,5 @@ def _build_draft(pattern: str, log: LogKind, lines: Sequence[str], times: int, e
     while name in taken:
         name, number = f"{'_'.join(words)[:26].strip('_')}_{number}", number + 1
     taken.add(name)
-    shown = tuple(dict.fromkeys(redact(line) for line in lines))[:MAX_EXAMPLES]
-    return RuleDraft(name, log, pattern, f"drafted: {redact(body)[:120]}", shown, times, elsewhere)
+    examples = tuple(dict.fromkeys(redact(line) for line in lines))[:MAX_EXAMPLES]
+    return RuleDraft(name, log, pattern, f"drafted: {redact(body)[:120]}", examples, times, elsewhere)

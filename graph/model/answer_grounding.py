@@ -11,9 +11,18 @@ from graph.model.answer_schemas import BadAnswer, CritiqueAnswer, ExploreAnswer,
 from graph.model.reasoner import Idea, Ideas, Objection, PromptMaterial, ReportExtraction
 from kb.schema import squash_blanks
 
-MAX_LINE_CHARS, MAX_TITLE_CHARS, MAX_SENTENCE_CHARS = 240, 80, 160
-MAX_CAUSES, MAX_IDEAS, MAX_CITES, MAX_QUOTES, MAX_SUGGESTIONS, MAX_QUESTIONS, MAX_LOOKS = 3, 3, 4, 3, 2, 3, 4
-MAX_SIGNATURES, MAX_TIMES = 5, 2
+MAX_LINE_CHARS = 240
+MAX_TITLE_CHARS = 80
+MAX_SENTENCE_CHARS = 160
+MAX_CAUSES = 3
+MAX_IDEAS = 3
+MAX_CITES = 4
+MAX_QUOTES = 3
+MAX_SUGGESTIONS = 2
+MAX_QUESTIONS = 3
+MAX_LOOKS = 4
+MAX_SIGNATURES = 5
+MAX_TIMES = 2
 NO_OBJECTION = Objection("holds")
 T = TypeVar("T")
 
@@ -40,11 +49,11 @@ def build_ideas(answer: ExploreAnswer, material: PromptMaterial) -> Ideas:
     """Return ideas that rest on shown material. Raises BadAnswer where neither an idea nor a question is left."""
     ideas = [_build_idea(row, material) for row in answer.ideas]
     resting = {idea.title.lower(): idea for idea in reversed(ideas) if idea.title and idea.cause and (idea.cites or idea.quotes)}
-    asked = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
-    kept = tuple(idea for idea in ideas if resting.get(idea.title.lower()) is idea)[:MAX_IDEAS]
-    if not kept and not asked:
+    questions = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
+    kept_ideas = tuple(idea for idea in ideas if resting.get(idea.title.lower()) is idea)[:MAX_IDEAS]
+    if not kept_ideas and not questions:
         raise BadAnswer("it has no idea that rests on what was shown, and asks nothing")
-    return Ideas(kept, asked[:MAX_QUESTIONS])
+    return Ideas(kept_ideas, questions[:MAX_QUESTIONS])
 
 
 def _build_idea(row: IdeaAnswer, material: PromptMaterial) -> Idea:
@@ -110,8 +119,10 @@ def _select_majority(objections: Sequence[Objection]) -> Objection:
 
 def keep_verbatim_quotes(quotes: Iterable[str], text: str, most: int = MAX_LINE_CHARS) -> tuple[str, ...]:
     """Return quotes found in the text, ignoring whitespace differences, each cut to `most` characters."""
-    said = squash_blanks(text)
-    return remove_duplicates(one for quote in quotes if (one := squash_blanks(quote)[:most].strip()) and one in said)
+    squashed_text = squash_blanks(text)
+    return remove_duplicates(
+        kept_quote for quote in quotes if (kept_quote := squash_blanks(quote)[:most].strip()) and kept_quote in squashed_text
+    )
 
 
 def remove_duplicates(values: Iterable[T]) -> tuple[T, ...]:

@@ -100,17 +100,17 @@ def parse_answer(shape: type[A], raw: str) -> A:
     text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         return shape.model_validate_json(text)
-    except ValidationError as e:
-        first = e.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])[:MAX_LOCATION_CHARS] or "the whole"
-        raise BadAnswer(f"it is not of the asked shape ({where}: {first['msg']})") from e
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = ".".join(str(part) for part in first["loc"])[:MAX_LOCATION_CHARS] or "the whole"
+        raise BadAnswer(f"it is not of the asked shape ({location}: {first['msg']})") from error
 
 
 def require_offered(named: Iterable[Any], among: Collection[Any], what: str) -> None:
     """Raise BadAnswer if the answer names a value that was not offered."""
-    for one in named:
-        if one not in among:
-            raise BadAnswer(f"{what} {str(one)[:60]!r} was not among those offered")
+    for label in named:
+        if label not in among:
+            raise BadAnswer(f"{what} {str(label)[:60]!r} was not among those offered")
 
 
 def build_object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from graph.model.reasoner import PromptMaterial
 
 # Characters of a report and of any other part; findings; hosts offered; characters of a finding.
-MAX_REPORT_CHARS, MAX_PART_CHARS, MAX_FINDINGS, MAX_HOSTS, MAX_FINDING_CHARS = 8_000, 6_000, 60, 100, 240
+MAX_REPORT_CHARS = 8_000
+MAX_PART_CHARS = 6_000
+MAX_FINDINGS = 60
+MAX_HOSTS = 100
+MAX_FINDING_CHARS = 240
 MIN_TEXT_CHARS = 200  # Characters kept of each text, even where it does not fit.
 
 
@@ -36,13 +40,13 @@ def number_lines(lines: Sequence[str]) -> str:
 
 def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
     """Return the first whole rows that fit in `room` characters, at least one."""
-    kept: list[str] = []
+    fitting_rows: list[str] = []
     for row in rows:
         room -= len(row) + 3
-        if room < 0 and kept:
+        if room < 0 and fitting_rows:
             break
-        kept.append(row)
-    return kept
+        fitting_rows.append(row)
+    return fitting_rows
 
 
 def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:

@@ -124,7 +124,7 @@ def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> Verificatio
     trial = InvariantContext(graph, ground)
     same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
     able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
-    broken = tuple(InvariantViolation(one.id, one.promise, says) for one in able for says in one.check(trial))
+    broken = tuple(InvariantViolation(one.id, one.promise, violation) for one in able for violation in one.check(trial))
     failed = {row.contract for row in broken}
     other = () if same else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
     return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(one.id not in failed for one in able))
@@ -140,8 +140,8 @@ def _check_well_formed(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_known_labels(context: InvariantContext) -> Iterator[str]:
-    known = context.ground.taxonomy.leaves
-    yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in known)
+    leaves = context.ground.taxonomy.leaves
+    yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in leaves)
 
 
 def _check_confirmed_is_verified(context: InvariantContext) -> Iterator[str]:
@@ -173,10 +173,10 @@ def _check_found_again(context: InvariantContext) -> Iterator[str]:
     """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
     for row in context.reassessment.rows:
-        known = weights.setdefault(row.label, {})
+        weights_by_source = weights.setdefault(row.label, {})
         for match in (*row.support, *row.against):
             fact = match.fact
-            known.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
+            weights_by_source.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
     for edge in context.graph.edges:
         node, cause = context.graph.by_id.get(edge.source), context.graph.by_id.get(edge.target)
         if node is None or cause is None or edge.kind not in ("decides", "supports", "contradicts"):
@@ -240,10 +240,10 @@ def _is_confirmed_by_reparse(node: ReasonNode, ground: InvariantInputs) -> bool:
     texts = [ground.outputs.get(sha256) for sha256 in list_output_digests(ground.facts, node.host, node.check)]
     if None in texts:
         return True
-    again = ground.read_again(node.check, [text for text in texts if text is not None])
+    reparsed_facts = ground.read_again(node.check, [text for text in texts if text is not None])
     return any(
         fact.key == node.key and (not fact.line or _strip_whitespace(fact.line)[:400] == _strip_whitespace(node.line)[:400])
-        for fact in again
+        for fact in reparsed_facts
     )
 
 
@@ -294,14 +294,14 @@ def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
 
 
 def _check_refusals_are_shown(context: InvariantContext) -> Iterator[str]:
-    told = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
-    everything = {host for host, check in told if check == "all"}
+    shown_refusals = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
+    everything = {host for host, check in shown_refusals if check == "all"}
     for node in context.graph.list_nodes("proposition"):
         leaf = context.ground.lens.taxonomy.leaves.get(node.label)
         if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
             continue
         deciding = {check.id for check in context.ground.lens.list_deciding_checks(leaf)}
-        if not any(check in deciding for _, check in told) and not everything:
+        if not any(check in deciding for _, check in shown_refusals) and not everything:
             yield f"{node.label} could not be looked at, and the failed look is not shown"
 
 
@@ -319,10 +319,10 @@ def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
     causes = context.ground.causes
     if causes is None:
         return
-    drawn, told = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
+    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
     yield from (f"{row.label} is reported as {row.verdict}" for row in causes if row.verdict != "confirmed")
-    yield from (f"{label} is reported and not confirmed" for label in sorted(told - drawn))
-    yield from (f"{label} is confirmed and not reported" for label in sorted(drawn - told))
+    yield from (f"{label} is reported and not confirmed" for label in sorted(reported_labels - drawn_labels))
+    yield from (f"{label} is confirmed and not reported" for label in sorted(drawn_labels - reported_labels))
 
 
 INVARIANTS: Final[tuple[ReasonInvariant, ...]] = (

@@ -95,8 +95,8 @@ class ReasonGraph:
             nodes = tuple(ReasonNode(**_freeze_lists(row)) for row in rows if "id" in row)
             edges = tuple(ReasonEdge(**row) for row in rows if "source" in row)
             return cls(head["incident"], head["item"], head["outcome"], head["catalogue"], nodes, edges, head.get("ground") or {})
-        except (KeyError, TypeError, AttributeError) as why:
-            raise ValueError(f"not a kept reasoning: {why}") from why
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a kept reasoning: {error}") from error
 
     def to_json_document(self) -> dict[str, Any]:
         """Return the output of `rackmedic explain --json`."""

@@ -30,7 +30,7 @@ class Receipts:
         for fact in facts:
             if fact.host:
                 by_look.setdefault((fact.host, fact.check), []).append(fact)
-        return Receipts({**self.rows, **{looked: _collect_output_digests(rows) for looked, rows in by_look.items()}})
+        return Receipts({**self.rows, **{look: _collect_output_digests(rows) for look, rows in by_look.items()}})
 
     def serialize(self) -> str:
         return "\n".join(f"{host} {check} {','.join(sorted(outputs)) or '-'}" for (host, check), outputs in sorted(self.rows.items()))
@@ -43,17 +43,17 @@ class Receipts:
 
     def list_misattributed(self, facts: Iterable[Fact]) -> list[str]:
         """Describe checks whose facts cite an output that the host never delivered."""
-        found: dict[str, None] = {}
+        misattributed: dict[str, None] = {}
         for fact in facts:
             outputs = self.rows.get((fact.host, fact.check))
             if fact.host and fact.sha256 and outputs is not None and fact.sha256[:DIGEST_PREFIX_CHARS] not in outputs:
-                found[f"{fact.host} never answered {fact.check} with this output"] = None
-        return list(found)
+                misattributed[f"{fact.host} never answered {fact.check} with this output"] = None
+        return list(misattributed)
 
     def list_dropped(self, facts: Iterable[Fact]) -> list[HostCheck]:
         """Return answered checks without a fact left."""
-        there = {(fact.host, fact.check) for fact in facts}
-        return [looked for looked, outputs in self.rows.items() if outputs and looked not in there]
+        fact_sources = {(fact.host, fact.check) for fact in facts}
+        return [look for look, outputs in self.rows.items() if outputs and look not in fact_sources]
 
 
 def _collect_output_digests(facts: Iterable[Fact]) -> frozenset[str]:

@@ -58,9 +58,9 @@ def list_drained_nodes(remediations: Sequence[Remediation]) -> list[DrainedNode]
 
 def render_drained_nodes(remediations: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
     """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
-    said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
-    said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in remediations if row.outcome == "unknown"]
-    return list(dict.fromkeys(said))
+    lines = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
+    lines += [f"{row.target} is locked: {row.approval} ended in doubt" for row in remediations if row.outcome == "unknown"]
+    return list(dict.fromkeys(lines))
 
 
 def _format_status(remediation: Remediation) -> str:
@@ -89,10 +89,10 @@ def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediat
 
 def list_unresolved_on_host(remediation: Remediation, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the host's other remediations not known to have succeeded."""
-    others = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
+    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
     return [
         row
-        for row in others
+        for row in others_on_host
         if ((row.is_open and row.waiting_for != "proof") or row.outcome in UNRESOLVED_OUTCOMES) and not _runs_check(row)
     ]
 
@@ -119,8 +119,8 @@ def propose_return(incident: str, remediation: Remediation) -> Remediation:
     steps = remediation.rungs if back < len(remediation.rungs) else (*remediation.rungs, build_return_step(remediation.target))
     attempt = remediation.attempt + 1 if remediation.rung == back else 1
     update = {"rungs": steps, "rung": back, "attempt": attempt, "outcome": "", "waiting_for": "approval", "due": None, "says": ""}
-    asked = remediation.model_copy(update=update)
-    return asked.model_copy(update={"approval": build_approval_id(incident, asked)})
+    return_remediation = remediation.model_copy(update=update)
+    return return_remediation.model_copy(update={"approval": build_approval_id(incident, return_remediation)})
 
 
 def _get_unmended_reason(remediation: Remediation) -> str:

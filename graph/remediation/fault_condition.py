@@ -93,8 +93,8 @@ def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
     leaf = alone.lens.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
-    seen = assess_presence(leaf, fault.devices, alone)
-    blind = next(
+    presence = assess_presence(leaf, fault.devices, alone)
+    unobserved_reason = next(
         (f"{check}: {alone.coverage.blind[fault.host, check]}" for check in fault.checks if (fault.host, check) in alone.coverage.blind), ""
     )
-    return CausePresence("unseen", blind) if seen.answer == "gone" and blind else seen
+    return CausePresence("unseen", unobserved_reason) if presence.answer == "gone" and unobserved_reason else presence

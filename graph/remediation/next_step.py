@@ -42,17 +42,17 @@ def schedule_recheck(remediation: Remediation, plan: PlanContext) -> Remediation
 def escalate_remediation(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
     """Enter the next plan; without one the catalogue's heavier remedy; else hand off."""
     step = get_current_step(remediation)
-    left = _get_manual_work(remediation, step.plan)
+    manual_work = _get_manual_work(remediation, step.plan)
     later = _find_step_index(remediation, lambda n, row: n > remediation.rung and row.plan > step.plan and row.part != "restore")
-    if left and step.part == "prepare":
-        return hand_off_to_people(remediation, why, left)
+    if manual_work and step.part == "prepare":
+        return hand_off_to_people(remediation, why, manual_work)
     if later is not None and not _has_manual_plan_between(remediation, step.plan, remediation.rungs[later].plan):
         return enter_step(remediation, later, plan).model_copy(update={"says": why})
     if len(remediation.words) <= step.plan + 1 and (more := _find_catalogue_escalation(remediation, step)):
         return enter_step(
             remediation.model_copy(update={"rungs": _insert_step(remediation.rungs, more, remediation.rung)}), remediation.rung + 1, plan
         ).model_copy(update={"says": why})
-    return hand_off_to_people(remediation, why, left or ", or ".join(filter(None, remediation.words[step.plan + 1 :])))
+    return hand_off_to_people(remediation, why, manual_work or ", or ".join(filter(None, remediation.words[step.plan + 1 :])))
 
 
 def _has_manual_plan_between(remediation: Remediation, plan: int, later: int) -> bool:

@@ -34,15 +34,17 @@ def build_planned_action(remediation: Remediation, plan: PlanContext) -> Action 
     step, target = remediation.current_step, plan.inventory.hosts.get(remediation.target)
     if step is None:
         return None
-    wanted = ActionRequest(step.remedy, step.args, plan.incident, remediation.label, step.devices, fault=get_step_precondition(remediation))
+    action_request = ActionRequest(
+        step.remedy, step.args, plan.incident, remediation.label, step.devices, fault=get_step_precondition(remediation)
+    )
     if step.remedy == "run_check":
-        return build_check_action(wanted, remediation.target.split(","), policy="", catalogue=compute_catalogue_hash())
+        return build_check_action(action_request, remediation.target.split(","), policy="", catalogue=compute_catalogue_hash())
     if target is None:
         return None
     try:
         via = find_execution_host(REMEDIES[step.remedy], target, plan.inventory.hosts)
         return build_action(
-            wanted,
+            action_request,
             target,
             via,
             _build_host_seen(via, plan),

@@ -28,8 +28,9 @@ PASSED_OUTCOMES = frozenset({"passes_now", "cured"})
 MAX_NAME_CHARS = 60
 STILL_OUT_OF_SERVICE = "the scheduler still has it out of service"
 RETURN_EVENT = "return"  # A person requested the return of a drained node.
-# Of a drained node: another party returned it; its scheduler could not be asked; the scheduler answers again.
-IN_SERVICE_EVENT, SCHEDULER_UNOBSERVED_EVENT, SCHEDULER_OBSERVED_EVENT = "in_service", "unasked", "asked"
+IN_SERVICE_EVENT = "in_service"  # Of a drained node: another party returned it
+SCHEDULER_UNOBSERVED_EVENT = "unasked"  # its scheduler could not be asked
+SCHEDULER_OBSERVED_EVENT = "asked"  # the scheduler answers again
 ACTION_RESULT_KINDS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXT_FIELDS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
@@ -61,11 +62,15 @@ TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Reme
 
 def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: PlanContext) -> list[Remediation]:
     """Return the incident's remediations after an event; one for no present step changes nothing."""
-    found = [apply_event(row, event, plan) if _concerns_remediation(row, event) else row for row in remediations]
-    for row in [row for row in found if row.outcome == "recurred" and _concerns_remediation(row, event)]:
-        again = _build_from_next_plan(row, found, plan)
-        found = [*found, again] if again else [end_remediation(row, "ticket", row.says) if other is row else other for other in found]
-    return release_finished_nodes(found, plan)
+    updated = [apply_event(row, event, plan) if _concerns_remediation(row, event) else row for row in remediations]
+    for row in [row for row in updated if row.outcome == "recurred" and _concerns_remediation(row, event)]:
+        next_remediation = _build_from_next_plan(row, updated, plan)
+        updated = (
+            [*updated, next_remediation]
+            if next_remediation
+            else [end_remediation(row, "ticket", row.says) if other is row else other for other in updated]
+        )
+    return release_finished_nodes(updated, plan)
 
 
 def _concerns_remediation(remediation: Remediation, event: RemediationEvent) -> bool:
@@ -113,13 +118,13 @@ def _apply_after_end(remediation: Remediation, event: RemediationEvent) -> Remed
         return _mark_drained(remediation, event)
     if remedy == "resume_node":
         return _mark_returned(remediation)
-    proved = (
+    is_fix_verified = (
         bool(remedy)
         and remediation.current_step is not None
         and remediation.current_step.part == "fix"
         and event.outcome in PASSED_OUTCOMES
     )
-    return remediation.model_copy(update={"proven": remediation.approval}) if proved else remediation
+    return remediation.model_copy(update={"proven": remediation.approval}) if is_fix_verified else remediation
 
 
 def _mark_drained(remediation: Remediation, event: RemediationEvent) -> Remediation:
@@ -170,15 +175,15 @@ def _handle_failed(remediation: Remediation, event: RemediationEvent, plan: Plan
         return _handle_done(
             remediation, event, plan
         )  # the host was checked again and is healthy: do nothing heavier, even though the command failed
-    why = event.says or "the command failed"
+    reason = event.says or "the command failed"
     if (
         get_current_step(remediation).remedy == "evict_pods"
     ):  # pods that may not be evicted may still end: the node stays drained, and the remediation waits for that
-        return enter_next_step(remediation, plan).model_copy(update={"says": why})
+        return enter_next_step(remediation, plan).model_copy(update={"says": reason})
     return (
-        escalate_remediation(remediation, why, plan)
+        escalate_remediation(remediation, reason, plan)
         if get_current_step(remediation).part == "fix"
-        else end_remediation(remediation, "ticket", why)
+        else end_remediation(remediation, "ticket", reason)
     )
 
 
@@ -210,9 +215,9 @@ def _handle_revoked(remediation: Remediation, event: RemediationEvent, plan: Pla
 
 
 def _handle_unknown(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
-    says = event.says or "the host cannot say what happened"
+    reason = event.says or "the host cannot say what happened"
     return end_remediation(
-        remediation, "unknown", f"{says}; {remediation.target} stays locked until a person checks it and says what happened"
+        remediation, "unknown", f"{reason}; {remediation.target} stays locked until a person checks it and says what happened"
     )
 
 
@@ -227,8 +232,8 @@ def _handle_idle(remediation: Remediation, event: RemediationEvent, plan: PlanCo
 def _handle_busy(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     if get_current_step(remediation).remedy in NODE_EMPTYING_REMEDIES:
         return request_approval(remediation, plan)
-    says = f"{remediation.target} is still not drained and without jobs"
-    return remediation.model_copy(update={"due": plan.now + plan.waits.idle, "says": says})
+    note = f"{remediation.target} is still not drained and without jobs"
+    return remediation.model_copy(update={"due": plan.now + plan.waits.idle, "says": note})
 
 
 def _handle_held(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
@@ -303,8 +308,8 @@ def _handle_return(remediation: Remediation, event: RemediationEvent, plan: Plan
 def _handle_in_service(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another party returned the node. A repair is still proved again; an open remediation notices by its conditions."""
     if not remediation.is_open:
-        says = "; ".join(filter(None, (remediation.says.removesuffix(format_still_drained(remediation)).rstrip("; "), event.says)))
-        return _mark_returned(remediation).model_copy(update={"says": says})
+        note = "; ".join(filter(None, (remediation.says.removesuffix(format_still_drained(remediation)).rstrip("; "), event.says)))
+        return _mark_returned(remediation).model_copy(update={"says": note})
     if not is_returning(remediation):
         return remediation
     if remediation.proven:

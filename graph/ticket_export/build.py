@@ -54,7 +54,12 @@ _EXCLUDED_VERSION_KEYS = (
     "vers.nccl_known_bad",
     "vers.cudnn_mismatch",
 )
-MAX_SIGNATURES, MAX_VERSIONS, MAX_HYPOTHESES, MAX_UNOBSERVED_CHECKS, MAX_MESSAGES, MAX_ATTEMPTS = 120, 60, 40, 60, 8, 40
+MAX_SIGNATURES = 120
+MAX_VERSIONS = 60
+MAX_HYPOTHESES = 40
+MAX_UNOBSERVED_CHECKS = 60
+MAX_MESSAGES = 8
+MAX_ATTEMPTS = 40
 MIN_NAME_CHARS = 3
 # Bytes of a document; the reserve allows for other encoders of the same document.
 MAX_EXPORT_BYTES = MAX_DOCUMENT_BYTES * 3 // 4
@@ -81,15 +86,17 @@ def build_ticket_document(incident_view: IncidentView, facts: Sequence[Fact], se
     """Return the incident's document. `facts` are those of its latest checks."""
     hosts = incident_view.brief.hosts or tuple(dict.fromkeys(fact.host for fact in facts if fact.host))
     names = {*find_workload_names(facts), *secrecy.private} - {*hosts, *GENERIC_PROGRAM_NAMES}
-    away = Pseudonymizer(secrecy.salt, secrecy.public, hosts, names)
-    return _fit_to_size(_DocumentBuilder(incident_view, facts, away, hosts, frozenset(hosts)).build(made))
+    pseudonymizer = Pseudonymizer(secrecy.salt, secrecy.public, hosts, names)
+    return _fit_to_size(_DocumentBuilder(incident_view, facts, pseudonymizer, hosts, frozenset(hosts)).build(made))
 
 
 def find_workload_names(facts: Iterable[Fact]) -> frozenset[str]:
     """Return the workload's names as hosts show them: images, programs, users, environment."""
-    found = {str(value) for fact in facts for name in NAME_ATTRIBUTES for value in _to_tuple(fact.attrs.get(name))}
-    found |= {str(fact.value) for fact in facts if fact.key in ("proc.blocked", "job.name", "sched.pods") and isinstance(fact.value, str)}
-    return frozenset(name for name in found if len(name) >= MIN_NAME_CHARS)
+    workload_names = {str(value) for fact in facts for name in NAME_ATTRIBUTES for value in _to_tuple(fact.attrs.get(name))}
+    workload_names |= {
+        str(fact.value) for fact in facts if fact.key in ("proc.blocked", "job.name", "sched.pods") and isinstance(fact.value, str)
+    }
+    return frozenset(name for name in workload_names if len(name) >= MIN_NAME_CHARS)
 
 
 def _to_tuple(value: object) -> tuple[object, ...]:
@@ -105,8 +112,8 @@ class _DocumentBuilder:
     ours: frozenset[str]
 
     def build(self, made: datetime) -> TicketDocument:
-        rows, away, report = self.rows, self.away, self.rows.report
-        tried, facts, blind = self._list_hypotheses(), self._select_facts(), report.could_not_look if report else ()
+        rows, pseudonymizer, report = self.rows, self.away, self.rows.report
+        hypotheses, facts, unobserved = self._list_hypotheses(), self._select_facts(), report.could_not_look if report else ()
         versions, logs = self._export_versions(), self._select_logs()
         return TicketDocument(
             incident=rows.id,
@@ -114,26 +121,27 @@ class _DocumentBuilder:
             opened=rows.opened_at,
             outcome=report.outcome if report else "",
             hosts=fold_host_ranges(self.hosts),
-            job=away.pseudonymize_name(rows.brief.job),
-            symptoms=tuple(away.pseudonymize_name(symptom) for symptom in rows.brief.symptoms[:24]),
+            job=pseudonymizer.pseudonymize_name(rows.brief.job),
+            symptoms=tuple(pseudonymizer.pseudonymize_name(symptom) for symptom in rows.brief.symptoms[:24]),
             since=rows.brief.since,
             said=tuple(self._iter_messages())[-MAX_MESSAGES:],
-            hypotheses=tuple(map(self._export_hypothesis, tried[:MAX_HYPOTHESES])),
+            hypotheses=tuple(map(self._export_hypothesis, hypotheses[:MAX_HYPOTHESES])),
             facts=tuple(map(self._export_fact, facts[:MAX_FACTS])),
             could_not_look=tuple(
                 ExportedUnobservedCheck(
-                    host=away.pseudonymize_name(row.host, MAX_HOST_CHARS),
-                    check=away.pseudonymize_name(row.check),
-                    why=away.pseudonymize_text(row.why),
+                    host=pseudonymizer.pseudonymize_name(row.host, MAX_HOST_CHARS),
+                    check=pseudonymizer.pseudonymize_name(row.check),
+                    why=pseudonymizer.pseudonymize_text(row.why),
                 )
-                for row in blind[:MAX_UNOBSERVED_CHECKS]
+                for row in unobserved[:MAX_UNOBSERVED_CHECKS]
             ),
             versions=versions[:MAX_VERSIONS],
             logs=tuple(map(self._export_log, logs)),
             tried=tuple(self._iter_attempts())[-MAX_ATTEMPTS:],
             signatures=self._list_signatures(logs),
             left_out=sum(
-                max(0, len(all_) - most) for all_, most in ((tried, MAX_HYPOTHESES), (facts, MAX_FACTS), (blind, MAX_UNOBSERVED_CHECKS))
+                max(0, len(all_) - most)
+                for all_, most in ((hypotheses, MAX_HYPOTHESES), (facts, MAX_FACTS), (unobserved, MAX_UNOBSERVED_CHECKS))
             ),
         )
 
@@ -144,8 +152,8 @@ class _DocumentBuilder:
 
     def _list_hypotheses(self) -> list[Hypothesis]:
         report = self.rows.report
-        found = [*(report.root_causes if report else ()), *self.rows.hypotheses, *(report.ruled_out if report else ())]
-        return list({(row.label, row.hosts): row for row in reversed(found)}.values())[::-1]
+        hypotheses = [*(report.root_causes if report else ()), *self.rows.hypotheses, *(report.ruled_out if report else ())]
+        return list({(row.label, row.hosts): row for row in reversed(hypotheses)}.values())[::-1]
 
     def _export_hypothesis(self, row: Hypothesis) -> ExportedHypothesis:
         word = self.away.pseudonymize_name
@@ -159,8 +167,10 @@ class _DocumentBuilder:
         )
 
     def _select_facts(self) -> list[Fact]:
-        cited = {_get_evidence_key(row) for row in self._iter_cited_evidence()}
-        first = [fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited and not fact.status.blind]
+        cited_keys = {_get_evidence_key(row) for row in self._iter_cited_evidence()}
+        first = [
+            fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited_keys and not fact.status.blind
+        ]
         odd = [fact for fact in self.facts if is_abnormal(fact)]
         rows = [fact for fact in (*first, *odd) if fact.key and (not fact.host or fact.host in self.ours)]
         return list({(fact.host, fact.check, fact.key, fact.device, repr(fact.value)): fact for fact in rows}.values())
@@ -212,10 +222,12 @@ class _DocumentBuilder:
     def _export_versions(self) -> tuple[ExportedVersion, ...]:
         hosts: Mapping[tuple[str, str], dict[str, None]] = defaultdict(dict)
         for fact in self.facts:
-            known = fact.key in KEYS_BY_NAME and fact.key.startswith(VERSION_KEY_PREFIXES) and fact.key not in _EXCLUDED_VERSION_KEYS
-            if known and fact.status is Status.OK and isinstance(fact.value, str) and fact.host in self.ours:
+            is_version = fact.key in KEYS_BY_NAME and fact.key.startswith(VERSION_KEY_PREFIXES) and fact.key not in _EXCLUDED_VERSION_KEYS
+            if is_version and fact.status is Status.OK and isinstance(fact.value, str) and fact.host in self.ours:
                 hosts[fact.key, self.away.pseudonymize_text(fact.value, 80)][fact.host] = None
-        return tuple(ExportedVersion(what=what, value=value, hosts=fold_host_ranges(have)) for (what, value), have in hosts.items())
+        return tuple(
+            ExportedVersion(what=component, value=value, hosts=fold_host_ranges(have)) for (component, value), have in hosts.items()
+        )
 
     def _select_logs(self) -> list[LogDigest]:
         of_hosts = build_job_log_digest(self.facts)
@@ -223,17 +235,17 @@ class _DocumentBuilder:
 
     def _export_log(self, log: LogDigest) -> ExportedLog:
         rows = log.templates[: MAX_TEMPLATES // MAX_LOGS]
-        told = (
+        templates = (
             ExportedTemplate(text=self.away.pseudonymize_text(row.text), count=row.count, first=row.first, last=row.last) for row in rows
         )
-        return ExportedLog(name=self.away.pseudonymize_text(log.name, 80), lines=log.lines, templates=tuple(told))
+        return ExportedLog(name=self.away.pseudonymize_text(log.name, 80), lines=log.lines, templates=tuple(templates))
 
     def _iter_attempts(self) -> Iterator[ExportedAttempt]:
         for remediation in self.rows.remediations:
             if remediation.rungs:
-                done = remediation.rungs[min(remediation.rung, len(remediation.rungs) - 1)]
+                current_step = remediation.rungs[min(remediation.rung, len(remediation.rungs) - 1)]
                 yield ExportedAttempt(
-                    remedy=self.away.pseudonymize_name(done.remedy),
+                    remedy=self.away.pseudonymize_name(current_step.remedy),
                     target=self.away.pseudonymize_name(remediation.target, MAX_HOST_CHARS),
                     outcome=remediation.outcome,
                 )
@@ -246,16 +258,16 @@ class _DocumentBuilder:
             for part in (fact.line, *(str(fact.attrs.get(name) or "") for name in NAME_ATTRIBUTES))
         ]
         texts += [row.text for log in logs for row in log.templates]
-        found: dict[str, PseudonymKind] = self.away.find_signatures(texts)
-        return tuple(ExportedSignature(kind=kind, signature=signature) for signature, kind in list(found.items())[:MAX_SIGNATURES])
+        signatures: dict[str, PseudonymKind] = self.away.find_signatures(texts)
+        return tuple(ExportedSignature(kind=kind, signature=signature) for signature, kind in list(signatures.items())[:MAX_SIGNATURES])
 
 
 def fold_host_ranges(hosts: Iterable[str]) -> tuple[str, ...]:
     """Return hosts as ranges of readable length, at most `MAX_HOST_RANGES`."""
     names = list(hosts)
-    whole = _split_folded(fold_host_names(names))
-    if len(whole) <= MAX_HOST_RANGES and all(len(part) <= MAX_HOST_CHARS for part in whole):
-        return tuple(whole)
+    folded = _split_folded(fold_host_names(names))
+    if len(folded) <= MAX_HOST_RANGES and all(len(part) <= MAX_HOST_CHARS for part in folded):
+        return tuple(folded)
     parted = [
         part for at in range(0, len(names), HOSTS_PER_RANGE) for part in _split_folded(fold_host_names(names[at : at + HOSTS_PER_RANGE]))
     ]
@@ -268,9 +280,9 @@ def _split_folded(folded: str) -> list[str]:
 
 def _fit_to_size(document: TicketDocument) -> TicketDocument:
     while document.facts and len(document.to_canonical_bytes()) > MAX_EXPORT_BYTES:
-        kept = document.facts[: len(document.facts) * 3 // 4]
-        gone = len(document.facts) - len(kept)
-        document = document.model_copy(update={"facts": kept, "left_out": document.left_out + gone})
+        kept_facts = document.facts[: len(document.facts) * 3 // 4]
+        dropped_count = len(document.facts) - len(kept_facts)
+        document = document.model_copy(update={"facts": kept_facts, "left_out": document.left_out + dropped_count})
     return document
 
 

@@ -76,7 +76,7 @@ processgroupnccl workncl worknccl opttype seqnum numelin numelout timeoutms torc
 kern syslog nvrm nccl unspecified warn fatal debug info trace error hi hello slurm srun sbatch scontrol slurmstepd mpirun mpi docker kubelet kubernetes pod pods
 """
 COMMON_WORDS: Final = frozenset(
-    {word for said in IDEAS.values() for phrase in said.split() for word in phrase.split("_")}
+    {word for idea_words in IDEAS.values() for phrase in idea_words.split() for word in phrase.split("_")}
     | NEUTRAL
     | WEAK
     | REAL

@@ -13,7 +13,10 @@ from graph.state import DiagnosisOutcome, Verdict
 
 DOCUMENT_FORMAT = "rackmedic-ticket/1"
 MAX_DOCUMENT_BYTES = 256 << 10  # On every way in.
-MAX_HOST_RANGES, MAX_FACTS, MAX_LOGS, MAX_TEMPLATES = 256, 120, 4, 60
+MAX_HOST_RANGES = 256
+MAX_FACTS = 120
+MAX_LOGS = 4
+MAX_TEMPLATES = 60
 MAX_HOST_CHARS = 253
 
 Word = Annotated[str, Field(max_length=80)]

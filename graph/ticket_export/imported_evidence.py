@@ -9,7 +9,9 @@ from tools.checks import CHECKS
 from tools.fact import Fact
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-MAX_TICKET_FACTS, MAX_REPORT_CHARS, MAX_TICKET_HOSTS = 60, 1200, 4096
+MAX_TICKET_FACTS = 60
+MAX_REPORT_CHARS = 1200
+MAX_TICKET_HOSTS = 4096
 _TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 
@@ -22,8 +24,8 @@ def build_report_text(document: TicketDocument) -> str:
 
 def build_item_data(document: TicketDocument) -> dict[str, Any]:
     """Return an inbox item's data: folded hosts, and facts with catalogued keys and matching value types."""
-    told = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
-    return {"hosts": _fold_hosts(document), "told": told[:MAX_TICKET_FACTS]}
+    fact_rows = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
+    return {"hosts": _fold_hosts(document), "told": fact_rows[:MAX_TICKET_FACTS]}
 
 
 def parse_ticket_facts(item: InboxItem) -> list[Fact]:

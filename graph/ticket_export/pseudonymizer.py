@@ -54,8 +54,8 @@ _KIND_PATTERNS: Mapping[PseudonymKind, re.Pattern[str]] = {
 
 def collect_public_chunks(texts: Iterable[str]) -> frozenset[str]:
     """Return the lower-case chunks of public texts, and common words."""
-    found = (piece for text in texts for chunk in _CHUNK_PATTERN.findall(text) for piece in (chunk, *_INNER_PATTERN.findall(chunk)))
-    return frozenset(word for piece in found if (word := piece.strip(_EDGE_CHARS).lower())) | COMMON_WORDS
+    pieces = (piece for text in texts for chunk in _CHUNK_PATTERN.findall(text) for piece in (chunk, *_INNER_PATTERN.findall(chunk)))
+    return frozenset(word for piece in pieces if (word := piece.strip(_EDGE_CHARS).lower())) | COMMON_WORDS
 
 
 @dataclass(frozen=True)
@@ -92,25 +92,25 @@ class Pseudonymizer:
 
     def find_signatures(self, texts: Iterable[str]) -> dict[str, PseudonymKind]:
         """Return signature → kind for every private name in these texts."""
-        found: dict[str, PseudonymKind] = {}
+        signatures: dict[str, PseudonymKind] = {}
         for text in texts:
             for chunk in _split_chunks(text):
-                found |= {self.sign_name(name): guess_name_kind(name) for name in self._list_hidden_names(chunk)}
-        return found
+                signatures |= {self.sign_name(name): guess_name_kind(name) for name in self._list_hidden_names(chunk)}
+        return signatures
 
     def _iter_pieces(self, said: str) -> Iterator[str]:
         text = " ".join(redact_start(said, MAX_TEXT_CHARS).split())
         at = 0
-        for found in _PIECE_PATTERN.finditer(text):
-            yield _keep_ascii(text[at : found.start()])
+        for match in _PIECE_PATTERN.finditer(text):
+            yield _keep_ascii(text[at : match.start()])
             yield (
-                found[0]
-                if found["range"] and self._is_own_range(found[0])
-                else self._pseudonymize_range(found[0])
-                if found["range"]
-                else self._pseudonymize_chunk(found[0])
+                match[0]
+                if match["range"] and self._is_own_range(match[0])
+                else self._pseudonymize_range(match[0])
+                if match["range"]
+                else self._pseudonymize_chunk(match[0])
             )
-            at = found.end()
+            at = match.end()
         yield _keep_ascii(text[at:])
 
     def _pseudonymize_range(self, text: str) -> str:

@@ -16,7 +16,9 @@ from graph.ticket_export.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, Ti
 from kb.redact import redact, show_invisible
 from kb.schema import iter_complaints
 
-MAX_PROBLEMS, MAX_IGNORED_FIELDS, MAX_DEPTH = 20, 20, 12
+MAX_PROBLEMS = 20
+MAX_IGNORED_FIELDS = 20
+MAX_DEPTH = 12
 _VERSION_PATTERN = re.compile(r"rackmedic-ticket/(\d{1,6})")
 
 
@@ -44,18 +46,18 @@ def parse_ticket(raw: bytes) -> ParsedTicket:
     _verify_format(loaded.get("format"))
     try:
         document = TicketDocument.model_validate_json(json.dumps(_redact_texts(loaded)))
-    except ValidationError as why:
-        raise BadTicket([said for _, said in iter_complaints(why, TicketDocument)]) from why
+    except ValidationError as error:
+        raise BadTicket([complaint for _, complaint in iter_complaints(error, TicketDocument)]) from error
     return ParsedTicket(document, tuple(_iter_unknown_fields(loaded, TicketDocument, ""))[:MAX_IGNORED_FIELDS])
 
 
 def _load_json(raw: bytes) -> dict[str, Any]:
     try:
         loaded = json.loads(raw.decode("utf-8"), parse_constant=_reject_constant)
-    except UnicodeDecodeError as why:
-        raise BadTicket([f"no UTF-8: byte {why.start} cannot be read"]) from why
-    except (ValueError, RecursionError) as why:
-        raise BadTicket([f"no JSON: {' '.join(str(why).split())[:160]}"]) from why
+    except UnicodeDecodeError as error:
+        raise BadTicket([f"no UTF-8: byte {error.start} cannot be read"]) from error
+    except (ValueError, RecursionError) as error:
+        raise BadTicket([f"no JSON: {' '.join(str(error).split())[:160]}"]) from error
     if not isinstance(loaded, dict):
         raise BadTicket(["the document is no mapping"])
     if _measure_depth(loaded) > MAX_DEPTH:
@@ -70,11 +72,11 @@ def _reject_constant(constant: str) -> float:
 def _verify_format(said: object) -> None:
     if said == DOCUMENT_FORMAT:
         return
-    found = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
-    if found:
+    match = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
+    if match:
         raise BadTicket(
             [
-                f"format: version {int(found[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
+                f"format: version {int(match[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
             ]
         )
     raise BadTicket([f"format: {said!r:.60} is none of {DOCUMENT_FORMAT}"])
@@ -114,4 +116,4 @@ def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iter
 def _find_model(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _find_model(part))), None)
+    return next((model for part in get_args(annotation) if (model := _find_model(part))), None)

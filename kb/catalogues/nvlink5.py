@@ -49,9 +49,9 @@ def decode_nvlink_error(xid: int, intrinfo: int | str, errorstatus: int | str, d
         return None
     layouts = (True, False) if driver and _parse_driver_branch(driver) < 575 else (False, True)
     for before_r575 in layouts[:1] if driver else layouts:
-        found = [row.decoded for row in _load_rows() if row.decoded.xid == xid and row.matches(*words, before_r575)]
-        if found:
-            return max(found, key=lambda row: _SEVERITY_RANKS[row.severity])
+        matching_rows = [row.decoded for row in _load_rows() if row.decoded.xid == xid and row.matches(*words, before_r575)]
+        if matching_rows:
+            return max(matching_rows, key=lambda row: _SEVERITY_RANKS[row.severity])
     return None
 
 

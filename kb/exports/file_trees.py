@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-# files per tree; unpacked bytes per archive; compression ratio per file
-MAX_FILES, MAX_UNPACKED_BYTES, MAX_COMPRESSION_RATIO = 100_000, 8 << 30, 200
+MAX_FILES = 100_000  # files per tree
+MAX_UNPACKED_BYTES = 8 << 30  # unpacked bytes per archive
+MAX_COMPRESSION_RATIO = 200  # compression ratio per file
 UNCHECKED_RATIO_BYTES: Final = 64 << 20  # smaller files may have any ratio
 # RuntimeError: a password is needed; NotImplementedError: unknown compression
 READ_ERRORS: Final = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
@@ -39,15 +40,15 @@ class FolderTree:
         if self.path.is_file():
             yield self.path.name
             return
-        found = [
+        names = [
             str((Path(at) / name).relative_to(self.path))
             for at, _, names in os.walk(self.path)
             for name in names
             if (Path(at) / name).is_file() and not (Path(at) / name).is_symlink()
         ]
-        if len(found) > MAX_FILES:
+        if len(names) > MAX_FILES:
             raise UnreadableExport(f"{self.path} holds more than {MAX_FILES} files")
-        yield from sorted(name for name in found if not any(part.startswith(".") for part in Path(name).parts))
+        yield from sorted(name for name in names if not any(part.startswith(".") for part in Path(name).parts))
 
     def open_file(self, name: str) -> IO[bytes]:
         return (self.path if self.path.is_file() else self.path / name).open("rb")
@@ -79,8 +80,8 @@ def open_file_tree(path: Path) -> FileTree:
 def _open_zip(path: Path) -> ZipTree:
     try:
         opened = zipfile.ZipFile(path)
-    except READ_ERRORS as why:
-        raise UnreadableExport(f"{path} is no zip that can be read: {why}") from why
+    except READ_ERRORS as error:
+        raise UnreadableExport(f"{path} is no zip that can be read: {error}") from error
     inside = opened.infolist()
     if len(inside) > MAX_FILES or sum(one.file_size for one in inside) > MAX_UNPACKED_BYTES:
         raise UnreadableExport(f"{path} unpacks to more than {MAX_FILES} files or {MAX_UNPACKED_BYTES >> 30} GiB")

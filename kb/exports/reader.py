@@ -29,16 +29,16 @@ def iter_export_rows(path: Path, mapped: Mapping[str, str] | None = None) -> Ite
         yield from iter_slack_rows(tree, lambda name: f"{path.name}/{name}")
         return
     for name in names:
-        where = name if name == path.name else f"{path.name}/{name}"
+        source_name = name if name == path.name else f"{path.name}/{name}"
         form = FILE_READERS.get(Path(name).suffix.lower())
         if form is None:
-            yield UnreadRow(where, f"files of this kind are not read, only {', '.join(FILE_READERS)}")
+            yield UnreadRow(source_name, f"files of this kind are not read, only {', '.join(FILE_READERS)}")
             continue
         try:
             with tree.open_file(name) as raw, open_text(raw) as text:
-                yield from _build_rows(form(text), where, mapped or {})
-        except READ_ERRORS as why:
-            yield UnreadRow(where, f"cannot be read: {why}")
+                yield from _build_rows(form(text), source_name, mapped or {})
+        except READ_ERRORS as error:
+            yield UnreadRow(source_name, f"cannot be read: {error}")
 
 
 def _build_rows(found: NumberedValues, where: str, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
@@ -52,8 +52,8 @@ def _build_rows(found: NumberedValues, where: str, mapped: Mapping[str, str]) ->
             continue
         try:
             yield parse_export_row(value, place, mapped)
-        except NotAnIncident as why:
-            yield UnreadRow(place, redact_once(str(why)))
+        except NotAnIncident as error:
+            yield UnreadRow(place, redact_once(str(error)))
 
 
 def _read_json(text: IO[str]) -> NumberedValues:
@@ -80,8 +80,8 @@ def _read_csv(text: IO[str]) -> NumberedValues:
             cells = next(reader)
         except StopIteration:
             return
-        except csv.Error as why:
-            yield line, ValueError(f"it is no row: {why}")
+        except csv.Error as error:
+            yield line, ValueError(f"it is no row: {error}")
             continue
         if cells:
             few = len(cells) < len(columns)
@@ -99,22 +99,22 @@ def _name_cells(columns: list[str], cells: list[str]) -> dict[str, Any]:
 
 
 def _read_markdown(text: IO[str]) -> NumberedValues:
-    said = redact_once(text.read(MAX_PAGE_CHARS)).strip()
-    title = next((line.lstrip("# ").strip() for line in said.split("\n", 50)[:50] if line.startswith("#")), "")
-    name = title or " ".join(said[:120].split())
-    yield 1, ExportRow(id=name[:120], title=name[:300], messages=(ExportMessage("", said),) if said else (), guide=True)
+    page_text = redact_once(text.read(MAX_PAGE_CHARS)).strip()
+    title = next((line.lstrip("# ").strip() for line in page_text.split("\n", 50)[:50] if line.startswith("#")), "")
+    name = title or " ".join(page_text[:120].split())
+    yield 1, ExportRow(id=name[:120], title=name[:300], messages=(ExportMessage("", page_text),) if page_text else (), guide=True)
 
 
 def _read_yaml(text: IO[str]) -> NumberedValues:
     """One incident, or `incidents:` with a list."""
     try:
-        found = load_plain(text.read(MAX_PAGE_CHARS))
-    except yaml.YAMLError as why:
-        yield 1, ValueError(f"is not YAML: {' '.join(str(why).split())[:120]}")
+        plain = load_plain(text.read(MAX_PAGE_CHARS))
+    except yaml.YAMLError as error:
+        yield 1, ValueError(f"is not YAML: {' '.join(str(error).split())[:120]}")
         return
-    inside = found.get("incidents") if isinstance(found, dict) else found
-    for one in inside if isinstance(inside, list) else [found]:
-        yield 1, one
+    inside = plain.get("incidents") if isinstance(plain, dict) else plain
+    for row in inside if isinstance(inside, list) else [plain]:
+        yield 1, row
 
 
 # reader by file extension; yields each value with its line

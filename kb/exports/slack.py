@@ -25,9 +25,9 @@ def iter_slack_rows(tree: FileTree, begins: Callable[[str], str]) -> Iterator[Ex
         threads: dict[str, list[dict[str, str]]] = {}
         for day in days:
             yield from _read_day(tree, day, begins(day), people, threads)
-        for ts, said in threads.items():
-            if len(said) > 1 or len(said[0]["text"]) >= _MIN_UNANSWERED_CHARS:
-                yield parse_export_row({"id": f"{channel}/{ts}", "ts": ts, **said[0], "messages": said[1:]}, f"{channel}/{ts}")
+        for ts, messages in threads.items():
+            if len(messages) > 1 or len(messages[0]["text"]) >= _MIN_UNANSWERED_CHARS:
+                yield parse_export_row({"id": f"{channel}/{ts}", "ts": ts, **messages[0], "messages": messages[1:]}, f"{channel}/{ts}")
 
 
 def _read_day(
@@ -48,14 +48,14 @@ def _read_day(
                 if len(thread) < MAX_MESSAGES:
                     user = str(message.get("user") or message.get("username") or "")
                     thread.append({"author": people.get(user, user), "text": message["text"][:20_000]})
-    except READ_ERRORS as why:
-        yield UnreadRow(where, f"cannot be read: {why}")
+    except READ_ERRORS as error:
+        yield UnreadRow(where, f"cannot be read: {error}")
 
 
 def _read_people(tree: FileTree) -> dict[str, str]:
     try:
         with tree.open_file("users.json") as raw, open_text(raw) as text:
-            found: list[Any] = [one for _, one in iter_json_values(text) if isinstance(one, dict)]
+            people: list[Any] = [one for _, one in iter_json_values(text) if isinstance(one, dict)]
     except (*READ_ERRORS, KeyError):
         return {}
-    return {str(one.get("id")): str(one.get("real_name") or one.get("name") or "")[:80] for one in found}
+    return {str(one.get("id")): str(one.get("real_name") or one.get("name") or "")[:80] for one in people}

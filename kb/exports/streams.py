@@ -25,11 +25,11 @@ codecs.register_error("rackmedic_latin", _decode_as_latin1)
 
 def open_text(raw: IO[bytes]) -> io.TextIOWrapper:
     """Decode by BOM, else UTF-8 with Latin-1 for invalid bytes."""
-    held = io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
-    start = held.peek(4)[:4] if isinstance(held, io.BufferedReader) else b""
+    buffered_reader = io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
+    start = buffered_reader.peek(4)[:4] if isinstance(buffered_reader, io.BufferedReader) else b""
     encoding = next((name for mark, name in _BOMS if start.startswith(mark)), "utf-8")
     errors = "rackmedic_latin" if encoding.startswith("utf-8") else "replace"
-    return io.TextIOWrapper(held, encoding=encoding, errors=errors, newline="")
+    return io.TextIOWrapper(buffered_reader, encoding=encoding, errors=errors, newline="")
 
 
 def iter_lines(text: IO[str]) -> Iterator[tuple[int, str | None]]:
@@ -37,9 +37,9 @@ def iter_lines(text: IO[str]) -> Iterator[tuple[int, str | None]]:
     number = 0
     while line := text.readline(MAX_ROW_CHARS):
         number += 1
-        whole = line.endswith("\n") or len(line) < MAX_ROW_CHARS
-        while not whole and (more := text.readline(MAX_ROW_CHARS)):
-            whole = more.endswith("\n")
+        is_complete_line = line.endswith("\n") or len(line) < MAX_ROW_CHARS
+        while not is_complete_line and (more := text.readline(MAX_ROW_CHARS)):
+            is_complete_line = more.endswith("\n")
             line = ""
         yield number, line or None
 
@@ -57,12 +57,12 @@ class _ObjectSplitter:
 
     def feed(self, chunk: str) -> Iterator[tuple[int, str | None]]:
         """Yield first line and text of each complete object; None if too long."""
-        at = counted = 0
+        at = counted_to = 0
         for place, sign in self._iter_brackets(chunk):
             if sign in "{[":
                 if sign == "{" and self.open == self.level and not self._inside:
-                    self.line += chunk.count("\n", counted, place)
-                    self._inside, at, counted, self.began = True, place, place, self.line
+                    self.line += chunk.count("\n", counted_to, place)
+                    self._inside, at, counted_to, self.began = True, place, place, self.line
                 self.open += 1
             else:
                 self.open = max(0, self.open - 1)
@@ -72,7 +72,7 @@ class _ObjectSplitter:
                     self._held, self._size, self._inside = [], 0, False
         if self._inside:
             self._append_piece(chunk[at:])
-        self.line += chunk.count("\n", counted)
+        self.line += chunk.count("\n", counted_to)
 
     def _append_piece(self, piece: str) -> None:
         self._size += len(piece)
@@ -86,15 +86,15 @@ class _ObjectSplitter:
         at = 0
         if self.escaped and chunk:
             at, self.escaped = 1, False
-        while found := (_STRING_ENDS_PATTERN if self.in_string else _TELLING_PATTERN).search(chunk, at):
-            at = found.end()
-            if found[0] == "\\":
+        while match := (_STRING_ENDS_PATTERN if self.in_string else _TELLING_PATTERN).search(chunk, at):
+            at = match.end()
+            if match[0] == "\\":
                 self.escaped = at >= len(chunk)
                 at += 1
-            elif found[0] == '"':
+            elif match[0] == '"':
                 self.in_string = not self.in_string
             else:
-                yield found.start(), found[0]
+                yield match.start(), match[0]
 
     @property
     def is_unfinished(self) -> bool:
@@ -113,8 +113,8 @@ def iter_json_values(text: IO[str]) -> Iterator[tuple[int, Any]]:
     objects = _ObjectSplitter(_get_object_level(first))
     chunk = first
     while chunk:
-        for line, found in objects.feed(chunk):
-            yield line, parse_json_value(found)
+        for line, value in objects.feed(chunk):
+            yield line, parse_json_value(value)
         chunk = text.read(CHUNK_CHARS)
     if objects.is_unfinished:
         yield objects.began, ValueError("the file ends in the middle of it")
@@ -141,5 +141,5 @@ def parse_json_value(found: str | None) -> Any:
         return ValueError(f"it is longer than {MAX_ROW_CHARS >> 20} MiB")
     try:
         return json.loads(found)
-    except (ValueError, RecursionError) as why:
-        return ValueError(f"it is not JSON: {str(why)[:120]}")
+    except (ValueError, RecursionError) as error:
+        return ValueError(f"it is not JSON: {str(error)[:120]}")

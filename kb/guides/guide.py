@@ -64,8 +64,8 @@ class Guide:
 
     def score_match(self, symptoms: Collection[str], text: str) -> int:
         """Return how well it matches the report; 0 for no match."""
-        told = f" {' '.join(text.lower().split())} "
-        return len(set(self.symptoms) & set(symptoms)) + sum(word in told for word in self.words)
+        padded_text = f" {' '.join(text.lower().split())} "
+        return len(set(self.symptoms) & set(symptoms)) + sum(word in padded_text for word in self.words)
 
 
 def find_best_guide(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:

@@ -56,10 +56,10 @@ class StepStatus:
 
 def compute_step_statuses(guide: Guide, context: GuideContext) -> tuple[StepStatus, ...]:
     """Return every step's status. Steps marked `next` can run together."""
-    found: dict[str, StepStatus] = {}
+    statuses: dict[str, StepStatus] = {}
     for step in guide.steps:
-        found[step.id] = _compute_step_status(step, found, context)
-    return tuple(found.values())
+        statuses[step.id] = _compute_step_status(step, statuses, context)
+    return tuple(statuses.values())
 
 
 def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], context: GuideContext) -> StepStatus:
@@ -67,26 +67,28 @@ def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], context
     if open_:
         return StepStatus(step, "later", f"after {', '.join(open_)}")
     answers = [(condition, context.is_condition_met(condition)) for condition in step.when]
-    if no := next((condition for condition, holds in answers if holds is False), None):
-        return StepStatus(step, "skipped", f"nothing shows {no}" if no.quantifier == "any" else f"there is {no}")
+    if failed_condition := next((condition for condition, holds in answers if holds is False), None):
+        return StepStatus(
+            step, "skipped", f"nothing shows {failed_condition}" if failed_condition.quantifier == "any" else f"there is {failed_condition}"
+        )
     if unknown := next((condition for condition, holds in answers if holds is None), None):
         return StepStatus(step, "unsure", f"could not tell whether there is {unknown}")
     if step.kind == "wait":
         return _compute_wait_status(step, context)
-    stands = (
+    mark_reason = (
         MarkReason("people")
         if step.kind == "ask"
         else context.get_look_status(step)
         if step.kind == "look"
         else context.get_remedy_status(step)
     )
-    return StepStatus(step, stands.mark, stands.says)
+    return StepStatus(step, mark_reason.mark, mark_reason.says)
 
 
 def _compute_wait_status(step: GuideStep, context: GuideContext) -> StepStatus:
     """A wait starts at its turn; no process sleeps for it."""
-    due = (context.get_wait_start(step) or context.now) + step.wait
-    left = (due - context.now).total_seconds()
-    if left > 0:
-        return StepStatus(step, "waiting", f"{left:.0f} s left", due)
+    due_at = (context.get_wait_start(step) or context.now) + step.wait
+    seconds_left = (due_at - context.now).total_seconds()
+    if seconds_left > 0:
+        return StepStatus(step, "waiting", f"{seconds_left:.0f} s left", due_at)
     return StepStatus(step, "done", f"waited {step.wait.total_seconds():.0f} s")

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from kb.history.search_terms import extract_terms
 
-TERM_SATURATION, LENGTH_NORMALIZATION = 2.0, 0.6  # k1: saturation of repeated terms; b: penalty for long texts
+TERM_SATURATION = 2.0  # k1: saturation of repeated terms
+LENGTH_NORMALIZATION = 0.6  # b: penalty for long texts
 
 
 def compute_term_weights(terms: Sequence[str], average: float) -> dict[str, float]:
     """Return saturated term counts."""
-    held = TERM_SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * len(terms) / max(average, 1.0))
-    return {term: count * (TERM_SATURATION + 1) / (count + held) for term, count in Counter(terms).items()}
+    length_penalty = TERM_SATURATION * (1 - LENGTH_NORMALIZATION + LENGTH_NORMALIZATION * len(terms) / max(average, 1.0))
+    return {term: count * (TERM_SATURATION + 1) / (count + length_penalty) for term, count in Counter(terms).items()}
 
 
 @dataclass(frozen=True)
@@ -28,17 +29,17 @@ class BM25Corpus:
     def build(cls, texts: Mapping[str, str]) -> "BM25Corpus":
         terms = {name: extract_terms(text) for name, text in texts.items()}
         average = sum(map(len, terms.values())) / max(len(terms), 1)
-        seen = Counter(term for words in terms.values() for term in set(words))
-        rarity = {term: math.log(1 + (len(terms) - times + 0.5) / (times + 0.5)) for term, times in seen.items()}
+        document_counts = Counter(term for words in terms.values() for term in set(words))
+        rarity = {term: math.log(1 + (len(terms) - times + 0.5) / (times + 0.5)) for term, times in document_counts.items()}
         return cls({name: compute_term_weights(words, average) for name, words in terms.items()}, rarity, average)
 
     def score_documents(self, text: str) -> dict[str, float]:
         """Score texts that share a term with the query."""
         query = set(extract_terms(text)) & self.rarity.keys()
-        found = {
+        scores = {
             name: sum(self.rarity[term] * weights[term] for term in query if term in weights) for name, weights in self.documents.items()
         }
-        return {name: score for name, score in found.items() if score > 0}
+        return {name: score for name, score in scores.items() if score > 0}
 
     def compute_similarity(self, text: str, other: str) -> float:
         """Return rarity-weighted similarity, 0 to 1."""

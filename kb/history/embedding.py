@@ -35,11 +35,11 @@ class BackoffEmbedder:
         if not self.is_ready:
             return None
         try:
-            found, self.trouble = self._embedder.embed_texts(texts), ""
-        except EmbeddingUnavailable as why:
-            self.back_off(str(why))
+            vectors, self.trouble = self._embedder.embed_texts(texts), ""
+        except EmbeddingUnavailable as error:
+            self.back_off(str(error))
             return None
-        return found
+        return vectors
 
     def back_off(self, why: str) -> None:
         """Start a pause of RETRY_AFTER_SECONDS."""

@@ -17,7 +17,11 @@ from kb.schema import StrictModel, iter_complaints
 LessonState = Literal["draft", "accepted", "refused", "retired", "folded"]
 AT_TERMINAL: Final = "a terminal"  # decided without Slack
 # characters of title, text and name; symptoms per lesson; counted incidents per lesson
-MAX_TITLE_CHARS, MAX_TEXT_CHARS, MAX_NAME_CHARS, MAX_SYMPTOMS, MAX_COUNTED_INCIDENTS = 120, 600, 160, 12, 50
+MAX_TITLE_CHARS = 120
+MAX_TEXT_CHARS = 600
+MAX_NAME_CHARS = 160
+MAX_SYMPTOMS = 12
+MAX_COUNTED_INCIDENTS = 50
 HALF_LIFE_DAYS: Final = 730  # an unconfirmed lesson loses half its trust in this time
 MIN_TRUST: Final = 0.25  # below it a lesson is retired
 # word overlap, 0 to 1, of duplicates. Not weighted by rarity: there are few lessons.
@@ -62,10 +66,10 @@ class Lesson(StrictModel):
     @property
     def digest(self) -> str:
         """Covers what people decide about."""
-        shown = self.model_dump(
+        shown_fields = self.model_dump(
             mode="json", exclude={"state", "by", "settled", "seen", "into", "right", "wrong", "borne_out"}, exclude_defaults=True
         )
-        return hashlib.sha256(repr(sorted(shown.items())).encode()).hexdigest()[:16]
+        return hashlib.sha256(repr(sorted(shown_fields.items())).encode()).hexdigest()[:16]
 
     @property
     def text(self) -> str:
@@ -101,20 +105,22 @@ def shorten_text(text: str, most: int) -> str:
 
 def compute_trust(lesson: Lesson, today: date) -> float:
     """Return trust, 0 to 1. An error weighs as much as two confirmations; unconfirmed lessons fade."""
-    shown = (1 + len(lesson.right)) / (1 + len(lesson.right) + 2 * len(lesson.wrong))
+    trust = (1 + len(lesson.right)) / (1 + len(lesson.right) + 2 * len(lesson.wrong))
     days = max(0, (today - (lesson.borne_out or lesson.settled or lesson.on)).days)
     faded_to: float = 0.5 ** (days / HALF_LIFE_DAYS)
-    return round(shown * faded_to, 4)
+    return round(trust * faded_to, 4)
 
 
 def count_outcome(lesson: Lesson, incident: str, label: str, today: date) -> Lesson:
     """Count an incident once, by its last outcome."""
     right = tuple(one for one in lesson.right if one != incident)
-    wrong = tuple(one for one in lesson.wrong if one != incident)
+    wrong_incidents = tuple(one for one in lesson.wrong if one != incident)
     if label == lesson.label:
         borne_out = max(lesson.borne_out or today, today)
-        return lesson.model_copy(update={"right": (*right, incident)[-MAX_COUNTED_INCIDENTS:], "wrong": wrong, "borne_out": borne_out})
-    return lesson.model_copy(update={"right": right, "wrong": (*wrong, incident)[-MAX_COUNTED_INCIDENTS:]})
+        return lesson.model_copy(
+            update={"right": (*right, incident)[-MAX_COUNTED_INCIDENTS:], "wrong": wrong_incidents, "borne_out": borne_out}
+        )
+    return lesson.model_copy(update={"right": right, "wrong": (*wrong_incidents, incident)[-MAX_COUNTED_INCIDENTS:]})
 
 
 def apply_outcome(lesson: Lesson, incident: str, label: str, today: date, *, told: bool) -> Lesson:
@@ -148,8 +154,8 @@ def restore_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
 def find_duplicate_lesson(lesson: Lesson, others: Iterable[Lesson]) -> Lesson | None:
     """Return the oldest accepted lesson with the same content, cause and audience."""
     same = [one for one in others if _is_same_kind(one, lesson) and one.id != lesson.id]
-    near = [one for one in same if _compute_word_overlap(one.text, lesson.text) >= DUPLICATE_SIMILARITY]
-    return min(near, key=lambda one: (one.on, one.id), default=None)
+    similar_lessons = [one for one in same if _compute_word_overlap(one.text, lesson.text) >= DUPLICATE_SIMILARITY]
+    return min(similar_lessons, key=lambda one: (one.on, one.id), default=None)
 
 
 def _is_same_kind(one: Lesson, other: Lesson) -> bool:
@@ -157,39 +163,39 @@ def _is_same_kind(one: Lesson, other: Lesson) -> bool:
 
 
 def _compute_word_overlap(one: str, other: str) -> float:
-    mine, theirs = set(extract_terms(one)), set(extract_terms(other))
-    return len(mine & theirs) / sqrt(len(mine) * len(theirs)) if mine and theirs else 0.0
+    own_terms, other_terms = set(extract_terms(one)), set(extract_terms(other))
+    return len(own_terms & other_terms) / sqrt(len(own_terms) * len(other_terms)) if own_terms and other_terms else 0.0
 
 
 def retire_if_faded(lesson: Lesson, today: date) -> Lesson:
     """Retire below MIN_TRUST."""
-    gone = lesson.state == "accepted" and compute_trust(lesson, today) < MIN_TRUST
-    return lesson.model_copy(update={"state": "retired", "settled": today, "by": ""}) if gone else lesson
+    is_faded = lesson.state == "accepted" and compute_trust(lesson, today) < MIN_TRUST
+    return lesson.model_copy(update={"state": "retired", "settled": today, "by": ""}) if is_faded else lesson
 
 
 def build_lesson_rows(lessons: Iterable[Lesson]) -> list[dict[str, Any]]:
     """Return accepted lessons as rows, by id."""
-    kept = sorted((one for one in lessons if one.state == "accepted"), key=lambda one: one.id)
-    return [one.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for one in kept]
+    accepted_lessons = sorted((one for one in lessons if one.state == "accepted"), key=lambda one: one.id)
+    return [one.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for one in accepted_lessons]
 
 
 def parse_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> tuple[list[Lesson], list[str]]:
     """Return drafts, so that people here decide, and problems of skipped rows."""
-    found: dict[str, Lesson] = {}
+    lessons: dict[str, Lesson] = {}
     problems: list[str] = []
     for number, row in enumerate(rows, 1):
         try:
             lesson = Lesson.model_validate_json(_dump_row(row))
-        except (ValidationError, TypeError, ValueError, RecursionError) as why:
-            problems.append(f"row {number}: {_format_error(why)}")
+        except (ValidationError, TypeError, ValueError, RecursionError) as error:
+            problems.append(f"row {number}: {_format_error(error)}")
             continue
         if lesson.label not in labels:
             problems.append(f"row {number}: unknown label {lesson.label[:MAX_NAME_CHARS]!r}")
-        elif lesson.id in found:
+        elif lesson.id in lessons:
             problems.append(f"row {number}: {lesson.id} stands twice")
         else:
-            found[lesson.id] = _reset_lesson(lesson)
-    return list(found.values()), problems
+            lessons[lesson.id] = _reset_lesson(lesson)
+    return list(lessons.values()), problems
 
 
 def _reset_lesson(lesson: Lesson) -> Lesson:
@@ -204,4 +210,6 @@ def _dump_row(row: Mapping[str, Any]) -> str:
 
 
 def _format_error(why: Exception) -> str:
-    return "; ".join(said for _, said in iter_complaints(why, Lesson)) if isinstance(why, ValidationError) else "no row of a lesson"
+    return (
+        "; ".join(complaint for _, complaint in iter_complaints(why, Lesson)) if isinstance(why, ValidationError) else "no row of a lesson"
+    )

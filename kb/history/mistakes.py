@@ -11,8 +11,8 @@ from typing import Final
 from kb.history.lessons import Lesson
 
 MIN_INCIDENTS: Final = 2  # needed for a note; one mistake is an accident
-# top causes considered, and the weight of a note: half of a past incident with the same words
-LEADING_CAUSES, NOTE_WEIGHT = 3, 0.5
+LEADING_CAUSES = 3  # top causes considered
+NOTE_WEIGHT = 0.5  # the weight of a note: half of a past incident with the same words
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class MistakeNote:
 
 def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple[MistakeNote, ...]:
     """Return notes for this tenant (None: operators), most frequent first. Lessons count `seen` times."""
-    known = [one for one in lessons if one.state == "accepted" and one.label and one.can_serve_tenant(reader)]
+    served_lessons = [one for one in lessons if one.state == "accepted" and one.label and one.can_serve_tenant(reader)]
     pairs: dict[tuple[str, str], list[Lesson]] = {}
-    for lesson in known:
+    for lesson in served_lessons:
         for blamed in dict.fromkeys(lesson.misled):
             pairs.setdefault((blamed, lesson.label), []).append(lesson)
-    notes = [_build_note(blamed, was, rows, known) for (blamed, was), rows in pairs.items()]
+    notes = [_build_note(blamed, was, rows, served_lessons) for (blamed, was), rows in pairs.items()]
     return tuple(sorted((one for one in notes if one.saved >= MIN_INCIDENTS), key=lambda one: (-one.saved, one.blamed, one.was)))
 
 
@@ -68,7 +68,7 @@ class MistakeNotes:
 
 
 def _build_note(blamed: str, was: str, rows: Sequence[Lesson], known: Sequence[Lesson]) -> MistakeNote:
-    looks = Counter(row.deciding_check for row in rows if row.deciding_check)
-    look = min(looks, key=lambda one: (-looks[one], one)) if looks else ""
+    check_counts = Counter(row.deciding_check for row in rows if row.deciding_check)
+    look = min(check_counts, key=lambda one: (-check_counts[one], one)) if check_counts else ""
     detours = sum(one.seen for one in known if one.label == blamed)
     return MistakeNote(blamed, was, look, sum(row.seen for row in rows), detours)

@@ -104,9 +104,9 @@ _NONE_OF_PATTERN = re.compile(r"\bno (?:new |more )?(?:xids?|ecc|ooms?|nvlink|th
 def strip_boilerplate(text: str) -> str:
     """Remove what is independent of the cause. If too little remains: "" for a healthy report, else all of it."""
     printed = _ALWAYS_PATTERN.sub(" ", text[:_MAX_READ_CHARS])
-    told = _NONE_OF_PATTERN.sub(" ", _CLAUSE_PATTERN.sub(_drop_if_healthy, printed)) + text[_MAX_READ_CHARS:]
-    if len(told.split()) > MIN_TELLING_WORDS:
-        return told
+    stripped = _NONE_OF_PATTERN.sub(" ", _CLAUSE_PATTERN.sub(_drop_if_healthy, printed)) + text[_MAX_READ_CHARS:]
+    if len(stripped.split()) > MIN_TELLING_WORDS:
+        return stripped
     return "" if any(_WELL_PATTERN.search(clause[-120:]) for clause in _CLAUSE_PATTERN.findall(printed)) else text
 
 
@@ -117,15 +117,15 @@ def _drop_if_healthy(clause: re.Match[str]) -> str:
 def extract_terms(text: str) -> list[str]:
     """Return the terms in order, with repeats."""
     words = _WORD_PATTERN.findall(_COMPOUND_PATTERN.sub(_name_compound, text[:_MAX_READ_CHARS].lower()))
-    found: list[str] = []
+    terms: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         if word in _FILLER_WORDS or (word.isdigit() and len(word) > 6):
             continue
-        found.append(word if word.isdigit() else _stem_word(word))
+        terms.append(word if word.isdigit() else _stem_word(word))
         if word.isdigit() and before.isalpha() and before not in _FILLER_WORDS:
-            found.append(before + word)
-        found += [_stem_word(part) for part in word.split("_") if len(part) > 2] if "_" in word else []
-    return found
+            terms.append(before + word)
+        terms += [_stem_word(part) for part in word.split("_") if len(part) > 2] if "_" in word else []
+    return terms
 
 
 def hash_term(term: str) -> int:

@@ -24,10 +24,10 @@ class LogEvent:
 
 def fold_events(events: Iterable[LogEvent]) -> list[LogEvent]:
     """Merge repeats in order, adding `count`, `first` and `last` (ISO times)."""
-    kept = list(events)
+    kept_events = list(events)
     groups: dict[tuple[object, ...], list[LogEvent]] = {}
     names: dict[int, str] = {}  # events of one message share their attrs object, so its identity is formatted once
-    for event in kept:
+    for event in kept_events:
         name = names.get(id(event.attrs))
         if name is None:
             name = names[id(event.attrs)] = repr(list(map(str, map(event.attrs.get, IDENTITY_ATTRS))))
@@ -37,8 +37,8 @@ def fold_events(events: Iterable[LogEvent]) -> list[LogEvent]:
 
 def _fold_group(group: list[LogEvent]) -> LogEvent:
     times = [event.time for event in group if event.time]
-    one = group[0]
-    attrs = {**one.attrs, "count": sum(event.attrs.get("count", 1) for event in group)}
+    first_event = group[0]
+    attrs = {**first_event.attrs, "count": sum(event.attrs.get("count", 1) for event in group)}
     if times:
         attrs |= {"first": min(times).isoformat(), "last": max(times).isoformat()}
-    return LogEvent(one.kind, one.value, one.device, one.time, one.boot_id, one.line, attrs)
+    return LogEvent(first_event.kind, first_event.value, first_event.device, first_event.time, first_event.boot_id, first_event.line, attrs)

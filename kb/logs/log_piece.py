@@ -47,8 +47,8 @@ class LogPiece:
         floor, first = self.get_start(number) - before * _MAX_BYTES_PER_CHAR, number
         while first and self.get_start(first) > floor:
             first -= 1
-        start, gone = self.get_start(first), self.get_start(first) - first
-        return LogPiece(self.block[start:], self.kinds[first:], [size - gone for size in self.sizes[first:]]), first
+        start, dropped_count = self.get_start(first), self.get_start(first) - first
+        return LogPiece(self.block[start:], self.kinds[first:], [size - dropped_count for size in self.sizes[first:]]), first
 
 
 def build_piece(block: bytes) -> LogPiece:

@@ -56,8 +56,8 @@ _DATED_HEADS = ("ring", "iso")  # with full date and time
 
 def split_head(line: str) -> LineHead | None:
     """Return head kind and rest; lines equal in both differ only in time."""
-    found = _HEAD_PATTERN.match(line)
-    return (found.lastgroup or "", line[found.end() :]) if found else None
+    match = _HEAD_PATTERN.match(line)
+    return (match.lastgroup or "", line[match.end() :]) if match else None
 
 
 def read_head_time(line: str, head: LineHead, now: datetime | None = None) -> LinePrefix:
@@ -169,8 +169,8 @@ def build_time_without_year(month: int, day: int, clock: str, fraction: str | No
 def find_time(line: str, now: datetime | None = None) -> datetime | None:
     """Find a time near the start of a job's log line."""
     head = line[:160]
-    if found := _SOMEWHERE_PATTERN.search(head):
-        return build_time(f"{found[1]}-{found[2]}-{found[3]}", found[4], found[5], found[6])
+    if match := _SOMEWHERE_PATTERN.search(head):
+        return build_time(f"{match[1]}-{match[2]}-{match[3]}", match[4], match[5], match[6])
     for glog in _GLOG_PATTERN.finditer(head):
         if 1 <= int(glog[1]) <= 12:
             return build_time_without_year(int(glog[1]), int(glog[2]), glog[3], glog[4], now)

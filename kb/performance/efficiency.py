@@ -45,7 +45,8 @@ TRAINING = {
 
 # Seconds per ring step over NVLink and over a network: https://github.com/NVIDIA/nccl, its tuning table (simple
 # protocol).
-STEP_NVLINK, STEP_NETWORK = 3.4e-6, 14e-6
+STEP_NVLINK = 3.4e-6
+STEP_NETWORK = 14e-6
 
 
 def get_product_efficiency(precision: Precision) -> Efficiency:
@@ -55,9 +56,9 @@ def get_product_efficiency(precision: Precision) -> Efficiency:
 
 def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
     """Return the widest known range for GPUs without published results."""
-    known = TRAINING.get((gpu.arch, precision))
-    if known is not None:
-        return known
+    efficiency = TRAINING.get((gpu.arch, precision))
+    if efficiency is not None:
+        return efficiency
     like = [row for (_, kind), row in TRAINING.items() if (kind == "fp8") == (precision == "fp8")]
     centre = sum(row.centre for row in like) / len(like)
     return Efficiency(

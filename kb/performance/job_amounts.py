@@ -10,7 +10,8 @@ from kb.catalogues.accelerators import Accelerator
 from kb.performance.workloads import JobShape
 
 BYTES_PER_WEIGHT = 2.0  # also per gradient and activation, as moved
-ACTIVATION_BYTES, ACTIVATION_PASSES = 34.0, 4.0
+ACTIVATION_BYTES = 34.0
+ACTIVATION_PASSES = 4.0
 OPTIMIZER_BYTES = 30.0  # read and written per parameter by one Adam update in single precision
 
 
@@ -33,12 +34,12 @@ def compute_peer_bytes(size: float, ranks: int) -> float:
 
 def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
     """Compute all amounts. Groups within one NVLink domain use NVLink, others the adapters."""
-    near, far = _compute_port_bytes(shape, gpu)
+    near_bytes, far = _compute_port_bytes(shape, gpu)
     return JobAmounts(
         model_flops=compute_model_flops(shape) / shape.gpus,
         flops=compute_model_flops(shape) * _get_recompute_factor(shape) / shape.gpus,
         memory=_compute_memory_bytes(shape),
-        nvlink=near,
+        nvlink=near_bytes,
         network=far,
         nvlink_steps=_count_all_reduces(shape) * 2 * (shape.tensor - 1),
     )
@@ -58,11 +59,11 @@ def _get_recompute_factor(shape: JobShape) -> float:
 
 
 def _compute_memory_bytes(shape: JobShape) -> float:
-    held = shape.params / (shape.tensor * shape.pipeline)
+    params_per_gpu = shape.params / (shape.tensor * shape.pipeline)
     passes = 4 if shape.recompute == "full" else 3
-    weights = BYTES_PER_WEIGHT * held * passes * shape.micros
+    weights = BYTES_PER_WEIGHT * params_per_gpu * passes * shape.micros
     activations = ACTIVATION_BYTES * ACTIVATION_PASSES * shape.width * shape.depth * shape.tokens / shape.gpus
-    return weights + activations + OPTIMIZER_BYTES * held / (1 if shape.sharding == "none" else shape.data)
+    return weights + activations + OPTIMIZER_BYTES * params_per_gpu / (1 if shape.sharding == "none" else shape.data)
 
 
 def _count_all_reduces(shape: JobShape) -> int:
@@ -89,10 +90,10 @@ def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float
 
 def _compute_gradient_bytes(shape: JobShape) -> float:
     """One sum; fully sharded weights are also gathered per micro batch."""
-    held = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
+    gradient_bytes = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
     if shape.sharding == "full":
-        return (2 * shape.micros + 1) * (shape.data - 1) / shape.data * held
-    return compute_peer_bytes(held, shape.data)
+        return (2 * shape.micros + 1) * (shape.data - 1) / shape.data * gradient_bytes
+    return compute_peer_bytes(gradient_bytes, shape.data)
 
 
 def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:

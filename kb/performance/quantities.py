@@ -30,9 +30,9 @@ def parse_seconds(text: str) -> float:
 
 
 def _parse_quantity(text: str, units: dict[str, float], example: str) -> float:
-    found = _FORM_PATTERN.fullmatch(text.strip()[:_MAX_CHARS])
-    unit = found[2].lower() if found else None
-    value = float(found[1]) * units[unit] if found and unit in units else 0.0
+    match = _FORM_PATTERN.fullmatch(text.strip()[:_MAX_CHARS])
+    unit = match[2].lower() if match else None
+    value = float(match[1]) * units[unit] if match and unit in units else 0.0
     if not 0 < value < math.inf:
         raise BadQuantity(f"{text[:_MAX_CHARS]!r} is no such amount; write it as {example}")
     return value

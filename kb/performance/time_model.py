@@ -94,8 +94,8 @@ def _build_expected(
     shape: Workload, gpu: Accelerator, parts: Sequence[TimePart], work: float, unit: str, stretch: float = 1.0
 ) -> ExpectedTime:
     seconds, least, most = compute_overlapped_time(parts, stretch)
-    kept = tuple(part for part in parts if part.most > 0)
-    return ExpectedTime(shape.describe(), gpu.name, seconds, least, most, kept, work, unit, stretch)
+    timed_parts = tuple(part for part in parts if part.most > 0)
+    return ExpectedTime(shape.describe(), gpu.name, seconds, least, most, timed_parts, work, unit, stretch)
 
 
 def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
@@ -144,19 +144,19 @@ def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
 
 def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
     """NVLinks and adapters overlap: the slower counts."""
-    here = min(shape.gpus, gpu.domain)
-    delay = 2 * (here - 1) * efficiency.STEP_NVLINK
+    local_gpus = min(shape.gpus, gpu.domain)
+    delay = 2 * (local_gpus - 1) * efficiency.STEP_NVLINK
     reached = efficiency.IN_SWITCH if gpu.in_switch else efficiency.RING
-    near = [_build_part("nvlink", moved, gpu.nvlink, reached, beside=True, delay=delay)] if here > 1 else []
+    local_parts = [_build_part("nvlink", moved, gpu.nvlink, reached, beside=True, delay=delay)] if local_gpus > 1 else []
     if shape.gpus <= gpu.domain:
-        return near
+        return local_parts
     if gpu.domain > gpu.node:
         raise BadWorkload(
             "gpus", f"{shape.gpus} are more than the {gpu.domain} that NVLink joins, beyond which nothing is modelled for {gpu.title}"
         )
     if gpu.domain < gpu.node:
-        near = [_build_part("host link", moved, gpu.host, efficiency.HOST, beside=True, delay=delay)]
-    return [*near, *_build_network_parts(moved, shape, gpu)]
+        local_parts = [_build_part("host link", moved, gpu.host, efficiency.HOST, beside=True, delay=delay)]
+    return [*local_parts, *_build_network_parts(moved, shape, gpu)]
 
 
 def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
@@ -166,8 +166,8 @@ def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> li
     rate = shape.network or gpu.network * gpu.node
     if not rate:
         raise BadWorkload("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
-    sent = moved / 2 if servers == 2 and gpu.in_switch else moved  # each of two servers sends its sum once
-    return [_build_part("network", sent, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
+    sent_bytes = moved / 2 if servers == 2 and gpu.in_switch else moved  # each of two servers sends its sum once
+    return [_build_part("network", sent_bytes, rate, efficiency.NETWORK, beside=True, delay=2 * (servers - 1) * efficiency.STEP_NETWORK)]
 
 
 def _model_job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> ExpectedTime:

@@ -47,8 +47,8 @@ def _has_written_signs(text: str) -> bool:
         return True
     if text.isprintable():
         return False
-    said = text.encode("utf-8", "replace")
-    return len(said.translate(None, _CONTROLS)) != len(said)
+    encoded = text.encode("utf-8", "replace")
+    return len(encoded.translate(None, _CONTROLS)) != len(encoded)
 
 
 def _has_displayed_disguise(text: str) -> bool:
@@ -62,8 +62,8 @@ def redact_disguised(line: str, clean: Callable[[str], str]) -> str:
     plain, places = _read_plainly(line)
     if plain == line:
         return line
-    said = clean(plain)
-    return line if said == plain else apply_redactions(line, plain, places, said)
+    redacted = clean(plain)
+    return line if redacted == plain else apply_redactions(line, plain, places, redacted)
 
 
 _GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
@@ -75,10 +75,10 @@ def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) ->
     `places` maps `plain`'s characters and end to the line. Kept parts of `said` occur in `plain` in order; the first
     occurrence is safe, because the result never shows more than `said`.
     """
-    kept, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
+    kept_pieces, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
     parts: list[str] = []
     at = 0
-    for number, piece in enumerate(kept):
+    for number, piece in enumerate(kept_pieces):
         start = len(plain) - len(piece) if number and number == len(marks) else plain.find(piece, at)
         if start < at or not plain.startswith(piece, start) or (not number and start):
             return _replace_changed_part(line, plain, places, said)
@@ -102,12 +102,12 @@ def _read_plainly(line: str) -> tuple[str, list[int]]:
     parts: list[str] = []
     places: list[int] = []
     at = 0
-    for found in _PIECE_PATTERN.finditer(line):
-        put = _read_character(found)
-        parts += (line[at : found.start()], put)
-        places += range(at, found.start())
-        places += [found.start()] * len(put)
-        at = found.end()
+    for match in _PIECE_PATTERN.finditer(line):
+        put = _read_character(match)
+        parts += (line[at : match.start()], put)
+        places += range(at, match.start())
+        places += [match.start()] * len(put)
+        at = match.end()
     parts.append(line[at:])
     places += range(at, len(line) + 1)
     return "".join(parts), places

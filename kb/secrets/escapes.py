@@ -42,9 +42,9 @@ def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
             depth += 1
             if plain == before:  # a backslash that escapes nothing
                 return line
-        said = clean(plain)
-        if said != plain:
-            line = apply_redactions(line, plain, places, said)
+        redacted = clean(plain)
+        if redacted != plain:
+            line = apply_redactions(line, plain, places, redacted)
             depth, plain, places = 0, line, range(len(line) + 1)
         elif not has_escapes(plain):
             break
@@ -55,12 +55,12 @@ def _unescape_with_places(text: str) -> tuple[str, Sequence[int]]:
     parts: list[str] = []
     places = array("q")
     at = 0
-    for found in _ESCAPED_PATTERN.finditer(text):
-        code, sign = found[1] or found[2], found[3]
-        parts += (text[at : found.start()], chr(int(code, 16)) if code else _ESCAPE_MEANINGS.get(sign, sign))
-        places.extend(range(at, found.start()))
-        places.append(found.start())
-        at = found.end()
+    for match in _ESCAPED_PATTERN.finditer(text):
+        code, sign = match[1] or match[2], match[3]
+        parts += (text[at : match.start()], chr(int(code, 16)) if code else _ESCAPE_MEANINGS.get(sign, sign))
+        places.extend(range(at, match.start()))
+        places.append(match.start())
+        at = match.end()
     parts.append(text[at:])
     places.extend(range(at, len(text) + 1))
     return "".join(parts), places

@@ -15,35 +15,37 @@ _WORD_PATTERN = re.compile(r"[A-Za-z0-9+/]+")
 _CHANGES_PATTERN = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
 _HEX_CHARS = frozenset("0123456789abcdefABCDEF")
 _PUBLIC_PATTERN = re.compile(r"-{4,5} ?BEGIN (?![^-]{0,40}PRIVATE)[A-Z0-9 ]{1,60}-{4,5}")
-# lines from a header to the first body line; minimum length of a key's last line
-MAX_HEADER_DISTANCE, MIN_LAST_LINE_CHARS = 6, 8
+MAX_HEADER_DISTANCE = 6  # lines from a header to the first body line
+MIN_LAST_LINE_CHARS = 8  # minimum length of a key's last line
 # Of a line of random base64: distinct characters, letters of each case, and changes of character class. All of 100,000
 # random lines have more; paths, digests and identifiers have fewer.
-MIN_DISTINCT_CHARS, MIN_CHARS_PER_CASE, MIN_CHANGES = 26, 9, 20
+MIN_DISTINCT_CHARS = 26
+MIN_CHARS_PER_CASE = 9
+MIN_CHANGES = 20
 
 
 def may_be_key_body(masked: str) -> bool:
     """Test a masked line. Cheap for other lines."""
-    said = masked[-100:].rstrip(_TRAILING_CHARS)
-    if len(said) < 64 or " " in said[-64:] or not (said[-1].isalnum() or said[-1] in "+/"):
+    tail = masked[-100:].rstrip(_TRAILING_CHARS)
+    if len(tail) < 64 or " " in tail[-64:] or not (tail[-1].isalnum() or tail[-1] in "+/"):
         return False
-    return _measure_last_word(said) in KEY_LINE_SIZES and not _HEX_CHARS.issuperset(said[-64:])
+    return _measure_last_word(tail) in KEY_LINE_SIZES and not _HEX_CHARS.issuperset(tail[-64:])
 
 
 def redact_key_bodies(lines: list[str], some: Sequence[int]) -> None:
     """Redact the keys that these lines belong to."""
-    done = -1
+    redacted_to = -1
     for at in some:
-        if at <= done or not _is_random(_find_base64_word(lines[at])):
+        if at <= redacted_to or not _is_random(_find_base64_word(lines[at])):
             continue
         first = at
-        while first > max(done + 1, 0) and _has_key_shape(lines[first - 1]):
+        while first > max(redacted_to + 1, 0) and _has_key_shape(lines[first - 1]):
             first -= 1
-        done = at
-        while done + 1 < len(lines) and _has_key_shape(lines[done + 1]):
-            done += 1
-        if (done > first or _is_alone_on_line(lines[at])) and not _has_public_header(lines, first):
-            _redact_span(lines, first, done)
+        redacted_to = at
+        while redacted_to + 1 < len(lines) and _has_key_shape(lines[redacted_to + 1]):
+            redacted_to += 1
+        if (redacted_to > first or _is_alone_on_line(lines[at])) and not _has_public_header(lines, first):
+            _redact_span(lines, first, redacted_to)
 
 
 def _redact_span(lines: list[str], first: int, last: int) -> None:
@@ -58,8 +60,8 @@ def _redact_span(lines: list[str], first: int, last: int) -> None:
 
 def _find_base64_word(line: str) -> str:
     """The last word if pure base64, else ""."""
-    said = _PARTS_PATTERN.split(line[-120:].rstrip(_TRAILING_CHARS))[-1]
-    return said if _WORD_PATTERN.fullmatch(said) else ""
+    last_part = _PARTS_PATTERN.split(line[-120:].rstrip(_TRAILING_CHARS))[-1]
+    return last_part if _WORD_PATTERN.fullmatch(last_part) else ""
 
 
 def _measure_last_word(said: str) -> int:

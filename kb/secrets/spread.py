@@ -28,11 +28,11 @@ def redact_private_keys(lines: list[str]) -> None:
     for at in [at for at, line in enumerate(lines) if _BEGIN_PATTERN.search(line)]:
         first = _find_first_body_line(lines, at)
         for inside in range(first, min(first + MAX_BLOCK_LINES, len(lines))):
-            found = _BODY_PATTERN.match(lines[inside])
+            match = _BODY_PATTERN.match(lines[inside])
             after = lines[inside + 1] if inside + 1 < len(lines) else ""
-            if not found or not (len(found["value"]) >= _MIN_FULL_LINE_CHARS or any(end in after for end in _KEY_END_TEXTS)):
+            if not match or not (len(match["value"]) >= _MIN_FULL_LINE_CHARS or any(end in after for end in _KEY_END_TEXTS)):
                 break
-            lines[inside] = lines[inside][: found.start("value")] + REDACTED + lines[inside][found.end("value") :]
+            lines[inside] = lines[inside][: match.start("value")] + REDACTED + lines[inside][match.end("value") :]
 
 
 def _find_first_body_line(lines: list[str], at: int) -> int:
@@ -87,14 +87,14 @@ def _redact_name_value_pair(lines: list[str], at: int) -> None:
     """`name: DB_PASSWORD` with `value:` in the same or an adjacent line, as in container environments."""
     if not _NAME_PATTERN.search(lines[at]):
         return
-    for where in (at, at + 1, at + 2, at - 1) if "valueFrom" in "".join(lines[at + 1 : at + 2]) else (at, at + 1, at - 1):
+    for value_line in (at, at + 1, at + 2, at - 1) if "valueFrom" in "".join(lines[at + 1 : at + 2]) else (at, at + 1, at - 1):
         if (
-            0 <= where < len(lines)
-            and (where == at or not _OTHER_NAME_PATTERN.search(lines[where]))
-            and (found := _ITS_VALUE_PATTERN.search(lines[where]))
+            0 <= value_line < len(lines)
+            and (value_line == at or not _OTHER_NAME_PATTERN.search(lines[value_line]))
+            and (match := _ITS_VALUE_PATTERN.search(lines[value_line]))
         ):
-            if not found["value"].strip().startswith(("[", "$", "*")):
-                lines[where] = lines[where][: found.start("value")] + REDACTED + lines[where][found.end("value") :]
+            if not match["value"].strip().startswith(("[", "$", "*")):
+                lines[value_line] = lines[value_line][: match.start("value")] + REDACTED + lines[value_line][match.end("value") :]
             return
 
 
@@ -123,12 +123,12 @@ def _redact_yaml_below(lines: list[str], at: int) -> None:
         return
     any_text = lines[at].rstrip()[-1:] in _FOLD_CHARS
     for inside in range(at + 1, min(at + 1 + MAX_BLOCK_LINES, len(lines))):
-        found = _ITEM_PATTERN.match(lines[inside]) or _MEMBER_PATTERN.match(lines[inside])
-        if not found or len(found["indent"]) + bool(found["dash"]) <= len(opened["indent"]):
+        match = _ITEM_PATTERN.match(lines[inside]) or _MEMBER_PATTERN.match(lines[inside])
+        if not match or len(match["indent"]) + bool(match["dash"]) <= len(opened["indent"]):
             break
-        if not (any_text or _DIGIT_PATTERN.search(found["value"])):
+        if not (any_text or _DIGIT_PATTERN.search(match["value"])):
             break
-        lines[inside] = lines[inside][: found.start("value")] + REDACTED + lines[inside][found.end("value") :]
+        lines[inside] = lines[inside][: match.start("value")] + REDACTED + lines[inside][match.end("value") :]
 
 
 _ASKS_PATTERN = re.compile(
@@ -148,8 +148,8 @@ def _redact_password_below(lines: list[str], at: int) -> None:
     if not _ASKS_PATTERN.search(lines[at][-200:]):
         return
     for inside in range(at + 1, min(at + 3, len(lines))):
-        if found := _ALONE_PATTERN.match(lines[inside]):
-            lines[inside] = lines[inside][: found.start("value")] + REDACTED + lines[inside][found.end("value") :]
+        if match := _ALONE_PATTERN.match(lines[inside]):
+            lines[inside] = lines[inside][: match.start("value")] + REDACTED + lines[inside][match.end("value") :]
         if lines[inside].strip():
             return
 
@@ -160,8 +160,8 @@ def _redact_cloud_init_users(lines: list[str], at: int) -> None:
     for inside in range(at + 1, min(at + 1 + _MAX_USERS, len(lines))):
         if not lines[inside].startswith((" ", "\t", "-")):
             return
-        if found := _USER_PATTERN.match(lines[inside]):
-            lines[inside] = lines[inside][: found.start("value")] + REDACTED + lines[inside][found.end("value") :]
+        if match := _USER_PATTERN.match(lines[inside]):
+            lines[inside] = lines[inside][: match.start("value")] + REDACTED + lines[inside][match.end("value") :]
 
 
 _SENT_PATTERN = re.compile(
@@ -174,9 +174,9 @@ def _redact_expect_answer(lines: list[str], at: int) -> None:
     for inside in range(at + 1, min(at + 4, len(lines))):
         if "send" not in lines[inside]:
             continue
-        found = _SENT_PATTERN.search(lines[inside])
-        if found and (found["ends"] or "sendline" in found[0]):
-            lines[inside] = lines[inside][: found.start("value")] + REDACTED + lines[inside][found.end("value") :]
+        match = _SENT_PATTERN.search(lines[inside])
+        if match and (match["ends"] or "sendline" in match[0]):
+            lines[inside] = lines[inside][: match.start("value")] + REDACTED + lines[inside][match.end("value") :]
         return
 
 
@@ -198,14 +198,14 @@ def _redact_secret_manifest(lines: list[str], at: int) -> None:
     """`data` may precede `kind`."""
     for start, indent in _iter_data_starts(lines, at):
         for inside in range(start + 1, min(start + 1 + MAX_BLOCK_LINES, len(lines))):
-            found = _ENTRY_PATTERN.match(lines[inside])
-            if not found or len(found["indent"]) <= indent:
+            match = _ENTRY_PATTERN.match(lines[inside])
+            if not match or len(match["indent"]) <= indent:
                 break
-            quote = '"' if found["value"].startswith('"') else ""
-            lines[inside] = f"{found['head']}{quote}{REDACTED}{quote}{found['ends'] if quote else ''}"
+            quote = '"' if match["value"].startswith('"') else ""
+            lines[inside] = f"{match['head']}{quote}{REDACTED}{quote}{match['ends'] if quote else ''}"
 
 
 def _iter_data_starts(lines: list[str], at: int) -> Iterator[tuple[int, int]]:
-    for near in range(max(0, at - MAX_MANIFEST_DISTANCE), min(len(lines), at + MAX_MANIFEST_DISTANCE)):
-        if found := _DATA_PATTERN.match(lines[near]):
-            yield near, len(found["indent"])
+    for neighbour in range(max(0, at - MAX_MANIFEST_DISTANCE), min(len(lines), at + MAX_MANIFEST_DISTANCE)):
+        if match := _DATA_PATTERN.match(lines[neighbour]):
+            yield neighbour, len(match["indent"])

@@ -16,7 +16,9 @@ from kb.schema import StrictModel, Text
 
 # the profile's expected value; the installed driver; the newest CUDA that it supports
 BLOCK_SLOTS = ("expected", "driver", "cuda")
-MAX_BLOCK_LINES, MAX_LINE_CHARS = 8, 140  # what a thread shows without a scroll bar
+# what a thread shows without a scroll bar
+MAX_BLOCK_LINES = 8
+MAX_LINE_CHARS = 140
 _SAFE_PATTERN = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
 
 

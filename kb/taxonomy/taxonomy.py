@@ -168,17 +168,17 @@ class Taxonomy:
         return self._by_key.get(key, ())
 
     def without_labels(self, *labels: str) -> "Taxonomy":
-        kept = {label: leaf for label, leaf in self.leaves.items() if label not in labels}
+        leaves = {label: leaf for label, leaf in self.leaves.items() if label not in labels}
         trimmed = {
-            label: replace(leaf, suppresses=tuple(other for other in leaf.suppresses if other in kept)) for label, leaf in kept.items()
+            label: replace(leaf, suppresses=tuple(other for other in leaf.suppresses if other in leaves)) for label, leaf in leaves.items()
         }
         return Taxonomy(trimmed, self.branches)
 
     @cached_property
     def decidable(self) -> "Taxonomy":
         """Leaves that can be diagnosed; the others remain as titles."""
-        kept = {label: leaf for label, leaf in self.leaves.items() if not leaf.only_words}
-        return Taxonomy(kept, {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items() if leaf.only_words}})
+        leaves = {label: leaf for label, leaf in self.leaves.items() if not leaf.only_words}
+        return Taxonomy(leaves, {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items() if leaf.only_words}})
 
     @cached_property
     def _by_key(self) -> Mapping[str, tuple[tuple[Leaf, Clue], ...]]:

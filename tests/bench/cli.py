@@ -156,8 +156,8 @@ def _arms(text: str) -> tuple[str, ...]:
         raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join((*ARMS, *GROUPS))} and FILE.py:CLASS", 2)
     try:
         return tuple(name for name in found if ARMS[name])
-    except NoSuchArm as why:
-        raise Refusal(f"--arms {why}", 2) from why
+    except NoSuchArm as error:
+        raise Refusal(f"--arms {error}", 2) from error
 
 
 def _seed(wanted: Wanted) -> tuple[str, str]:
@@ -166,8 +166,8 @@ def _seed(wanted: Wanted) -> tuple[str, str]:
         return wanted.seed, "open"
     try:
         seed = wanted.seed_file.read_text().strip()
-    except OSError as why:
-        raise Refusal(f"--seed-file {wanted.seed_file}: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--seed-file {wanted.seed_file}: {error.strerror}", 2) from error
     if hashlib.sha256(seed.encode()).hexdigest() not in SEAL.read_text().split():
         raise Refusal(f"--seed-file: its SHA-256 is not in {SEAL.name}; an open seed is given with --seed", 2)
     return seed, "sealed"
@@ -195,8 +195,8 @@ def lint(folder: Path, say: Say) -> int:
 def _wrong(path: Path) -> list[str]:
     try:
         return [f"{path}: {problem}" for problem in problems(read_case(path))]
-    except Refusal as why:
-        return [str(why)]
+    except Refusal as error:
+        return [str(error)]
 
 
 def _by_layers(paths: Sequence[Path]) -> dict[str, Any]:
@@ -225,8 +225,8 @@ def write_report(
     try:
         pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
         text = reports.markdown(doc, made_by)
-    except NoSuchArm as why:
-        raise Refusal(f"{results}: {why}; run the report where the arm is", 2) from why
+    except NoSuchArm as error:
+        raise Refusal(f"{results}: {error}; run the report where the arm is", 2) from error
     shown = "\n".join(f"![{path.stem}](pictures/{path.name})" for path in pictures)
     out.write_text(f"{text}\n{shown}\n")
     return [out, *pictures]
@@ -246,8 +246,8 @@ def ask_questions(settings: Settings, record: Path | None, replay: Path | None, 
     try:
         fresh = ask_now(model, record, say) if model and record else None
         doc = measure(replay or RECORDED, fresh=fresh)
-    except BadRecording as why:
-        raise Refusal(str(why), 2) from why
+    except BadRecording as error:
+        raise Refusal(str(error), 2) from error
     if out:
         _folder(out, "--json")
         out.write_text(json.dumps(doc, indent=1) + "\n")
@@ -323,8 +323,8 @@ def read_results(path: Path) -> dict[str, Any]:
     """Return the results of `bench run`."""
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError) as why:
-        raise Refusal(f"{path}: is no result of `rackmedic bench run`: {why}", 2) from why
+    except (OSError, ValueError) as error:
+        raise Refusal(f"{path}: is no result of `rackmedic bench run`: {error}", 2) from error
     if not isinstance(found, dict) or found.get("schema") != 1:
         raise Refusal(f"{path}: is no result of `rackmedic bench run` (schema 1)", 2)
     return found
@@ -351,5 +351,5 @@ def _folder(out: Path, option: str) -> None:
     """Create the file's folder if missing."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        raise Refusal(f"{option} {out}: {out.parent} cannot be made: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"{option} {out}: {out.parent} cannot be made: {error.strerror}", 2) from error

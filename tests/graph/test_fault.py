@@ -453,8 +453,8 @@ async def everybody(seen: ActionRecord) -> frozenset[str]:
 async def starting(office: Office, row: ActionRecord) -> str:
     try:
         await claim_action(row, replace(office.acting, authorised=everybody))
-    except ApprovalOutdated as why:
-        return why.why
+    except ApprovalOutdated as error:
+        return error.why
     except ActionDeferred:
         return "not now"
     return "starts"
@@ -497,8 +497,8 @@ async def starts(office: Office, row: ActionRecord) -> str:
     """Return how the claim ends."""
     try:
         await claim_action(row, office.acting)
-    except ApprovalOutdated as why:
-        return str(why.why)
+    except ApprovalOutdated as error:
+        return str(error.why)
     except ActionDeferred:
         return "not now"
     return "starts"

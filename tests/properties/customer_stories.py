@@ -131,6 +131,6 @@ def complaint(story: Story) -> str:
     """Return the story's complaint about the product, or ""."""
     try:
         asyncio.run(story())
-    except (Exception, pytest.fail.Exception) as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except (Exception, pytest.fail.Exception) as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""

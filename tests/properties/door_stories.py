@@ -39,8 +39,8 @@ def tell(story: str) -> str:
     """Return the story's complaint, or ""."""
     try:
         asyncio.run(globals()[story]())
-    except Exception as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except Exception as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

@@ -19,7 +19,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a fault that could not be looked at counts as there",
         "I11",
-        (Edit(_verify_fault_present, "found.answer == 'unseen'", "False"),),
+        (Edit(_verify_fault_present, "current_fault.answer == 'unseen'", "False"),),
         stories.test_what_cannot_be_looked_at_does_not_start,
     ),
     Mutant(
@@ -41,10 +41,10 @@ def complaint(mutant: Mutant) -> str:
 
     try:
         asyncio.run(tell())
-    except BaseException as why:  # pytest's own failures are no Exceptions
-        if isinstance(why, KeyboardInterrupt):
+    except BaseException as error:  # pytest's own failures are no Exceptions
+        if isinstance(error, KeyboardInterrupt):
             raise
-        return f"{type(why).__name__}: {why}"
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

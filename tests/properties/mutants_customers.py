@@ -33,7 +33,7 @@ STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
 
 _ALL_CROSS = Edit(
     TenantViewContext.is_visible_cause,
-    "not row.evidence or not all((self.machines.is_unowned_file_fact(found.host, found.check, found.source) for found in row.evidence))",
+    "not row.evidence or not all((self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in row.evidence))",
     "True",
 )
 _ANY_FILE = Edit(
@@ -68,7 +68,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the groups of a customer's channel are not read",
         "I27",
-        (Edit(list_visible_hosts, "not (origin.tenant and came and came.groups)", "True"),),
+        (Edit(list_visible_hosts, "not (origin.tenant and tenant_channel and tenant_channel.groups)", "True"),),
         i27_scope,
     ),
     Mutant(
@@ -83,8 +83,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 build_host_scope,
-                "HostScope(tuple(dict.fromkeys((*own, *kept))), names, groups)",
-                "HostScope(tuple(dict.fromkeys((*own, *kept))), map_visible_names(inventory, (*own, *kept)), groups)",
+                "HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), names, groups)",
+                "HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), map_visible_names(inventory, (*own, *kept_hosts)), groups)",
             ),
         ),
         i27_scope,
@@ -232,7 +232,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",
-        (Edit(draft_lesson, "_is_operator_only(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
+        (Edit(draft_lesson, "_is_operator_only(rows, causes, next(iter(whose), ''), tenant_of_node)", "False"),),
         i27_causes,
     ),
     Mutant(

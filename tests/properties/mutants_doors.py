@@ -79,7 +79,7 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 AlertRouting.route_alert,
-                "not known and place.channel != self.default and self._resolve_host(alert.host, '')",
+                "not host and place.channel != self.default and self._resolve_host(alert.host, '')",
                 "False and self._resolve_host(alert.host, '')",
             ),
         ),

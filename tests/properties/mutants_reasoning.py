@@ -62,7 +62,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "similar incidents bring a cause that nobody knows",
         "unknown label",
         (
-            Edit(_plan_first_round, "past=tuple(label for label, _ in known)", 'past=("GPU.BUS.Invented",)'),
+            Edit(_plan_first_round, "past=tuple(label for label, _ in past_labels)", 'past=("GPU.BUS.Invented",)'),
             Edit(_plan_first_round, "priors=priors", 'priors={"GPU.BUS.Invented": 1.5}'),
         ),
         when=HIDDEN,
@@ -221,7 +221,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused}))",
+                "verdict.unseen or verdict.few or tuple(sorted({host for row in rows for host in row.accused}))",
                 "('n1',)",
             ),
         ),
@@ -234,7 +234,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
+                "() if verdict.unseen or verdict.few else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
                 "('n2/gpu0',)",
             ),
         ),

@@ -97,8 +97,8 @@ def _words(line: str) -> tuple[str, ...]:
     found.whitespace_split, found.commenters = True, ""
     try:
         return tuple(found)
-    except ValueError as why:
-        return (f"{line} ({why})",)
+    except ValueError as error:
+        return (f"{line} ({error})",)
 
 
 def admitted_by_the_kit(folder: Path, words: Iterable[str]) -> list[str]:

@@ -153,8 +153,8 @@ def test_mutant_that_is_broken_itself_counts_as_no_kill() -> None:
 def complaint_about_weighing() -> str:
     try:
         weighed([1])
-    except NameError as why:
-        return f"{type(why).__name__}: {why}"
+    except NameError as error:
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

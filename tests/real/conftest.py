@@ -30,8 +30,8 @@ def rack() -> Iterator[Rack]:
         pytest.skip("the image of the rack is not built: python -m deploy.lab image")
     try:
         made = image(cache, environ)
-    except LabRefusal as missing:
-        pytest.skip(f"{ABSENT}: {missing}")
+    except LabRefusal as error:
+        pytest.skip(f"{ABSENT}: {error}")
     if why := incapable(made):
         pytest.skip(f"{ABSENT}: {why}")
     with start(f"tests-{os.getpid()}", made) as started:

@@ -72,10 +72,10 @@ class SmallDriver(ApprovalDecisions):
     async def _each(self, approval: str, digest: str, voter: str, delivery: str) -> VoteResult:
         try:
             return VoteResult(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
-        except NotFound as no:
-            return VoteResult(approval, None, no)
-        except Refused as no:
-            return VoteResult(approval, await self.ledger.get_record(approval), no)
+        except NotFound as error:
+            return VoteResult(approval, None, error)
+        except Refused as error:
+            return VoteResult(approval, await self.ledger.get_record(approval), error)
 
     async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
         old = await self.ledger.get_record(approval)

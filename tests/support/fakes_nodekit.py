@@ -161,8 +161,8 @@ class Node:
         """Wait until the lock is free. Raises TimeoutError after 30 seconds."""
         try:
             subprocess.run([REAL_FLOCK or "flock", "-s", "-w", "30", str(lock), "true"], check=True)
-        except subprocess.CalledProcessError as held:
-            raise TimeoutError(f"{lock} is still held") from held
+        except subprocess.CalledProcessError as error:
+            raise TimeoutError(f"{lock} is still held") from error
 
     def holders(self) -> list[int]:
         """Return pids that have a file of the state directory open."""

@@ -50,8 +50,8 @@ def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], b
             assert len(busy) == len(set(busy)) > 0
             assert all(1 < len(world) < 4 for world in worlds)
             worlds = search.send({world: bad(world) for world in worlds})
-    except StopIteration as end:
-        located: LocalisationResult = end.value
+    except StopIteration as error:
+        located: LocalisationResult = error.value
         assert located.rounds <= MOST_ROUNDS
         return located
 

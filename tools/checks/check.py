@@ -83,10 +83,10 @@ class Command:
 def _fill_word(word: str, slots: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
-        given = slots.get(name, "")
-        if not re.fullmatch(SLOT_PATTERNS[name], given) or ".." in given:
-            raise BadSlot(f"{name}={given!r}")
-        return given
+        slot_value = slots.get(name, "")
+        if not re.fullmatch(SLOT_PATTERNS[name], slot_value) or ".." in slot_value:
+            raise BadSlot(f"{name}={slot_value!r}")
+        return slot_value
 
     return re.sub(r"{([a-z_]+)}", value, word)
 
@@ -188,21 +188,21 @@ class Check:
         facts = self._parse_by_formats(text)
         if REPLACEMENT_CHAR not in text or self.damage == "ignore":
             return facts
-        why = build_unobserved_fact(
+        unobserved_fact = build_unobserved_fact(
             self.id, Status.UNREADABLE, "it holds bytes that are no UTF-8, so what was read of it may lack something"
         )
-        whole = (fact for fact in facts if REPLACEMENT_CHAR not in f"{fact.device} {fact.value}")
-        return (*whole, why) if self.damage == "tell" else (why,)
+        intact_facts = (fact for fact in facts if REPLACEMENT_CHAR not in f"{fact.device} {fact.value}")
+        return (*intact_facts, unobserved_fact) if self.damage == "tell" else (unobserved_fact,)
 
     def _parse_by_formats(self, text: str) -> tuple[ParsedFact, ...]:
         for shape in self.formats:
             if shape.sniff(text):
                 try:
                     return limit_facts(self.id, shape.parse(text))
-                except Unreadable as why:
-                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {why}"),)
-                except (ValueError, ArithmeticError) as why:  # a number that no machine has
-                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(why).split())[:120]}"),)
+                except Unreadable as error:
+                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {error}"),)
+                except (ValueError, ArithmeticError) as error:  # a number that no machine has
+                    return (build_unobserved_fact(self.id, Status.UNREADABLE, f"{shape.name}: {' '.join(str(error).split())[:120]}"),)
         return (build_unobserved_fact(self.id, Status.UNREADABLE, _describe_foreign_output(self.id, text)),)
 
 

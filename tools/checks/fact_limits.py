@@ -14,11 +14,11 @@ LEFT_OUT_ATTR = "left_out"  # attribute: number of facts left out
 
 def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
     """Keep the first facts, a job's first error before all others; the rest plus `gone` becomes one unobserved fact."""
-    kept = _select_first_facts(facts) if len(facts) > min(MAX_FACTS, MAX_DEVICES) else tuple(facts)
-    if any(isinstance(fact.value, int | float) and not is_storable(fact.value) for fact in kept):
-        kept = tuple(fact if is_storable(fact.value) else _mark_unreadable(fact) for fact in kept)
-    lost = gone + len(facts) - len(kept)
-    return (*kept, build_left_out_fact(check, lost)) if lost else kept
+    kept_facts = _select_first_facts(facts) if len(facts) > min(MAX_FACTS, MAX_DEVICES) else tuple(facts)
+    if any(isinstance(fact.value, int | float) and not is_storable(fact.value) for fact in kept_facts):
+        kept_facts = tuple(fact if is_storable(fact.value) else _mark_unreadable(fact) for fact in kept_facts)
+    lost = gone + len(facts) - len(kept_facts)
+    return (*kept_facts, build_left_out_fact(check, lost)) if lost else kept_facts
 
 
 def _mark_unreadable(fact: Fact) -> Fact:
@@ -28,8 +28,8 @@ def _mark_unreadable(fact: Fact) -> Fact:
 
 def build_left_out_fact(check: str, count: int) -> Fact:
     """Return the fact that `count` facts were dropped."""
-    why = f"could not look at all: {count:,} more things that it says were left out"
-    return Fact(check, "", status=Status.UNREADABLE, line=why, attrs={LEFT_OUT_ATTR: count})
+    note = f"could not look at all: {count:,} more things that it says were left out"
+    return Fact(check, "", status=Status.UNREADABLE, line=note, attrs={LEFT_OUT_ATTR: count})
 
 
 def count_left_out(facts: Sequence[Fact]) -> int:
@@ -38,7 +38,7 @@ def count_left_out(facts: Sequence[Fact]) -> int:
 
 def _select_first_facts(facts: Sequence[Fact]) -> tuple[Fact, ...]:
     devices: dict[tuple[str, str], set[str]] = defaultdict(set)
-    ahead, kept = [], []
+    ahead, rest = [], []
     for fact in facts:
         if fact.attrs.get("first") is True or fact.status.blind:
             ahead.append(fact)
@@ -46,11 +46,11 @@ def _select_first_facts(facts: Sequence[Fact]) -> tuple[Fact, ...]:
         same = devices[fact.key, repr(fact.value)]
         if fact.device is None or fact.device in same or len(same) < MAX_DEVICES:
             same |= {fact.device} if fact.device is not None else set()
-            kept.append(fact)
+            rest.append(fact)
     room = max(0, MAX_FACTS - len(ahead))
-    return (*ahead[:MAX_FACTS], *kept[:room]) if len(ahead) + len(kept) > MAX_FACTS else _restore_order(facts, ahead, kept)
+    return (*ahead[:MAX_FACTS], *rest[:room]) if len(ahead) + len(rest) > MAX_FACTS else _restore_order(facts, ahead, rest)
 
 
 def _restore_order(facts: Sequence[Fact], *parts: Sequence[Fact]) -> tuple[Fact, ...]:
-    wanted = {id(fact) for part in parts for fact in part}
-    return tuple(fact for fact in facts if id(fact) in wanted)
+    fact_ids = {id(fact) for part in parts for fact in part}
+    return tuple(fact for fact in facts if id(fact) in fact_ids)

@@ -58,14 +58,14 @@ def parse_env(text: str) -> Sequence[Fact]:
         if row and WANTED_VARIABLE_PATTERN.fullmatch(row[2]):
             groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
     values = Counter(name for name, _ in groups)
-    of = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
+    attributes = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
     return [
         Fact(
             "env",
             f"env.{name}",
             value,
             line=f"{name}={value}"[:500],
-            attrs={"pids": pids[:_MAX_LISTED_IDS], "processes": len(pids), "differs": values[name] > 1, **of},
+            attrs={"pids": pids[:_MAX_LISTED_IDS], "processes": len(pids), "differs": values[name] > 1, **attributes},
         )
         for (name, value), pids in groups.items()
     ]
@@ -73,8 +73,10 @@ def parse_env(text: str) -> Sequence[Fact]:
 
 def report_missing_env(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Report empty output as unobserved, not as fine: the job is gone."""
-    why = "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
-    return facts or [build_unobserved_fact("env", Status.UNREADABLE, why)]
+    reason = (
+        "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
+    )
+    return facts or [build_unobserved_fact("env", Status.UNREADABLE, reason)]
 
 
 def is_job_log(text: str) -> bool:
@@ -92,9 +94,9 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
     if any(fact.key == "job.error" and fact.status is Status.OK for fact in facts):
         facts = [fact for fact in facts if fact.key != "job.error" or fact.status is Status.OK]
     found = [
-        Fact("joblog", "check.left_out", "tail", line=said[1])
-        for said in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text))
-        if said
+        Fact("joblog", "check.left_out", "tail", line=note[1])
+        for note in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text))
+        if note
     ]
     return [*facts, *found]
 
@@ -104,16 +106,16 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
     log = read_job_log(body)
-    found = [_build_error_fact(event) for event in log.events]
-    if not found:
-        found += build_not_understood_facts("joblog", iter_trouble_lines(body))
-    if not found:
-        found.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
+    facts = [_build_error_fact(event) for event in log.events]
+    if not facts:
+        facts += build_not_understood_facts("joblog", iter_trouble_lines(body))
+    if not facts:
+        facts.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
     if log.first_rank is not None:
         first = next((event for event in log.events if event.attrs.get("first")), None)
         attrs = {"file": first.attrs.get("file")} if first and logs else {}
-        found.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=first.line if first else "", attrs=attrs))
-    found += [
+        facts.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=first.line if first else "", attrs=attrs))
+    facts += [
         Fact(
             "joblog",
             "job.nccl_version",
@@ -124,9 +126,9 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
         for version, ranks in log.versions.items()
         if ranks
     ]
-    found += [build_left_out_fact("joblog", log.left_out)] if log.left_out else []
+    facts += [build_left_out_fact("joblog", log.left_out)] if log.left_out else []
     files = len(logs.paths) if logs else body.count("==> ")
-    found += [
+    facts += [
         *_parse_nccl_env(body),
         Fact("joblog", "job.ranks", len(log.ranks)),
         Fact(
@@ -138,9 +140,9 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
         ),
     ]
     return (
-        [replace(fact, attrs={**fact.attrs, FROM_FILE: logs.build_source_attrs(str(fact.attrs.get("file") or ""))}) for fact in found]
+        [replace(fact, attrs={**fact.attrs, FROM_FILE: logs.build_source_attrs(str(fact.attrs.get("file") or ""))}) for fact in facts]
         if logs
-        else found
+        else facts
     )
 
 

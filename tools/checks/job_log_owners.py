@@ -41,16 +41,16 @@ class OwnedLogs:
     def build_source_attrs(self, path: str = "") -> Mapping[str, Any]:
         """Return a fact's source; a path not among these logs becomes their common folder."""
         uid, job, nodes = self.owner
-        here = path if path in self.paths else _find_common_path(self.paths)
-        return {"path": here, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
+        source_path = path if path in self.paths else _find_common_path(self.paths)
+        return {"path": source_path, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
 
 
 def split_logs_by_owner(text: str) -> list[OwnedLogs]:
     """Return logs by owner and job, in order; empty if not the program's output."""
-    found = _MARKED_PATTERN.search(text)
-    if not found:
+    match = _MARKED_PATTERN.search(text)
+    if not match:
         return []
-    lines, mark = split_lines(text), f" {found[1]}"
+    lines, mark = split_lines(text), f" {match[1]}"
     parts: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     heads = [at for at, line in enumerate(lines) if at and line.endswith(mark) and line.startswith("== of ")]
     for at, after in zip(heads, [*heads[1:], len(lines) + 1], strict=True):
@@ -69,13 +69,13 @@ def _parse_owner(head: str) -> tuple[str, str, str]:
 
 
 def _build_owned_logs(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> OwnedLogs:
-    kept = [""] * len(lines)
+    own_lines = [""] * len(lines)
     paths = []
     for start, end in spans:
         paths.append(lines[start].removeprefix("==> ").removesuffix(" <=="))
-        kept[start] = lines[start]
-        kept[start + 2 : end] = [f" {line}" if line.startswith("==> ") else line for line in lines[start + 2 : end]]
-    return OwnedLogs(owner, tuple(paths), "\n".join(kept) + "\n", sum(end - start - 1 for start, end in spans))
+        own_lines[start] = lines[start]
+        own_lines[start + 2 : end] = [f" {line}" if line.startswith("==> ") else line for line in lines[start + 2 : end]]
+    return OwnedLogs(owner, tuple(paths), "\n".join(own_lines) + "\n", sum(end - start - 1 for start, end in spans))
 
 
 def _find_common_path(paths: Sequence[str]) -> str:

@@ -65,13 +65,13 @@ def parse_kernel_log(text: str) -> Sequence[Fact]:
     """Return facts by first occurrence. A log without an Xid says so."""
     reader = KernelLogReader()
     reader.feed(_order_oldest_first(text))
-    found = [_decode_fact(fact) for fact in group_kernel_events(reader.finish())]
-    found += [build_left_out_fact(CHECK, reader.left_out)] if reader.left_out else []
-    found += build_unknown_error_facts(CHECK, text)
-    found += _build_boot_time_facts(text)
-    if not any(fact.key == "kernel.xid" for fact in found):
-        found.append(Fact(CHECK, "kernel.xid", status=Status.ABSENT, line="no Xid in this log"))
-    return found
+    facts = [_decode_fact(fact) for fact in group_kernel_events(reader.finish())]
+    facts += [build_left_out_fact(CHECK, reader.left_out)] if reader.left_out else []
+    facts += build_unknown_error_facts(CHECK, text)
+    facts += _build_boot_time_facts(text)
+    if not any(fact.key == "kernel.xid" for fact in facts):
+        facts.append(Fact(CHECK, "kernel.xid", status=Status.ABSENT, line="no Xid in this log"))
+    return facts
 
 
 def _build_boot_time_facts(text: str) -> list[Fact]:
@@ -104,8 +104,8 @@ def group_kernel_events(events: Iterable[LogEvent]) -> list[Fact]:
 
 def _decode_fact(fact: Fact) -> Fact:
     """Add what NVIDIA's tables say."""
-    told = _DECODERS[fact.key](fact) if fact.key in _DECODERS else {}
-    return replace(fact, attrs={**fact.attrs, **told}) if told else fact
+    details = _DECODERS[fact.key](fact) if fact.key in _DECODERS else {}
+    return replace(fact, attrs={**fact.attrs, **details}) if details else fact
 
 
 def _describe_xid(fact: Fact) -> Mapping[str, str]:
@@ -119,8 +119,8 @@ def _describe_sxid(fact: Fact) -> Mapping[str, str]:
 
 
 def _describe_nvlink5(fact: Fact) -> Mapping[str, str]:
-    told = decode_nvlink_error(int(fact.attrs.get("xid", 0)), str(fact.attrs.get("intrinfo", "")), str(fact.attrs.get("errorstatus", "")))
-    return {"resolution": told.action, "investigate": told.investigate, "class": told.severity} if told else {}
+    error = decode_nvlink_error(int(fact.attrs.get("xid", 0)), str(fact.attrs.get("intrinfo", "")), str(fact.attrs.get("errorstatus", "")))
+    return {"resolution": error.action, "investigate": error.investigate, "class": error.severity} if error else {}
 
 
 _DECODERS: Mapping[str, Callable[[Fact], Mapping[str, str]]] = {

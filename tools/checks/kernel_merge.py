@@ -20,27 +20,27 @@ _KEEP_FIRST_ATTRS = ("detail", "process", "seconds", "cpu", "error")
 
 
 def get_occurrence_count(attrs: Mapping[str, Any]) -> int:
-    said = attrs.get("count", 1)
-    return said if isinstance(said, int) else 1
+    count = attrs.get("count", 1)
+    return count if isinstance(count, int) else 1
 
 
 def merge_attrs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Keep attributes on which rows agree; others become a list under the plural name. `sympathetic` needs all rows."""
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         distinct = {repr(row[name]): row[name] for row in rows if name in row}
         first = next(iter(distinct.values()))
         if name == "sympathetic" and not all(name in row for row in rows):
             continue
         if len(distinct) == 1:
-            found[name] = first
+            merged[name] = first
         elif isinstance(first, list):
-            found[name] = list({repr(item): item for row in distinct.values() for item in row}.values())[:_MAX_LISTED_VALUES]
+            merged[name] = list({repr(item): item for row in distinct.values() for item in row}.values())[:_MAX_LISTED_VALUES]
         elif name not in ("count", "uptime", *_SPAN_REDUCERS):
-            found[f"{name}s"] = list(distinct.values())[:_MAX_LISTED_VALUES]
-            found |= {name: first} if name in _KEEP_FIRST_ATTRS else {}
-            found |= {name: next(row[name] for row in reversed(rows) if name in row)} if name in _KEEP_LAST_ATTRS else {}
-    return found
+            merged[f"{name}s"] = list(distinct.values())[:_MAX_LISTED_VALUES]
+            merged |= {name: first} if name in _KEEP_FIRST_ATTRS else {}
+            merged |= {name: next(row[name] for row in reversed(rows) if name in row)} if name in _KEEP_LAST_ATTRS else {}
+    return merged
 
 
 def normalize_boot_id(text: str) -> str:
@@ -55,11 +55,11 @@ def merge_kernel_logs(facts: Sequence[Fact], boot_id: str = "", booted_at: datet
     running.
     """
     current = normalize_boot_id(boot_id) or _find_latest_boot(facts)
-    kept: dict[tuple[object, ...], Fact] = {}
+    kept_facts: dict[tuple[object, ...], Fact] = {}
     for fact in facts:
         name = _build_merge_key(fact, current) if fact.key.startswith(EVENT_KEY_PREFIXES) else (id(fact),)
-        kept[name] = _join_facts(kept[name], fact) if name in kept else fact
-    aged = _drop_empty_logs([_mark_stale(fact, current, booted_at) for fact in merge_unknown_counts(list(kept.values()), current)])
+        kept_facts[name] = _join_facts(kept_facts[name], fact) if name in kept_facts else fact
+    aged = _drop_empty_logs([_mark_stale(fact, current, booted_at) for fact in merge_unknown_counts(list(kept_facts.values()), current)])
     return aged + find_repeated_xids(aged)
 
 
@@ -79,14 +79,14 @@ def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
 def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
     """Return whether this boot's Xid 13 and 31 come from one place, one GPU or several."""
     xids = [fact for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale]
-    said = xid.classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
+    repeats = xid.classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
     found = []
-    for device, how in said.items():
+    for device, repeat in repeats.items():
         own = [fact for fact in xids if fact.device == device and fact.value in (13, 31)]
         most = max(own, key=lambda fact: get_occurrence_count(fact.attrs))
         attrs = {name: most.attrs[name] for name in ("gpc", "tpc", "pids", "names") if name in most.attrs}
-        attrs |= {"xid": most.value, "count": sum(get_occurrence_count(fact.attrs) for fact in own), "gpus": len(said)}
-        found.append(replace(most, key="kernel.xid_repeat", value=how, attrs=attrs))
+        attrs |= {"xid": most.value, "count": sum(get_occurrence_count(fact.attrs) for fact in own), "gpus": len(repeats)}
+        found.append(replace(most, key="kernel.xid_repeat", value=repeat, attrs=attrs))
     return found
 
 
@@ -112,8 +112,8 @@ def _join_facts(one: Fact, other: Fact) -> Fact:
     attrs = merge_attrs([one.attrs, other.attrs])
     attrs["count"] = max(get_occurrence_count(one.attrs), get_occurrence_count(other.attrs))
     for name, pick in _SPAN_REDUCERS.items():
-        told = [str(row[name]) for row in (one.attrs, other.attrs) if name in row]
-        attrs |= {name: pick(told, key=datetime.fromisoformat)} if told else {}
+        values = [str(row[name]) for row in (one.attrs, other.attrs) if name in row]
+        attrs |= {name: pick(values, key=datetime.fromisoformat)} if values else {}
     for name in ("pid", "name", "tpc", "gpc"):
         distinct = list(dict.fromkeys([*_list_attr_values(one.attrs, name), *_list_attr_values(other.attrs, name)]))
         if len(distinct) > 1:

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from kb.scan import split_lines
 from tools.fact import Fact, Status
 
-CHECK, KEY = "mem", "mem.memlock_kib"
+CHECK = "mem"
+KEY = "mem.memlock_kib"
 # Start jobs and pass their limits on, likeliest first: on a Slurm node, jobs start the containers.
 STARTER_PROCESSES = ("slurmd", "kubelet", "containerd", "dockerd")
 # Their descendants are a job's and a container's processes. Kernel process names have at most 15 letters.
-STEP_PROCESSES, SHIM_PROCESSES = ("slurmstepd",), ("containerd-shim", "conmon")
+STEP_PROCESSES = ("slurmstepd",)
+SHIM_PROCESSES = ("containerd-shim", "conmon")
 WAITING_PROCESS = "srun"  # a job's leaf that only waits for remote tasks
 _LINE_PATTERN = re.compile(
     r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|status:PPid:\s(?P<parent>\d{1,10})|status:Uid:\s(?P<uid>\d{1,10})\s.{0,40}"
@@ -40,7 +42,7 @@ _WANTED = (
 _FILES = ("(", "-name", "comm", "-o", "-name", "limits", "-o", "-name", "status", "-o", "-name", "cgroup", ")")
 LIMITS_COMMAND = (
     *("find", "/proc", "-maxdepth", "2", "-path", "/proc/[0-9]*", *_FILES),
-    *("-exec", "grep", "-sHx", *(word for wanted in _WANTED for word in ("-e", wanted)), "{}", "+"),
+    *("-exec", "grep", "-sHx", *(word for name in _WANTED for word in ("-e", name)), "{}", "+"),
 )
 
 
@@ -78,21 +80,30 @@ def parse_limits(text: str) -> Sequence[Fact]:
 
     Other processes, such as our session, are ignored.
     """
-    seen = _parse_processes(text)
-    given = next((pid for name in STARTER_PROCESSES for pid in seen.list_named(name) if pid in seen.limits), "")
-    starter = f"{seen.names[given]}: {seen.limits[given][1]}" if given else ""
-    job = [pid for step in seen.list_named(*STEP_PROCESSES) for pid in seen.iter_leaves(step)]
+    processes = _parse_processes(text)
+    starter_pid = next((pid for name in STARTER_PROCESSES for pid in processes.list_named(name) if pid in processes.limits), "")
+    starter = f"{processes.names[starter_pid]}: {processes.limits[starter_pid][1]}" if starter_pid else ""
+    job = [pid for step in processes.list_named(*STEP_PROCESSES) for pid in processes.iter_leaves(step)]
     if job:
-        return [_build_least_limit_fact(seen, job, "job", starter)]
-    boxed = [pid for shim in seen.list_named(*SHIM_PROCESSES) for pid in seen.iter_leaves(shim)]
-    softs = {seen.limits[pid][0] for pid in boxed}
+        return [_build_least_limit_fact(processes, job, "job", starter)]
+    boxed = [pid for shim in processes.list_named(*SHIM_PROCESSES) for pid in processes.iter_leaves(shim)]
+    softs = {processes.limits[pid][0] for pid in boxed}
     if len(softs) > 1:
-        says = f"containers here may lock different amounts ({', '.join(sorted(softs))}), and which of them a job is in is not known"
-        return [Fact(CHECK, KEY, status=Status.ABSENT, line=says[:300])]
+        note = f"containers here may lock different amounts ({', '.join(sorted(softs))}), and which of them a job is in is not known"
+        return [Fact(CHECK, KEY, status=Status.ABSENT, line=note[:300])]
     if boxed:
-        return [_build_least_limit_fact(seen, boxed, "container", starter)]
-    if given:
-        return [Fact(CHECK, KEY, convert_to_kib(seen.limits[given][0]), unit="KiB", line=starter[:300], attrs={"of": seen.names[given]})]
+        return [_build_least_limit_fact(processes, boxed, "container", starter)]
+    if starter_pid:
+        return [
+            Fact(
+                CHECK,
+                KEY,
+                convert_to_kib(processes.limits[starter_pid][0]),
+                unit="KiB",
+                line=starter[:300],
+                attrs={"of": processes.names[starter_pid]},
+            )
+        ]
     return [
         Fact(
             CHECK,
@@ -104,27 +115,29 @@ def parse_limits(text: str) -> Sequence[Fact]:
 
 
 def _parse_processes(text: str) -> _Processes:
-    seen = _Processes()
+    processes = _Processes()
     for row in filter(None, map(_LINE_PATTERN.match, split_lines(text))):
         pid = row["pid"]
         if row["name"]:
-            seen.names.setdefault(pid, row["name"])
+            processes.names.setdefault(pid, row["name"])
         elif row["parent"]:
-            seen.parents.setdefault(pid, row["parent"])
+            processes.parents.setdefault(pid, row["parent"])
         elif row["uid"]:
-            seen.roots |= {pid} if row["uid"] == "0" else set()
+            processes.roots |= {pid} if row["uid"] == "0" else set()
         elif row["extern"]:
-            seen.externs.add(pid)
+            processes.externs.add(pid)
         else:
-            seen.limits.setdefault(pid, (row["soft"], row[0].strip()))
-    return seen
+            processes.limits.setdefault(pid, (row["soft"], row[0].strip()))
+    return processes
 
 
 def _build_least_limit_fact(seen: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
     pid = min(pids, key=lambda pid: (convert_to_kib(seen.limits[pid][0]) < 0, convert_to_kib(seen.limits[pid][0]), int(pid)))
     soft, line = seen.limits[pid]
-    says = f"{of}: {line}" + (f"; {starter}" if starter else "")
-    return Fact(CHECK, KEY, convert_to_kib(soft), unit="KiB", line=says[:300], attrs={"of": of, "pid": int(pid), "processes": len(pids)})
+    description = f"{of}: {line}" + (f"; {starter}" if starter else "")
+    return Fact(
+        CHECK, KEY, convert_to_kib(soft), unit="KiB", line=description[:300], attrs={"of": of, "pid": int(pid), "processes": len(pids)}
+    )
 
 
 def convert_to_kib(soft: str) -> int:

@@ -27,18 +27,18 @@ def is_free(text: str) -> bool:
 def parse_free(text: str) -> Sequence[Fact]:
     """Find columns by the header: older free has no `available`."""
     head = next((line.split() for line in split_lines(text) if "total" in line and "used" in line), [])
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for line in split_lines(text):
         name, _, rest = line.partition(":")
         cells = [int(cell) for cell in rest.split() if re.fullmatch(r"[0-9]{1,18}", cell)]
         row = dict(zip(head, cells, strict=False))
         if name == "Mem" and len(cells) >= 3:
-            found += _build_memory_facts(row, line)
+            facts += _build_memory_facts(row, line)
         elif name == "Swap" and "used" in row:
-            found.append(Fact(CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
-    if not found:
+            facts.append(Fact(CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
+    if not facts:
         raise Unreadable("a row of memory without its head")
-    return found
+    return facts
 
 
 def _build_memory_facts(row: dict[str, int], line: str) -> list[Fact]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from kb.logs.kernel.reader import is_known_message
 from kb.logs.timestamps import split_prefix
 from kb.scan import MAX_LINE_CHARS, zero_digits
-from tools.checks.not_understood import KEY, build_not_understood_facts
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY, build_not_understood_facts
 from tools.fact import Fact
 
 _DECODED_LEVELS = (":err   :", ":crit  :", ":alert :", ":emerg :")
@@ -52,11 +52,11 @@ def build_unknown_error_facts(check: str, text: str) -> list[Fact]:
         kind = _normalize_line(line)
         if kind not in kinds and len(kinds) < _MAX_KINDS:
             kinds[kind] = _extract_unknown_message(line)
-        said = kinds.get(kind, ("", line))
-        if said is not None:
-            boot = boots.setdefault(said[0], _BootErrors())
+        occurrence = kinds.get(kind, ("", line))
+        if occurrence is not None:
+            boot = boots.setdefault(occurrence[0], _BootErrors())
             boot.count += 1
-            boot.first += [said[1]] if len(boot.first) < 3 else []
+            boot.first += [occurrence[1]] if len(boot.first) < 3 else []
     return [_build_boot_fact(check, name, boot) for name, boot in boots.items()]
 
 
@@ -105,8 +105,10 @@ def _extract_unknown_message(line: str) -> tuple[str, str] | None:
 
 def merge_unknown_counts(facts: Sequence[Fact], current: str) -> list[Fact]:
     """Keep one count: the running boot's, the larger of two logs."""
-    mine = [
-        fact for fact in facts if fact.key == KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
+    own_facts = [
+        fact
+        for fact in facts
+        if fact.key == NOT_UNDERSTOOD_KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
     ]
-    most = max(mine, key=lambda fact: fact.value if isinstance(fact.value, int) else 0, default=None)
-    return [fact for fact in facts if fact.key != KEY or fact is most]
+    most = max(own_facts, key=lambda fact: fact.value if isinstance(fact.value, int) else 0, default=None)
+    return [fact for fact in facts if fact.key != NOT_UNDERSTOOD_KEY or fact is most]

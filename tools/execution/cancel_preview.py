@@ -12,7 +12,9 @@ from tools.action import Action
 from tools.inventory.host_ranges import BadRange, expand_host_range
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES, MAX_TASKS = 15.0, 1 << 20, 10_000
+QUERY_TIMEOUT_SECONDS = 15.0
+MAX_OUTPUT_BYTES = 1 << 20
+MAX_TASKS = 10_000
 SQUEUE_COMMAND = ("squeue", "-h", "-r", "-j", "{job}", "-o", "%i|%T|%u|%N")
 
 
@@ -32,15 +34,15 @@ async def preview_cancel(action: Action, transport: Transport) -> CancelPreview 
         return None
     argv = tuple(word.format(job=action.args["job"]) for word in SQUEUE_COMMAND)
     try:
-        ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return CancelPreview(why=why.why)
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.timed_out or ran.truncated or ran.exit_status is None:
+        result = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return CancelPreview(why=error.why)
+    complaint = result.stderr.decode("utf-8", "replace").strip()
+    if result.timed_out or result.truncated or result.exit_status is None:
         return CancelPreview(why="no whole answer in time")
-    if ran.exit_status != 0:
-        return CancelPreview(why=complaint[:200] or f"exit status {ran.exit_status}")
-    return parse_cancel_preview(ran.text)
+    if result.exit_status != 0:
+        return CancelPreview(why=complaint[:200] or f"exit status {result.exit_status}")
+    return parse_cancel_preview(result.text)
 
 
 def parse_cancel_preview(text: str) -> CancelPreview:
@@ -48,6 +50,6 @@ def parse_cancel_preview(text: str) -> CancelPreview:
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.strip().split("|")) == 4]
     try:
         hosts = tuple(dict.fromkeys(host for *_, nodes in rows if nodes for host in expand_host_range(nodes)))
-    except BadRange as why:
-        return CancelPreview(why=f"squeue: {why}")
+    except BadRange as error:
+        return CancelPreview(why=f"squeue: {error}")
     return CancelPreview(Counter(state for _, state, _, _ in rows), tuple(dict.fromkeys(user for _, _, user, _ in rows)), hosts)

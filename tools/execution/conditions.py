@@ -48,15 +48,17 @@ async def read_condition(condition: Condition, host: str, transport: Transport) 
     name, *words = condition.argv
     argv = tuple(word.format(*words) for word in PLAIN_READS[name]) if name in PLAIN_READS else condition.argv
     try:
-        ran = await transport.run(host, argv, timeout=READ_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return ConditionResult(condition.says, None, why.why, condition.id)
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.exit_status is None or ran.timed_out or ran.truncated:
+        result = await transport.run(host, argv, timeout=READ_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return ConditionResult(condition.says, None, error.why, condition.id)
+    complaint = result.stderr.decode("utf-8", "replace").strip()
+    if result.exit_status is None or result.timed_out or result.truncated:
         return ConditionResult(condition.says, None, complaint or "no whole answer in time", condition.id)
-    printed = _emulate_kit_function(name, words, ran, complaint) if name in PLAIN_READS else ran.text.strip()
-    if printed is None or (ran.exit_status != 0 and name not in PLAIN_READS):
-        return ConditionResult(condition.says, None, complaint or ran.text.strip()[:200] or f"exit status {ran.exit_status}", condition.id)
+    printed = _emulate_kit_function(name, words, result, complaint) if name in PLAIN_READS else result.text.strip()
+    if printed is None or (result.exit_status != 0 and name not in PLAIN_READS):
+        return ConditionResult(
+            condition.says, None, complaint or result.text.strip()[:200] or f"exit status {result.exit_status}", condition.id
+        )
     return ConditionResult(condition.says, is_condition_met(condition, printed), _format_printed(condition, printed)[:200], condition.id)
 
 
@@ -83,9 +85,9 @@ def fill_condition(condition: Condition, values: Mapping[str, str]) -> Condition
 
 async def find_unmet_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
     """Return the controller's unmet or unobserved conditions. Any of them ends the action before its claim."""
-    asked = [condition for condition in action.conditions if condition.kind == "controller"]
-    seen = [await read_condition(condition, controller or action.via, transport) for condition in asked]
-    return [one for one in seen if one.ok is not True]
+    conditions = [condition for condition in action.conditions if condition.kind == "controller"]
+    results = [await read_condition(condition, controller or action.via, transport) for condition in conditions]
+    return [one for one in results if one.ok is not True]
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], result: CommandResult, complaint: str) -> str | None:
@@ -113,8 +115,8 @@ def _parse_module_users(module: str, text: str) -> str | None:
 
 def _parse_container_gpus(container: str, text: str) -> str | None:
     """Nothing is known about a container that was not asked."""
-    said = next((words for name, words, _ in split_container_answers(text) if name == container), None)
-    return "lost" if said and "Failed to initialize NVML: Unknown Error" in said else said
+    gpu_words = next((words for name, words, _ in split_container_answers(text) if name == container), None)
+    return "lost" if gpu_words and "Failed to initialize NVML: Unknown Error" in gpu_words else gpu_words
 
 
 _KIT_FUNCTION_PARSERS: Mapping[str, Callable[[str, str], str | None]] = {

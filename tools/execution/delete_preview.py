@@ -11,9 +11,12 @@ from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 9.5, 80 * 1024  # the kit prints 100 lines with paths of at most 600 characters
+# the kit prints 100 lines with paths of at most 600 characters
+QUERY_TIMEOUT_SECONDS = 9.5
+MAX_OUTPUT_BYTES = 80 * 1024
 MAX_LISTED_FILES = 100
-_END_PATTERN, _TOTAL_PATTERN = re.compile(r"end ([0-9]{1,3})"), re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
+_END_PATTERN = re.compile(r"end ([0-9]{1,3})")
+_TOTAL_PATTERN = re.compile(r"total ([0-9]{1,12}) ([0-9]{1,18})")
 _OPENS_PATTERN = re.compile(r"opens ([0-9]{1,3})")
 _FILE_PATTERN = re.compile(r"(file|open) ([0-9]{1,9}) ([0-9]{1,18}) ([^ ]{1,64}) (.{1,600})")
 
@@ -47,16 +50,18 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
         return None
     argv = (*LOOK_COMMAND, f"{remedy.id}.preview", *action.args.values())
     try:
-        ran = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return DeletePreview(why=why.why)
-    if ran.timed_out or ran.exit_status is None:
+        result = await transport.run(action.via, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return DeletePreview(why=error.why)
+    if result.timed_out or result.exit_status is None:
         return DeletePreview(why="no answer in time")
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.exit_status != 0:
+    complaint = result.stderr.decode("utf-8", "replace").strip()
+    if result.exit_status != 0:
         old = "usage: rackmedic-look" in complaint
-        return DeletePreview(why="its node kit is older than this question" if old else complaint[:200] or f"exit status {ran.exit_status}")
-    return parse_delete_preview(ran.text) or DeletePreview(why=complaint[:200] or "an answer of another shape")
+        return DeletePreview(
+            why="its node kit is older than this question" if old else complaint[:200] or f"exit status {result.exit_status}"
+        )
+    return parse_delete_preview(result.text) or DeletePreview(why=complaint[:200] or "an answer of another shape")
 
 
 def parse_delete_preview(text: str) -> DeletePreview | None:
@@ -67,8 +72,10 @@ def parse_delete_preview(text: str) -> DeletePreview | None:
     files = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
     if end is None or total is None or len(files) > MAX_LISTED_FILES or not all(files):
         return None
-    looked = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
+    is_complete = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
     largest = tuple(
-        OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if looked else None) for row in files if row
+        OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if is_complete else None)
+        for row in files
+        if row
     )
     return DeletePreview(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)

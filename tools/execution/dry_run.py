@@ -30,12 +30,12 @@ async def preview_conditions(action: Action, transport: Transport, *, controller
     """
     if not action.boot_id:
         return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
-    kit, *seen = await asyncio.gather(
+    kit, *results = await asyncio.gather(
         read_kit_state(action.via, transport),
         *(_read_action_condition(one, action, transport, controller) for one in (_build_boot_condition(action), *action.conditions)),
     )
     assert isinstance(kit, KitState)
-    rows = [row for row in seen if isinstance(row, ConditionResult)]
+    rows = [row for row in results if isinstance(row, ConditionResult)]
     return [*rows[:1], *_list_kit_problems(kit), *rows[1:]]
 
 

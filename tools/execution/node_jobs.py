@@ -13,7 +13,8 @@ from tools.remedies.conditions import KUBE_EMPTY
 from tools.remedies.remedy import fill_slots
 from tools.transport import Transport, Unreachable
 
-QUERY_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 15.0, 256 * 1024
+QUERY_TIMEOUT_SECONDS = 15.0
+MAX_OUTPUT_BYTES = 256 * 1024
 MAX_NODES = 16
 SQUEUE_COMMAND = ("squeue", "-h", "-w", "{target}", "-o", "%A|%T|%u")
 _SLURM_JOB_PATTERN = re.compile(r"([0-9]{1,12})\|([A-Z_]{2,20})\|([A-Za-z0-9_][\w.@$-]{0,63})")
@@ -42,10 +43,10 @@ async def read_node_jobs(action: Action, inventory: Inventory, transport: Transp
     if remedy is None or not remedy.names_jobs:
         return None
     names = action.target.split(",")
-    seen = await asyncio.gather(*(_read_jobs_of_node(name, inventory, transport) for name in names[:MAX_NODES]))
-    left = [f"{len(names) - MAX_NODES} more nodes were not asked about"] if len(names) > MAX_NODES else []
-    jobs = tuple(dict.fromkeys(job for one in seen for job in one.jobs))
-    return NodeJobs(jobs, "; ".join(dict.fromkeys([*(one.why for one in seen if one.why), *left])))
+    answers = await asyncio.gather(*(_read_jobs_of_node(name, inventory, transport) for name in names[:MAX_NODES]))
+    unasked_notes = [f"{len(names) - MAX_NODES} more nodes were not asked about"] if len(names) > MAX_NODES else []
+    jobs = tuple(dict.fromkeys(job for one in answers for job in one.jobs))
+    return NodeJobs(jobs, "; ".join(dict.fromkeys([*(one.why for one in answers if one.why), *unasked_notes])))
 
 
 async def _read_jobs_of_node(name: str, inventory: Inventory, transport: Transport) -> NodeJobs:
@@ -54,14 +55,14 @@ async def _read_jobs_of_node(name: str, inventory: Inventory, transport: Transpo
         return NodeJobs(why=f"the inventory names no controller for {name}")
     argv = tuple(fill_slots(word, {"target": host.node_name, "node": host.node_name}) for word in _build_job_query(host))
     try:
-        ran = await transport.run(host.controller, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return NodeJobs(why=why.why)
-    if ran.timed_out or ran.truncated or ran.exit_status is None:
+        result = await transport.run(host.controller, argv, timeout=QUERY_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return NodeJobs(why=error.why)
+    if result.timed_out or result.truncated or result.exit_status is None:
         return NodeJobs(why="no whole answer in time")
-    if ran.exit_status != 0:
-        return NodeJobs(why=ran.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {ran.exit_status}")
-    return _parse_pods(ran.text) if host.scheduler == "kubernetes" else _parse_slurm_jobs(ran.text)
+    if result.exit_status != 0:
+        return NodeJobs(why=result.stderr.decode("utf-8", "replace").strip()[:200] or f"exit status {result.exit_status}")
+    return _parse_pods(result.text) if host.scheduler == "kubernetes" else _parse_slurm_jobs(result.text)
 
 
 def _build_job_query(host: Host) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ class AnswerCache:
 
     def get_answer(self, host: str, check: str) -> CheckAnswer | None:
         """Return the cached answer with zero cost, or None."""
-        kept = self._get_host(host).kept.get(check)
-        return replace(kept.answer, cached=True, seconds=0.0) if kept and kept.until > self._clock.now() else None
+        cached = self._get_host(host).kept.get(check)
+        return replace(cached.answer, cached=True, seconds=0.0) if cached and cached.until > self._clock.now() else None
 
     def get_generation(self, host: str) -> int:
         """Return the generation to pass to `put_answer`."""
@@ -49,8 +49,8 @@ class AnswerCache:
             row.kept[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
 
     def list_naming_facts(self, host: str) -> list[Fact]:
-        kept = self._get_host(host).kept.values()
-        return [fact for row in kept for fact in row.answer.facts if fact.key in NAMING_KEYS]
+        cached = self._get_host(host).kept.values()
+        return [fact for row in cached for fact in row.answer.facts if fact.key in NAMING_KEYS]
 
     def get_boot_id(self, host: str) -> str:
         return self._get_host(host).boot_id
@@ -71,12 +71,12 @@ class AnswerCache:
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Drop these hosts' answers older than `since`."""
         for row in (self._hosts[host] for host in hosts if host in self._hosts):
-            row.kept = {check: kept for check, kept in row.kept.items() if kept.until - self._lifetime >= since}
+            row.kept = {check: cached for check, cached in row.kept.items() if cached.until - self._lifetime >= since}
 
     def drop_expired(self) -> None:
         now = self._clock.now()
         for row in self._hosts.values():
-            row.kept = {check: kept for check, kept in row.kept.items() if kept.until > now}
+            row.kept = {check: cached for check, cached in row.kept.items() if cached.until > now}
 
     def _get_host(self, host: str) -> _HostCache:
         return self._hosts.setdefault(host, _HostCache())

@@ -59,18 +59,18 @@ class CommandRunner:
         """Run where kubectl is. An unreachable controller says nothing about the host."""
         try:
             return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
-        except Unreachable as why:
-            return CommandResult(b"", format_unasked_controller(host.controller, why.why).encode(), 1)
+        except Unreachable as error:
+            return CommandResult(b"", format_unasked_controller(host.controller, error.why).encode(), 1)
 
     async def run_all(self, host: Host, check: Check) -> dict[Command, CommandResult]:
         """Run the check's commands, concurrently unless exclusive, then the stand-ins of truncated outputs."""
         slots = self.build_slots(host)
-        asked = [command for command in self.list_commands(host, check) if not command.find_missing_target(slots)]
-        if check.exclusive or len(asked) == 1:
-            rans = [await self.run(host, check, command) for command in asked]
+        commands = [command for command in self.list_commands(host, check) if not command.find_missing_target(slots)]
+        if check.exclusive or len(commands) == 1:
+            rans = [await self.run(host, check, command) for command in commands]
         else:
-            rans = await asyncio.gather(*(self.run(host, check, command) for command in asked))
-        had = dict(zip(asked, rans, strict=True))
-        short = [stand_in for command, ran in had.items() if ran.truncated and (stand_in := check.find_stand_in(command))]
+            rans = await asyncio.gather(*(self.run(host, check, command) for command in commands))
+        had = dict(zip(commands, rans, strict=True))
+        short = [stand_in for command, result in had.items() if result.truncated and (stand_in := check.find_stand_in(command))]
         more = await asyncio.gather(*(self.run(host, check, command) for command in short))
         return had | dict(zip(short, more, strict=True))

@@ -7,8 +7,8 @@ from typing import Literal
 from tools.fact import Fact, Status
 
 IDLE_CHECKS = ("smi", "procs")  # passive checks that show GPU use
-# upper bounds for an idle GPU: utilisation in per cent, and memory in MiB (the driver reserves some)
-MAX_IDLE_UTIL_PERCENT, MAX_IDLE_MIB = 5, 1024
+MAX_IDLE_UTIL_PERCENT = 5  # upper bounds for an idle GPU: utilisation in per cent
+MAX_IDLE_MIB = 1024  # memory in MiB (the driver reserves some)
 UNUSABLE_GPU_ERRORS = frozenset({"driver_not_loaded", "no_devices"})  # nvidia-smi errors that leave no usable GPU
 
 
@@ -22,13 +22,13 @@ class GpuUse:
 
 def classify_gpu_use(facts: Iterable[Fact]) -> GpuUse:
     """Classify fresh facts of IDLE_CHECKS. No reading is not idle."""
-    known = [fact for fact in facts if not fact.stale]
-    if using := [fact for fact in known if _shows_use(fact)]:
+    fresh_facts = [fact for fact in facts if not fact.stale]
+    if using := [fact for fact in fresh_facts if _shows_use(fact)]:
         return GpuUse("busy", f"{len({f.device for f in using})} of its GPUs are in use: {_format_use(using[0])}")
-    if any(fact.key == "smi.error" and fact.value in UNUSABLE_GPU_ERRORS for fact in known):
+    if any(fact.key == "smi.error" and fact.value in UNUSABLE_GPU_ERRORS for fact in fresh_facts):
         return GpuUse()
-    if not any(fact.key == "gpu.processes" and fact.status is Status.OK for fact in known):
-        reason = next((fact.line for fact in known if fact.status.blind or fact.key == "smi.error"), "nvidia-smi was not asked")
+    if not any(fact.key == "gpu.processes" and fact.status is Status.OK for fact in fresh_facts):
+        reason = next((fact.line for fact in fresh_facts if fact.status.blind or fact.key == "smi.error"), "nvidia-smi was not asked")
         return GpuUse("not_known", f"whether its GPUs are in use cannot be seen: {reason}"[:300])
     return GpuUse()
 
@@ -42,5 +42,5 @@ def _shows_use(fact: Fact) -> bool:
 
 
 def _format_use(fact: Fact) -> str:
-    what = {"gpu.util": "%", "gpu.memory.used": "MiB used", "gpu.processes": "processes", "proc.gpu_memory": "MiB held by a process"}
-    return f"{fact.device or 'a GPU'} {fact.value if fact.value is not None else ''} {what.get(fact.key, '')}".strip()
+    unit = {"gpu.util": "%", "gpu.memory.used": "MiB used", "gpu.processes": "processes", "proc.gpu_memory": "MiB held by a process"}
+    return f"{fact.device or 'a GPU'} {fact.value if fact.value is not None else ''} {unit.get(fact.key, '')}".strip()

@@ -41,9 +41,11 @@ async def run_joint_check(
 ) -> list[CheckAnswer]:
     """Run on the idle hosts, or on all with people's permission. Every host gets an answer, not dated yet."""
     assert check.together is not None
-    known = [host for host in hosts if host in inventory.hosts]
-    async with reserve_idle_hosts(known, check, holds, None if permitted else hands.looked) as may:
-        parties = await asyncio.gather(*(_build_participant(inventory.hosts[host], hands, skus) for host in known if host in may.free))
+    known_hosts = [host for host in hosts if host in inventory.hosts]
+    async with reserve_idle_hosts(known_hosts, check, holds, None if permitted else hands.looked) as may:
+        parties = await asyncio.gather(
+            *(_build_participant(inventory.hosts[host], hands, skus) for host in known_hosts if host in may.free)
+        )
         joint = await check.together(parties, _build_command_runner(check, hands, inventory, now)) if parties else JointResult({})
     return [_build_answer(check, host, may, joint) for host in hosts]
 
@@ -60,8 +62,8 @@ def _build_answer(check: Check, host: str, may: Permit, joint: JointResult) -> C
             check, host, build_skipped_fact(check, "no_tool", f"{check.id} needs {check.tool}"), joint.seconds + spent
         )
     facts = tuple(joint.facts.get(host, ()))
-    why = "; ".join(dict.fromkeys(fact.line for fact in facts if not fact.key))
-    return CheckAnswer(host, check.id, facts, joint.seconds + spent, why)
+    reasons = "; ".join(dict.fromkeys(fact.line for fact in facts if not fact.key))
+    return CheckAnswer(host, check.id, facts, joint.seconds + spent, reasons)
 
 
 def _build_single_answer(check: Check, host: str, fact: Fact, seconds: float) -> CheckAnswer:
@@ -92,12 +94,12 @@ def _build_command_runner(check: Check, hands: JointCheckContext, inventory: Inv
         if row is None:
             return CommandFacts((build_unobserved_fact(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
         try:
-            ran = await hands.commands.run(row, check, commands[name], slots)
-        except Unreachable as why:
-            return CommandFacts((build_unobserved_fact(check.id, why.status, why.why, host),))
-        except BadSlot as why:
-            return CommandFacts((build_unobserved_fact(check.id, Status.DENIED, f"refused to put {why} on a command line", host),))
-        facts = await hands.reader.read_command_facts(host, check, commands[name], ran, now)
-        return CommandFacts(tuple(facts), ran.seconds, is_missing_program(ran))
+            result = await hands.commands.run(row, check, commands[name], slots)
+        except Unreachable as error:
+            return CommandFacts((build_unobserved_fact(check.id, error.status, error.why, host),))
+        except BadSlot as error:
+            return CommandFacts((build_unobserved_fact(check.id, Status.DENIED, f"refused to put {error} on a command line", host),))
+        facts = await hands.reader.read_command_facts(host, check, commands[name], result, now)
+        return CommandFacts(tuple(facts), result.seconds, is_missing_program(result))
 
     return say

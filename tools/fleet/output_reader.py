@@ -33,33 +33,38 @@ class OutputReader:
         self, host: str, check: Check, rans: Mapping[Command, CommandResult], now: datetime, boot_id: str
     ) -> list[Fact]:
         """Return the facts of all commands. Where a stand-in was read, it decides what a truncated output lacks."""
-        said = {command: await self.read_command_facts(host, check, command, ran, now, boot_id) for command, ran in rans.items()}
+        facts_by_command = {
+            command: await self.read_command_facts(host, check, command, result, now, boot_id) for command, result in rans.items()
+        }
         for command, stand_in in ((command, check.find_stand_in(command)) for command in rans):
-            if stand_in and stand_in in rans and _stand_in_was_read(said[stand_in], command, stand_in, rans[stand_in]):
-                whole = not any(fact.status.blind for fact in said[stand_in])
+            if stand_in and stand_in in rans and _stand_in_was_read(facts_by_command[stand_in], command, stand_in, rans[stand_in]):
+                is_readable = not any(fact.status.blind for fact in facts_by_command[stand_in])
                 cut = build_truncated_fact(check, command, stand_in).locate(
-                    host, time=now, boot_id=boot_id, sha256=_find_digest(said[command])
+                    host, time=now, boot_id=boot_id, sha256=_find_digest(facts_by_command[command])
                 )
-                said[command] = [*(fact for fact in said[command] if fact.status is Status.OK), *([cut] if whole else [])]
-        return [fact for facts in said.values() for fact in facts]
+                facts_by_command[command] = [
+                    *(fact for fact in facts_by_command[command] if fact.status is Status.OK),
+                    *([cut] if is_readable else []),
+                ]
+        return [fact for facts in facts_by_command.values() for fact in facts]
 
     async def _read_command(self, check: Check, command: Command, result: CommandResult) -> tuple[str, Iterable[Fact]]:
-        trouble = _redact_trouble(find_trouble(check, command, result))
+        problem = _redact_trouble(find_trouble(check, command, result))
         text = await _redact_output(result.text + ("\n" + result.stderr.decode("utf-8", "replace") if result.stderr else ""))
         sha = await self._evidence.put_text(self._incident, text) if text.strip() else ""
         if command.silence and not text.strip() and result.exit_status == 0:
             return sha, check.parse_output(command.silence)
-        facts = [trouble] if trouble else []
-        if check.statuses is not None and (trouble or result.exit_status not in check.statuses):
-            why = f"{check.id}.{command.name}: exit status {result.exit_status}: {text.strip()[:200]}"
-            return sha, facts or [build_unobserved_fact(check.id, Status.UNREADABLE, why)]
+        facts = [problem] if problem else []
+        if check.statuses is not None and (problem or result.exit_status not in check.statuses):
+            reason = f"{check.id}.{command.name}: exit status {result.exit_status}: {text.strip()[:200]}"
+            return sha, facts or [build_unobserved_fact(check.id, Status.UNREADABLE, reason)]
         if is_incomplete(result) and not check.exclusive:
             facts += (
                 await _parse_output(check, await _redact_output(result.text[: result.text.rfind("\n") + 1]))
                 if check.partial and "\n" in result.text
                 else ()
             )
-        elif result.stdout.strip() or (trouble is None and text.strip() and result.exit_status != 126 and not is_missing_program(result)):
+        elif result.stdout.strip() or (problem is None and text.strip() and result.exit_status != 126 and not is_missing_program(result)):
             facts += await _parse_output(check, text)
         return sha, facts
 
@@ -120,11 +125,11 @@ def find_boot_id(facts: Iterable[Fact]) -> str:
 
 def drop_duplicates(facts: Sequence[Fact]) -> list[Fact]:
     """Drop repeats, which arise when several commands print the same."""
-    seen: dict[tuple[object, ...], Fact] = {}
+    fact_by_identity: dict[tuple[object, ...], Fact] = {}
     for fact in facts:
         attrs = repr(fact.attrs) if fact.attrs else ""
-        seen.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, attrs), fact)
-    return list(seen.values())
+        fact_by_identity.setdefault((fact.key, fact.device, repr(fact.value), fact.status, fact.line, fact.time, fact.boot_id, attrs), fact)
+    return list(fact_by_identity.values())
 
 
 def build_unobserved_answer(

@@ -47,8 +47,8 @@ def find_trouble(check: Check, command: Command, result: CommandResult) -> Fact 
     if result.exit_status is None and not result.truncated:
         return build_unobserved_fact(check.id, Status.UNREACHABLE, f"{name}: connection lost before the command ended")
     if result.truncated:
-        kept = "; what is older was left out" if command.stands_in_for else ""
-        return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes{kept}")
+        note = "; what is older was left out" if command.stands_in_for else ""
+        return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: output cut at {check.cap} bytes{note}")
     return _explain_failure(check, command, result, name)
 
 
@@ -63,8 +63,8 @@ def _explain_failure(check: Check, command: Command, result: CommandResult, name
     silent = not result.stdout.strip()
     complaint = result.stderr.decode("utf-8", "replace").strip()
     if old := OLD_KIT_PATTERN.search(complaint):
-        why = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
-        return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {why}")
+        reason = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
+        return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {reason}")
     if is_missing_program(result):
         return (
             None

@@ -19,9 +19,9 @@ def build_skipped_fact(check: Check, why: SkipReason, says: str) -> Fact:
 
 def find_missing_tool(check: Check, rans: Mapping[Command, CommandResult]) -> Fact | None:
     """Return the fact that a required command is not installed, with how to get it, or None."""
-    for command, ran in rans.items():
-        if not command.optional and is_missing_program(ran):
-            return build_skipped_fact(check, "no_tool", f"{explain_not_started(command, ran)}; {check.id} needs {check.tool or 'it'}")
+    for command, result in rans.items():
+        if not command.optional and is_missing_program(result):
+            return build_skipped_fact(check, "no_tool", f"{explain_not_started(command, result)}; {check.id} needs {check.tool or 'it'}")
     return None
 
 
@@ -30,12 +30,12 @@ def find_nothing_installed(check: Check, rans: Mapping[Command, CommandResult]) 
 
     With `check.without`, what only such a program would know is absent.
     """
-    if not rans or not all(command.optional and is_missing_program(ran) for command, ran in rans.items()):
+    if not rans or not all(command.optional and is_missing_program(result) for command, result in rans.items()):
         return None
-    says = "; ".join(dict.fromkeys(explain_not_started(command, ran) for command, ran in rans.items()))
+    text = "; ".join(dict.fromkeys(explain_not_started(command, result) for command, result in rans.items()))
     if check.without:
-        return Fact(check.id, check.without, status=Status.ABSENT, line=says[:300])
-    return build_skipped_fact(check, "no_tool", says)
+        return Fact(check.id, check.without, status=Status.ABSENT, line=text[:300])
+    return build_skipped_fact(check, "no_tool", text)
 
 
 _SHELL = r"-?(?:/(?:usr/)?bin/)?(?:ba|da|a|k|z)?sh"
@@ -69,8 +69,8 @@ def explain_not_started(command: Command, result: CommandResult) -> str:
     """Return why the command did not start, naming the program."""
     if broken := _BROKEN_PATTERN.search(_decode_stderr(result)):
         return f"{_get_program_name(command.argv[0])} cannot be run: {broken[0].strip()}"[:300]
-    named = _MISSING_PATTERN.search(_decode_stderr(result))
-    name = _get_program_name(next((word for word in named.groups() if word), command.argv[0]) if named else command.argv[0])
+    match = _MISSING_PATTERN.search(_decode_stderr(result))
+    name = _get_program_name(next((word for word in match.groups() if word), command.argv[0]) if match else command.argv[0])
     return "the node kit is not installed" if name in NODE_KIT_PROGRAMS else f"{name} is not installed"
 
 

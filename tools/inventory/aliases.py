@@ -19,18 +19,18 @@ class HostAlias(NamedTuple):
 def find_alias_problems(rows: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
     """Yield conflicts. Two tenants may use the same alias, since neither sees the other's."""
     names = {spelling for host in hosts for spelling in _list_spellings(host)}
-    taken: dict[tuple[str, str], str] = {}
+    host_by_alias: dict[tuple[str, str], str] = {}
     for row in rows:
-        where: Loc = ("hosts", row.host, "alias")
-        said = f"hosts.{row.host}.alias: {row.alias!r}"
+        location: Loc = ("hosts", row.host, "alias")
+        field = f"hosts.{row.host}.alias: {row.alias!r}"
         if not row.tenant:
-            yield where, f"{said} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
+            yield location, f"{field} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
         if names & _list_spellings(row.alias) - _list_spellings(row.host):
-            yield where, f"{said} is a host of this inventory; choose another"
-        first = next((taken[key] for key in _list_alias_keys(row) if key in taken), "")
+            yield location, f"{field} is a host of this inventory; choose another"
+        first = next((host_by_alias[key] for key in _list_alias_keys(row) if key in host_by_alias), "")
         if first:
-            yield where, f"{said} is what {row.tenant} calls {first} already; choose another"
-        taken |= dict.fromkeys(_list_alias_keys(row), row.host)
+            yield location, f"{field} is what {row.tenant} calls {first} already; choose another"
+        host_by_alias |= dict.fromkeys(_list_alias_keys(row), row.host)
 
 
 def _list_alias_keys(row: HostAlias) -> list[tuple[str, str]]:

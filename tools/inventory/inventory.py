@@ -169,19 +169,19 @@ class Inventory(BaseModel):
 
     def select_hosts(self, ranges: str) -> tuple[Host, ...]:
         """Return the hosts of a range or of group names. Raises BadRange."""
-        wanted: dict[str, None] = {}
+        selected: dict[str, None] = {}
         for name in expand_host_range(ranges):
-            wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
-        unknown = [name for name in wanted if name not in self.hosts]
+            selected.update(dict.fromkeys(self.groups.get(name, (name,))))
+        unknown = [name for name in selected if name not in self.hosts]
         if unknown:
             raise BadRange(format_unknown_names(find_suggestions(unknown, (*self.hosts, *self.groups))))
-        return tuple(self.hosts[name] for name in wanted)
+        return tuple(self.hosts[name] for name in selected)
 
     def list_domains(self, names: Iterable[str]) -> frozenset[str]:
         """Return the domains (`dc1.example`) in these hosts' names and addresses."""
-        written = [text.lower() for name in names for text in (name, self.hosts[name].address)]
-        found = {text.partition(".")[2] for text in written}
-        return frozenset(domain for domain in found if domain and not domain.rpartition(".")[2].isdigit())
+        full_names = [text.lower() for name in names for text in (name, self.hosts[name].address)]
+        domains = {text.partition(".")[2] for text in full_names}
+        return frozenset(domain for domain in domains if domain and not domain.rpartition(".")[2].isdigit())
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -208,19 +208,23 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory."""
 
     def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
-        return BadInventory(source, [f"{document.find_position(*loc)}: {what}" if document else what for loc, what in problems])
+        return BadInventory(source, [f"{document.find_position(*loc)}: {problem}" if document else problem for loc, problem in problems])
 
     try:
         file = _InventoryFile.model_validate(raw)
-    except ValidationError as why:
-        first = list(iter_complaints(why, _InventoryFile))
-        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in why.errors()])]) from why
+    except ValidationError as error:
+        first = list(iter_complaints(error, _InventoryFile))
+        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in error.errors()])]) from error
     members, groups_of, problems = _resolve_groups(file)
     if problems:
         raise refuse(problems)
     hosts = {name: _resolve_host(name, groups, file) for name, groups in groups_of.items()}
-    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm")))
-    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
+    controllers = dict.fromkeys(
+        (*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm"))
+    )
+    return Inventory(
+        hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(controllers)
+    )
 
 
 Problem = tuple[Loc, str]  # location of the field, and the message
@@ -248,7 +252,7 @@ def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
         _, _, problems = _resolve_groups(_InventoryFile.model_validate(rest))
     except ValidationError:
         return []
-    return [(loc, what) for loc, what in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
+    return [(loc, problem) for loc, problem in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
 
 
 def _remove_field(rest: Any, loc: Loc) -> None:
@@ -264,15 +268,15 @@ def _remove_field(rest: Any, loc: Loc) -> None:
 
 
 def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Problem]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     problems: list[Problem] = []
     for name, row in file.groups.items():
         try:
-            found[name] = expand_host_range(row.hosts)
-        except BadRange as why:
-            found[name] = []
-            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {why}"))
-    return found, problems
+            groups[name] = expand_host_range(row.hosts)
+        except BadRange as error:
+            groups[name] = []
+            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {error}"))
+    return groups, problems
 
 
 def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterator[Problem]:

@@ -30,25 +30,25 @@ def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[L
     """Refuse two hosts with one node name: one would be drained for the other."""
     rows = list(hosts)
     controllers = {row.controller for row in rows}
-    told: set[str] = set()
-    taken: dict[tuple[str, str], str] = {}
+    reported_names: set[str] = set()
+    host_by_name: dict[tuple[str, str], str] = {}
     for row in rows:
-        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in told:
-            told.add(row.group)
+        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in reported_names:
+            reported_names.add(row.group)
             yield (
                 ("groups", row.group, "scheduler"),
                 f"groups.{row.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
             )
         yield from _find_name_problem(row)
-        if (other := taken.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
+        if (other := host_by_name.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
             yield ("hosts", row.host), f"hosts.{row.host}.node: {row.node!r} is {other} already"
 
 
 def _find_name_problem(row: ScheduledHost) -> Iterator[tuple[Loc, str]]:
-    pattern, says = NODE_NAME_RULES.get(row.scheduler, ("", ""))
+    pattern, description = NODE_NAME_RULES.get(row.scheduler, ("", ""))
     if not (row.named or row.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, row.node):
         return
     if row.named:
-        yield ("hosts", row.host, "node"), f"hosts.{row.host}.node: {row.node[:80]!r} is not {says}"
+        yield ("hosts", row.host, "node"), f"hosts.{row.host}.node: {row.node[:80]!r} is not {description}"
     else:
-        yield ("groups", row.group, "hosts"), f"hosts.{row.host}: is not {says}; set its `node:`"
+        yield ("groups", row.group, "hosts"), f"hosts.{row.host}: is not {description}; set its `node:`"

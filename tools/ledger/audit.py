@@ -96,8 +96,8 @@ async def read_end(redis: Redis, prefix: str) -> tuple[int, str]:
 
 async def is_begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
     """Return whether one of these keys signed the first entry; True for an empty chain."""
-    async for said, line in iter_rows(redis, prefix, min(1, (await read_end(redis, prefix))[0])):
-        return bool(find_signer(seal, "", line, said))
+    async for signature, line in iter_rows(redis, prefix, min(1, (await read_end(redis, prefix))[0])):
+        return bool(find_signer(seal, "", line, signature))
     return True
 
 
@@ -108,8 +108,8 @@ async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | Non
     if not newest:
         return None
     before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
-    said, _, line = newest[-1].partition(" ")
-    return find_signer(seal, before, line, said)
+    signature, _, line = newest[-1].partition(" ")
+    return find_signer(seal, before, line, signature)
 
 
 async def export_entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
@@ -125,11 +125,11 @@ async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[s
     head, count, missing = "", 0, set(posted) - {""}
     age = {name: years for years, name in enumerate(seal.ids)}
     youngest = len(age)
-    async for said, line in iter_rows(redis, prefix, length):
-        name = find_signer(seal, head, line, said)
+    async for signature, line in iter_rows(redis, prefix, length):
+        name = find_signer(seal, head, line, signature)
         if not name or (age[name] > youngest and parse_line(line).get("event") != STOP_EVENT):
             return AuditReport(length, stored, intact=False, broken_at=count, missing_heads=tuple(sorted(missing)))
-        head, count, youngest = said, count + 1, min(youngest, age[name])
+        head, count, youngest = signature, count + 1, min(youngest, age[name])
         missing.discard(head)
     intact = head == stored and count == length
     return AuditReport(length, stored, intact, None if intact else count, tuple(sorted(missing)))

@@ -32,17 +32,17 @@ class ActionHistory:
 
 async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
     """Read the events of an incident opened at `since`."""
-    found: list[ActionEvent] = []
-    read, sought = 0, f'"incident":"{incident}"'
+    events: list[ActionEvent] = []
+    read, needle = 0, f'"incident":"{incident}"'
     async for page in _iter_pages_backward(redis, prefix):
-        found += [event for line in reversed(page) if sought in line and (event := _parse_event(line, incident))]
+        events += [event for line in reversed(page) if needle in line and (event := _parse_event(line, incident))]
         read += len(page)
         oldest = get_entry_time(page[0])
         if oldest is not None and oldest < since:
             break
         if read >= MAX_READ_ENTRIES:
-            return ActionHistory(tuple(reversed(found)), whole=False)
-    return ActionHistory(tuple(reversed(found)))
+            return ActionHistory(tuple(reversed(events)), whole=False)
+    return ActionHistory(tuple(reversed(events)))
 
 
 async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:

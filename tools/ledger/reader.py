@@ -95,10 +95,10 @@ class LedgerReader:
             pipe = self._redis.pipeline(transaction=True)
             pipe.hgetall(f"{self._prefix}apr:{approval}")
             pipe.hgetall(f"{self._prefix}votes:{approval}")
-            found, votes = await pipe.execute()
-        if not found:
+            fields, votes = await pipe.execute()
+        if not fields:
             raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
-        return parse_record(approval, decode_hash(found), decode_hash(votes), self._seal)
+        return parse_record(approval, decode_hash(fields), decode_hash(votes), self._seal)
 
     async def list_incident_records(self, incident: str) -> list[ActionRecord]:
         """List an incident's actions, oldest first."""
@@ -198,12 +198,12 @@ class LedgerReader:
         """Return kill switch, breakers, and running or unknown actions."""
         async with translate_redis_errors():
             brakes = decode_hash(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
-            held = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
-            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
-        executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
+            held_back = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
+            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held_back]
+        executing, unknown = (tuple(n for n, s in zip(held_back, states, strict=True) if s == state) for state in ("executing", "unknown"))
         breakers = sorted(name.removeprefix(BREAKER_PREFIX) for name in brakes if name.startswith(BREAKER_PREFIX))
-        who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
-        return BrakeStatus(who, why, tuple(breakers), executing, unknown)
+        stopped_by, stop_reason = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
+        return BrakeStatus(stopped_by, stop_reason, tuple(breakers), executing, unknown)
 
     async def explain_held_back(self, record: ActionRecord) -> str:
         """Return the refusal of the brake that would block this claim now, or "".
@@ -245,8 +245,8 @@ class LedgerReader:
         """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
         try:
             look = await self._journal.read_head(clock)
-        except ChainRewound as why:
-            return await self._stop_with_reason(f"{why}. Compare the hosts' own records with the ledger before resuming", clock)
+        except ChainRewound as error:
+            return await self._stop_with_reason(f"{error}. Compare the hosts' own records with the ledger before resuming", clock)
         return (
             await self._stop_with_reason(BRAKES_CHANGED_TEXT, clock)
             if look.altered and STOP_BRAKE not in look.brakes.pulled and clock != "whatever"
@@ -265,10 +265,10 @@ class LedgerReader:
         if await self._logged.confirms_state(seen):
             return True
         before = (await self._read_head()).head
-        again = await self.get_record(seen.approval)
-        if not await self._logged.confirms_state(again) and (await self._read_head()).head == before:
+        current_record = await self.get_record(seen.approval)
+        if not await self._logged.confirms_state(current_record) and (await self._read_head()).head == before:
             raise record.TamperedRecord(
-                f"{record.TamperedRecord.__doc__} ({seen.approval} is {again.state} there, and the audit log says otherwise)"
+                f"{record.TamperedRecord.__doc__} ({seen.approval} is {current_record.state} there, and the audit log says otherwise)"
             )
         return False
 

@@ -255,7 +255,9 @@ def list_requesters(action: Action) -> frozenset[str]:
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
     """Raise BadTerms unless the request is complete. A person without a team would match no approver."""
     problems = [
-        f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)
+        f"{person!r} must be TEAM:USER"
+        for person in sorted(terms.approvers | list_requesters(action))
+        if not _PERSON_PATTERN.fullmatch(person)
     ]
     problems += [f"{name!r} is no host name" for name in list_targets(action) if not _NAME_PATTERN.fullmatch(name)]
     numbers = {"quorum": terms.quorum, "group_size": terms.group_size, "decide_seconds": terms.decide_seconds}
@@ -269,13 +271,13 @@ def check_terms(action: Action, terms: ApprovalTerms) -> None:
 
 def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
     """Return distinct, frozen and still authorised approvers of this digest who did not request it."""
-    counted = {
+    voters = {
         vote.voter
         for vote in votes
         if vote.verdict == "approve" and vote.digest == action.digest and vote.approval == action.approval and vote.voter in terms.approvers
     }
-    counted -= list_requesters(action)
-    return counted if authorised is None else counted & authorised
+    voters -= list_requesters(action)
+    return voters if authorised is None else voters & authorised
 
 
 def is_digest(text: str) -> bool:

@@ -33,7 +33,8 @@ CONDITION_FUNCTIONS = ("proc_start", "module_loaded", "module_users", "container
 
 CONDITION_TIMEOUT_SECONDS = 15
 KIT_DIRECTORY = "/usr/local/sbin"
-LOOK_COMMAND, ACT_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-look"), ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-act")
+LOOK_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-look")
+ACT_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-act")
 """How the kit is asked for what only root may read, and for an action. sudoers names these paths and nothing else."""
 
 

@@ -174,8 +174,8 @@ class SshTransport:
         """A failing bastion says nothing about the hosts behind it, hence SITE."""
         try:
             return await self._connect_bastion(host)
-        except Unreachable as why:
-            raise Unreachable(host.name, f"{why.host}: {why.why}", why.status, AccessBarrier.SITE) from why
+        except Unreachable as error:
+            raise Unreachable(host.name, f"{error.host}: {error.why}", error.status, AccessBarrier.SITE) from error
 
     async def _connect_bastion(self, host: Host) -> Connection:
         line = self._bastions.setdefault(host.jump, HostConnection(AdmissionControl(1)))
@@ -202,23 +202,23 @@ class SshTransport:
             async with admission.slot() as slot, self._handshakes:
                 try:
                     return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
-                except (asyncssh.ConnectionLost, ConnectionResetError) as why:
+                except (asyncssh.ConnectionLost, ConnectionResetError) as error:
                     slot.dropped = True
                     if attempt == self._limits.attempts:
                         raise Unreachable(
                             name,
-                            f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?",
+                            f"sshd dropped the connection {attempt} times ({error or 'reset'}); is MaxStartups too low?",
                             barrier=AccessBarrier.REFUSED,
-                        ) from why
-                except asyncssh.HostKeyNotVerifiable as why:
-                    raise _explain_untrusted_key(name, address, port, options, why) from why
-                except (OSError, asyncssh.Error, TimeoutError) as why:
-                    raise _explain_unreachable(name, port, why) from why
+                        ) from error
+                except asyncssh.HostKeyNotVerifiable as error:
+                    raise _explain_untrusted_key(name, address, port, options, error) from error
+                except (OSError, asyncssh.Error, TimeoutError) as error:
+                    raise _explain_unreachable(name, port, error) from error
             await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise AssertionError("unreachable: the last attempt returned or raised")
 
     async def _collect_output(self, process: RemoteProcess, limit: float, cap: int) -> CommandResult:
-        began = monotonic()
+        started_at = monotonic()
         errors = asyncio.create_task(read_capped(process.stderr, 64 * 1024))
         out, cut, timed_out = b"", False, False
         try:
@@ -233,19 +233,19 @@ class SshTransport:
                 await end_process(process)
             err = await read_remaining_stderr(errors)
         status = process.exit_status
-        return CommandResult(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
+        return CommandResult(out, err, status, monotonic() - started_at, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
 
 
 async def _open_session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
     """Return None if sshd refused the session: nothing ran, so a retry is safe."""
     try:
         return await connection.create_process(command, encoding=None, **options)
-    except asyncssh.ChannelOpenError as why:
-        if why.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
+    except asyncssh.ChannelOpenError as error:
+        if error.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
             return None
-        raise Unreachable(host, f"no session: {why}") from why
-    except (asyncssh.Error, OSError) as why:
-        raise Unreachable(host, f"no session: {why}") from why
+        raise Unreachable(host, f"no session: {error}") from error
+    except (asyncssh.Error, OSError) as error:
+        raise Unreachable(host, f"no session: {error}") from error
 
 
 def build_remote_command(argv: Sequence[str], limit: float) -> str:
@@ -257,12 +257,12 @@ def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
     """Cached until the file changes: a thousand connections would parse it a thousand times."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
-        about = path.stat()
-        return _read_known_hosts(path, about.st_mtime_ns, about.st_size)
-    except (OSError, ValueError) as why:
+        status = path.stat()
+        return _read_known_hosts(path, status.st_mtime_ns, status.st_size)
+    except (OSError, ValueError) as error:
         raise Unreachable(
-            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}", barrier=AccessBarrier.SITE
-        ) from why
+            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {error}", barrier=AccessBarrier.SITE
+        ) from error
 
 
 @lru_cache(maxsize=64)
@@ -296,9 +296,9 @@ async def _wait_closed(connection: Connection) -> None:
 
 def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
     """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
-    known, called = options["known_hosts"], str(options["host_key_alias"] or address)
-    assert isinstance(known, asyncssh.SSHKnownHosts)
-    if any(known.match(called, address, port)):
+    known_keys, called = options["known_hosts"], str(options["host_key_alias"] or address)
+    assert isinstance(known_keys, asyncssh.SSHKnownHosts)
+    if any(known_keys.match(called, address, port)):
         barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; fix known_hosts by hand"
     else:
         own = f"the host's own console or `ssh-keyscan -p {port} {address}`"

@@ -14,8 +14,8 @@ def get_public_key_line(key: Path) -> str:
         _create_key(key)
     try:
         return asyncssh.read_private_key(str(key)).export_public_key("openssh").decode().strip()
-    except asyncssh.KeyImportError as why:
-        raise ValueError(str(why)) from why
+    except asyncssh.KeyImportError as error:
+        raise ValueError(str(error)) from error
 
 
 def _create_key(key: Path) -> None:

@@ -9,7 +9,8 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import BadId, Line, Part, bold, code, web_link
 
-MAX_LINES, MAX_LINKS = 6, 6
+MAX_LINES = 6
+MAX_LINKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,19 @@ def render_alert_message(
 ) -> Card:
     """Render the message. `lines` are the monitoring system's words; `left`: alerts counted but not listed."""
     head = f"{'🔔' if firing else '🔕'} Alerts of {cause[:120]}: {firing} firing, {resolved} resolved"
-    where: list[Line] = [("On ", code(hosts[:300]))] if hosts else []
+    place_lines: list[Line] = [("On ", code(hosts[:300]))] if hosts else []
     quoted: list[Block] = [blocks.code_section(lines[:MAX_LINES])] if lines else []
-    told: Line = ("From the monitoring system. Alerts say where to look; my own checks decide.",)
+    source_line: Line = ("From the monitoring system. Alerts say where to look; my own checks decide.",)
     more: list[Line] = [(f"{left} more alerts are not listed (max_alerts): whether they fire is unknown.",)] if left else []
     return blocks.build_card(
         head,
         [
             blocks.line_section(bold(head)),
-            *([blocks.section(*where)] if where else []),
+            *([blocks.section(*place_lines)] if place_lines else []),
             *quoted,
             *_render_links(links),
             *map(blocks.context, more),
-            blocks.context(told),
+            blocks.context(source_line),
         ],
     )
 

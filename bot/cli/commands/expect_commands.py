@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
+from bot.cli.command_runtime import call_or_exit, load_settings_or_exit
 from bot.cli.options import ConfigOption, JsonOption
 
 expect = typer.Typer(
@@ -63,7 +62,7 @@ def job(
 
     With --seen, says what is slow; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
     from kb.performance.quantities import parse_count, parse_seconds
@@ -102,14 +101,14 @@ def allreduce(
 
     It runs over NVLink within a server and over the adapters between servers.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, print_expected
     from kb.performance.quantities import parse_bytes
     from kb.performance.workloads import AllReduce
 
     def ask() -> int:
-        given = parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: AllReduce(given, gpus, network * 1e9 / 8 if network else None))
+        amount = parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: AllReduce(amount, gpus, network * 1e9 / 8 if network else None))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))
@@ -129,7 +128,7 @@ def gemm(
     json: JsonOption = False,
 ) -> None:
     """Estimate one matrix product on one GPU."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
     from kb.performance.quantities import parse_seconds
@@ -158,14 +157,14 @@ def copy(
     json: JsonOption = False,
 ) -> None:
     """Estimate a copy in one direction."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
     from kb.performance.quantities import parse_bytes
     from kb.performance.workloads import COPY_KINDS, Copy
 
     def ask() -> int:
-        way, given = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: Copy(given, way))
+        way, amount = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: Copy(amount, way))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))

@@ -22,8 +22,8 @@ async def check_channels(settings: Settings, inventory: Inventory) -> list[Findi
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [build_channel_finding(row) for row in inventory.channels]
-    asks = People(build_slack_client(token, settings.slack_api_url)).is_shared
-    return list(await asyncio.gather(*(check_channel(row, asks) for row in inventory.channels)))
+    is_shared = People(build_slack_client(token, settings.slack_api_url)).is_shared
+    return list(await asyncio.gather(*(check_channel(row, is_shared) for row in inventory.channels)))
 
 
 async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Finding:

@@ -22,64 +22,70 @@ class UnreachableHost:
 async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
     """Return one finding for reachable hosts, one per kind of failure, then kits."""
     answers = await asyncio.gather(*(_probe_host(ssh, inventory.hosts[name]) for name in names))
-    refused = [answer for answer in answers if answer]
-    closed = {row.host.name for row in refused}
-    there = [name for name in names if name not in closed and inventory.hosts[name].kit]
-    kits = build_kit_findings(there, await asyncio.gather(*(read_kit_state(name, ssh) for name in there)))
+    refusals = [answer for answer in answers if answer]
+    closed = {row.host.name for row in refusals}
+    hosts_with_kit = [name for name in names if name not in closed and inventory.hosts[name].kit]
+    kits = build_kit_findings(hosts_with_kit, await asyncio.gather(*(read_kit_state(name, ssh) for name in hosts_with_kit)))
     good = len(names) - len(closed)
     reached = [Finding("ssh", "ok", f"{good} of {len(names)} hosts answer, host keys verified")] if good else []
-    return reached + build_refusal_findings(refused) + kits
+    return reached + build_refusal_findings(refusals) + kits
 
 
 async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
     try:
-        ran = await ssh.run(host.name, BOOT_ID, timeout=10, cap=1000)
-    except Unreachable as why:
-        return UnreachableHost(host, why.barrier, why.why)
+        result = await ssh.run(host.name, BOOT_ID, timeout=10, cap=1000)
+    except Unreachable as error:
+        return UnreachableHost(host, error.barrier, error.why)
     return (
         None
-        if ran.exit_status == 0
-        else UnreachableHost(host, AccessBarrier.OTHER, f"cannot run a command (exit status {ran.exit_status})")
+        if result.exit_status == 0
+        else UnreachableHost(host, AccessBarrier.OTHER, f"cannot run a command (exit status {result.exit_status})")
     )
 
 
 def build_refusal_findings(rows: Sequence[UnreachableHost]) -> list[Finding]:
     """Group hosts with the same fix, whatever their error text."""
-    alike: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
+    hosts_by_refusal: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
     for row in rows:
-        alike.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
+        hosts_by_refusal.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
     return [
-        _FINDING_BUILDERS.get(barrier, _build_other_finding)(same) for (barrier, _), same in sorted(alike.items(), key=lambda item: item[0])
+        _FINDING_BUILDERS.get(barrier, _build_other_finding)(same)
+        for (barrier, _), same in sorted(hosts_by_refusal.items(), key=lambda item: item[0])
     ]
 
 
 def _build_login_finding(rows: Sequence[UnreachableHost]) -> Finding:
     host = rows[0].host
     key = f"the public half of {host.key}" if host.key else "our public key"
-    says = f"{_format_host_count(rows)} refused the login of {host.user}: {_format_host_names(rows)}"
+    sentence = f"{_format_host_count(rows)} refused the login of {host.user}: {_format_host_names(rows)}"
     mend = (
         f"is {key} in /etc/ssh/authorized_keys/{host.user} there (without the kit's rule for sshd: in ~{host.user}/.ssh/authorized_keys), "
         "and the account not locked? `user`, `key`, `certificate`: in the inventory"
     )
-    return Finding("ssh", "fail", says, mend)
+    return Finding("ssh", "fail", sentence, mend)
 
 
 def _build_unlisted_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
-    says = f"no key of {_format_host_count(rows)} is listed in {file}: {_format_host_names(rows)}"
+    sentence = f"no key of {_format_host_count(rows)} is listed in {file}: {_format_host_names(rows)}"
     return Finding(
         "ssh",
         "fail",
-        says,
+        sentence,
         "take it from the host's own console, or `ssh-keyscan` and compare, then add it; or sign host keys (@cert-authority)",
     )
 
 
 def _build_changed_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
-    says = f"{_format_host_count(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_format_host_names(rows)}"
+    sentence = (
+        f"{_format_host_count(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_format_host_names(rows)}"
+    )
     return Finding(
-        "ssh", "fail", says, "if the host was re-installed, fix known_hosts by hand; if not, another machine may be answering in its place"
+        "ssh",
+        "fail",
+        sentence,
+        "if the host was re-installed, fix known_hosts by hand; if not, another machine may be answering in its place",
     )
 
 
@@ -128,7 +134,7 @@ def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding
         by_state.setdefault((kit.state, kit.version if kit.state == "older" else kit.says), []).append(name)
     rows = []
     for (state, detail), hosts in sorted(by_state.items()):
-        says = {
+        sentence_by_state = {
             "current": f"{len(hosts)} of {len(names)} hosts have it, version {get_current_kit_version()}",
             "older": f"{fold_host_names(hosts)}: version {detail}, not {get_current_kit_version()}: remedies and newer checks are refused there",
             "missing": f"{fold_host_names(hosts)}: not usable ({detail}), though the inventory says `kit: true`",
@@ -136,6 +142,11 @@ def build_kit_findings(names: list[str], states: list[KitState]) -> list[Finding
         }[state]
         good = state == "current"
         rows.append(
-            Finding("node kit", "ok" if good else "fail", says, "" if good else "install it again: `rackmedic node-kit`, its install.sh")
+            Finding(
+                "node kit",
+                "ok" if good else "fail",
+                sentence_by_state,
+                "" if good else "install it again: `rackmedic node-kit`, its install.sh",
+            )
         )
     return rows

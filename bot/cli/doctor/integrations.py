@@ -22,18 +22,20 @@ async def check_provider_link(settings: Settings) -> list[Finding]:
         return []
     try:
         link = HttpProviderLink(settings.provider_url, parse_webhook_key(settings.provider_key.get_secret_value()), WallClock())
-    except ValueError as why:
-        return [Finding("provider", "fail", f"the key {why}", f"set {ENV_PREFIX}PROVIDER_KEY to the one that the provider gave you")]
+    except ValueError as error:
+        return [Finding("provider", "fail", f"the key {error}", f"set {ENV_PREFIX}PROVIDER_KEY to the one that the provider gave you")]
     return [await _probe_provider(link, settings.provider_url)]
 
 
 async def _probe_provider(link: ProviderLink, url: str) -> Finding:
     try:
         await link.fetch_states({})
-    except LinkUnavailable as why:
-        return Finding("provider", "fail", f"{url}: {why}", "check the address and the network path; messages wait until it answers")
-    except LinkRefused as why:
-        return Finding("provider", "fail", f"{url}: {why}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks")
+    except LinkUnavailable as error:
+        return Finding("provider", "fail", f"{url}: {error}", "check the address and the network path; messages wait until it answers")
+    except LinkRefused as error:
+        return Finding(
+            "provider", "fail", f"{url}: {error}", f"compare {ENV_PREFIX}PROVIDER_KEY, the tenant in the address and both clocks"
+        )
     return Finding("provider", "ok", f"{url} takes our signature")
 
 
@@ -42,25 +44,25 @@ def check_intake(settings: Settings, inventory: Inventory) -> list[Finding]:
         return []
     try:
         keys = load_intake_keys(settings.intake_keys, inventory)
-    except Refusal as why:
-        return [Finding("intake", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
-    counted = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
-    return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counted}")]
+    except Refusal as error:
+        return [Finding("intake", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(error))]
+    counts_text = ", ".join(f"{tenant} ({len(rows)})" for tenant, rows in sorted(keys.items()))
+    return [Finding("intake", "ok", f"port {settings.http_port} of {settings.http_host}; keys of {counts_text}")]
 
 
 async def check_alerts(settings: Settings, inventory: Inventory, shared: ChannelSharingLookup | None = None) -> list[Finding]:
     """Check the alerts file. `shared` asks Slack about a channel."""
     try:
         site = load_alert_site(settings, inventory)
-    except Refusal as why:
-        return [Finding("alerts", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
+    except Refusal as error:
+        return [Finding("alerts", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(error))]
     if site is None:
         return []
     ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)
     elsewhere = sorted({row.channel for row in site.routes} - {site.channel})
     routed = f"; {len(site.routes)} routes to {', '.join(elsewhere) or site.channel}, all else" if site.routes else "; incidents"
-    said = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
-    return [Finding("alerts", "ok", said), *await _check_alert_routes(site, inventory, shared or _build_sharing_lookup(settings))]
+    sentence = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
+    return [Finding("alerts", "ok", sentence), *await _check_alert_routes(site, inventory, shared or _build_sharing_lookup(settings))]
 
 
 async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: ChannelSharingLookup | None) -> list[Finding]:
@@ -71,8 +73,8 @@ async def _check_alert_routes(site: AlertConfig, inventory: Inventory, shared: C
             lost[at] = "is read by another organisation, or one is invited to it"
     mend = "bind the channel to the operators in the inventory, end its sharing in Slack, or name another in the route"
     return [
-        Finding("alerts", "warn", f"route {at + 1}: {site.routes[at].channel} {why}; its alerts open in {site.channel}", mend)
-        for at, why in sorted(lost.items())
+        Finding("alerts", "warn", f"route {at + 1}: {site.routes[at].channel} {reason}; its alerts open in {site.channel}", mend)
+        for at, reason in sorted(lost.items())
     ]
 
 

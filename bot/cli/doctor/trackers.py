@@ -17,22 +17,22 @@ async def check_trackers(settings: Settings) -> list[Finding]:
         return []
     try:
         trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
-    except Refusal as why:
-        return [Finding("tracker", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(why))]
-    found = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
+    except Refusal as error:
+        return [Finding("tracker", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(error))]
+    findings = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))
     if await asyncio.to_thread(is_readable_by_others, settings.trackers):
-        found.append(
+        findings.append(
             Finding("tracker", "warn", f"{settings.trackers}: others on this machine may read its keys", f"chmod 600 {settings.trackers}")
         )
-    return found
+    return findings
 
 
 async def _probe_tracker(tracker: Tracker) -> Finding:
     try:
         return Finding("tracker", "ok", f"{tracker.name}: {await tracker.check_access()}")
-    except TrackerUnavailable as why:
+    except TrackerUnavailable as error:
         return Finding(
-            "tracker", "fail", f"{tracker.name}: {why}", "check its address and the network path; messages wait until it answers"
+            "tracker", "fail", f"{tracker.name}: {error}", "check its address and the network path; messages wait until it answers"
         )
-    except TrackerRefused as why:
-        return Finding("tracker", "fail", f"{tracker.name}: {why}", f"fix its row in {ENV_PREFIX}TRACKERS")
+    except TrackerRefused as error:
+        return Finding("tracker", "fail", f"{tracker.name}: {error}", f"fix its row in {ENV_PREFIX}TRACKERS")

@@ -21,7 +21,8 @@ from tools.checks.lines import parse_json_lines
 
 BuiltItemKind = Literal["cause", "check", "labelled", "doubtful", "page"]
 ReviewVerdict = Literal["accept", "refuse"]
-REVIEW_ROWS_FILE, DECISIONS_FILE = ".build/beside.jsonl", "decisions.jsonl"
+REVIEW_ROWS_FILE = ".build/beside.jsonl"
+DECISIONS_FILE = "decisions.jsonl"
 MAX_LINE_CHARS: Final = 1024 * 1024  # longer lines are skipped
 _NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
@@ -62,29 +63,29 @@ def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
     causes, checks = load_drafted_causes(folder), load_drafted_checks(folder)
     labels = {*labels, *(one["label"] for one in causes)}
     try:
-        written = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
+        seeds = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
         pages = load_pages(folder / "pages", labels) if (folder / "pages").is_dir() else ()
-    except (BadSeeds, BadPages) as why:
-        raise Refusal("\n".join([f"{folder} cannot be used:", *why.problems]), 2) from why
-    about = {str(row.get("id")): row for row in _read_rows(folder / REVIEW_ROWS_FILE)}
+    except (BadSeeds, BadPages) as error:
+        raise Refusal("\n".join([f"{folder} cannot be used:", *error.problems]), 2) from error
+    review_rows = {str(row.get("id")): row for row in _read_rows(folder / REVIEW_ROWS_FILE)}
     entries = [row for path in sorted((folder / "incidents").glob("*.y*ml")) for row in yaml.safe_load(path.read_text())["incidents"]]
     items = [BuiltItem(str(one["label"]), "cause", one) for one in causes]
     items += [BuiltItem(str(one.get("id")), "check", one) for one in checks]
-    items += [_build_item(row["id"], "labelled", row, about.get(row["id"], {})) for row in entries]
-    items += [_build_item(name, "doubtful", row["entry"], row) for name, row in about.items() if isinstance(row.get("entry"), dict)]
-    assert len(entries) == len(written)
+    items += [_build_item(row["id"], "labelled", row, review_rows.get(row["id"], {})) for row in entries]
+    items += [_build_item(name, "doubtful", row["entry"], row) for name, row in review_rows.items() if isinstance(row.get("entry"), dict)]
+    assert len(entries) == len(seeds)
     return items + [BuiltItem(page.id, "page", _build_page_entry(page)) for page in pages]
 
 
 def load_decisions(folder: Path, items: Iterable[BuiltItem]) -> dict[tuple[BuiltItemKind, str], ReviewDecision]:
     """Return the last decision on each unchanged item."""
     now = {(one.kind, one.id): one.digest for one in items}
-    found: dict[tuple[BuiltItemKind, str], ReviewDecision] = {}
+    decisions: dict[tuple[BuiltItemKind, str], ReviewDecision] = {}
     for row in _read_rows(folder / DECISIONS_FILE):
-        one = ReviewDecision(**{name: row.get(name, "") for name in ("id", "kind", "does", "digest")}, entry=row.get("entry") or {})
-        if now.get((one.kind, one.id)) == one.digest:
-            found[(one.kind, one.id)] = one
-    return found
+        decision = ReviewDecision(**{name: row.get(name, "") for name in ("id", "kind", "does", "digest")}, entry=row.get("entry") or {})
+        if now.get((decision.kind, decision.id)) == decision.digest:
+            decisions[(decision.kind, decision.id)] = decision
+    return decisions
 
 
 def append_decision(folder: Path, decision: ReviewDecision) -> None:
@@ -99,13 +100,13 @@ def append_decision(folder: Path, decision: ReviewDecision) -> None:
 
 
 def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection[str]) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
-        path = Path(kept) / "incidents.yaml"
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as temporary_folder:
+        path = Path(temporary_folder) / "incidents.yaml"
         path.write_text(render_incidents_file(entries), encoding="utf-8")
         try:
-            load_seeds(Path(kept), labels)
-        except BadSeeds as why:
-            return [problem.replace(f"{path}:", "line ") for problem in why.problems]
+            load_seeds(Path(temporary_folder), labels)
+        except BadSeeds as error:
+            return [problem.replace(f"{path}:", "line ") for problem in error.problems]
     return []
 
 
@@ -116,9 +117,9 @@ def render_incidents_file(entries: Iterable[Mapping[str, Any]]) -> str:
 def write_file_atomically(path: Path, content: str | bytes) -> None:
     """Write the whole file or nothing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_bytes(content.encode() if isinstance(content, str) else content)
-    beside.replace(path)
+    new_file = path.with_name(f".{path.name}.new")
+    new_file.write_bytes(content.encode() if isinstance(content, str) else content)
+    new_file.replace(path)
 
 
 def slugify_name(text: str, without: str) -> str:
@@ -127,8 +128,8 @@ def slugify_name(text: str, without: str) -> str:
 
 
 def _build_item(name: str, kind: BuiltItemKind, entry: Mapping[str, Any], about: Mapping[str, Any]) -> BuiltItem:
-    near = tuple(str(one) for one in about.get("near", ()))
-    return BuiltItem(name, kind, entry, str(about.get("why", "")), str(about.get("sure", "")), near, str(about.get("said_by", "")))
+    near_labels = tuple(str(one) for one in about.get("near", ()))
+    return BuiltItem(name, kind, entry, str(about.get("why", "")), str(about.get("sure", "")), near_labels, str(about.get("said_by", "")))
 
 
 def _build_page_entry(page: SitePage) -> dict[str, Any]:

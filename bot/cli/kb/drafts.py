@@ -19,14 +19,14 @@ DraftEntry = Mapping[str, Any]
 
 def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
     """Return entries with full `label`. Raises Refusal."""
-    found = []
+    causes = []
     for path in sorted((folder / "taxonomy").glob("*.y*ml")):
         file = _read_draft_file(path)
         branches = file.get("branches") or {}
         for name, leaf in (file.get("leaves") or {}).items():
             title = branches.get(str(name).partition(".")[0])
-            found.append({"label": f"{file.get('category')}.{name}", **({BRANCH_TITLE: title} if title else {}), **leaf})
-    return found
+            causes.append({"label": f"{file.get('category')}.{name}", **({BRANCH_TITLE: title} if title else {}), **leaf})
+    return causes
 
 
 def load_drafted_checks(folder: Path) -> list[dict[str, Any]]:
@@ -50,35 +50,35 @@ def render_check_file(checks: Sequence[DraftEntry]) -> str:
 
 
 def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as temporary_folder:
         for name, text in render_cause_files([cause]).items():
-            (Path(kept) / f"{name}.yaml").write_text(text, encoding="utf-8")
+            (Path(temporary_folder) / f"{name}.yaml").write_text(text, encoding="utf-8")
         try:
-            load_taxonomy(*find_site_folder(kb_dir, "taxonomy"), Path(kept))
-        except BadTaxonomy as why:
-            return [_strip_file_name(kept, problem) for problem in why.problems]
+            load_taxonomy(*find_site_folder(kb_dir, "taxonomy"), Path(temporary_folder))
+        except BadTaxonomy as error:
+            return [_strip_file_name(temporary_folder, problem) for problem in error.problems]
     return []
 
 
 def find_check_problems(check: DraftEntry, programs: Sequence[str]) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as kept:
-        (Path(kept) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="rackmedic-review-") as temporary_folder:
+        (Path(temporary_folder) / "checks.yaml").write_text(render_check_file([check]), encoding="utf-8")
         try:
-            load_site_checks(Path(kept), known=CHECKS, programs=programs)
-        except BadChecks as why:
-            return [_strip_file_name(kept, problem) for problem in why.problems]
+            load_site_checks(Path(temporary_folder), known=CHECKS, programs=programs)
+        except BadChecks as error:
+            return [_strip_file_name(temporary_folder, problem) for problem in error.problems]
     return []
 
 
 def _read_draft_file(path: Path) -> Mapping[str, Any]:
     try:
         file = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as why:
-        raise Refusal(f"{path} is no YAML: {' '.join(str(why).split())[:200]}", 2) from why
+    except (yaml.YAMLError, RecursionError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path} is no YAML: {' '.join(str(error).split())[:200]}", 2) from error
     file = file if isinstance(file, dict) else {"checks": "none"}
     leaves, branches, checks = file.get("leaves") or {}, file.get("branches") or {}, file.get("checks") or []
-    whole = isinstance(leaves, dict) and isinstance(branches, dict) and isinstance(checks, list)
-    if not whole or not all(isinstance(row, dict) for row in (*leaves.values(), *checks)):
+    is_valid = isinstance(leaves, dict) and isinstance(branches, dict) and isinstance(checks, list)
+    if not is_valid or not all(isinstance(row, dict) for row in (*leaves.values(), *checks)):
         raise Refusal(f"{path} is no file of causes or checks", 2)
     return file
 

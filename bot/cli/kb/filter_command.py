@@ -34,8 +34,8 @@ def draft_filter(
     if out is not None and draft.dropped_kinds:
         try:
             write_file_atomically(out, render_filter_file(draft))
-        except OSError as why:
-            raise Refusal(f"{out}: {why.strerror or why}") from why
+        except OSError as error:
+            raise Refusal(f"{out}: {error.strerror or error}") from error
     if as_json:
         rows = [{"line": one.example, "lines": one.lines, "drafts": one.drafts, "kept": one.kept} for one in draft.kinds]
         print_text(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
@@ -49,13 +49,13 @@ def render_filter_file(draft: FilterDraft) -> str:
 
 
 def _print_draft(draft: FilterDraft, out: Path | None) -> None:
-    for one in draft.kinds:
-        does = f"stays: {one.kept}" if one.kept else f"regular by {one.drafts} drafts of {SAMPLE_COUNT}"
-        print_text(f"{one.lines} lines, {show_invisible(does)}\n  {show_invisible(one.example)}")
+    for kind in draft.kinds:
+        verdict_text = f"stays: {kind.kept}" if kind.kept else f"regular by {kind.drafts} drafts of {SAMPLE_COUNT}"
+        print_text(f"{kind.lines} lines, {show_invisible(verdict_text)}\n  {show_invisible(kind.example)}")
     dropped = sum(one.lines for one in draft.dropped_kinds)
     if not draft.dropped_kinds:
         print_text(f"Nothing that {MIN_AGREEING_SAMPLES} of {SAMPLE_COUNT} drafts call regular may go.")
         return
-    told = f"{len(draft.dropped_kinds)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
+    summary = f"{len(draft.dropped_kinds)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
     after = f" {out} has them: look it through and put it into filters/ of the site's folder." if out else " --out FILE writes them."
-    print_text(told + after)
+    print_text(summary + after)

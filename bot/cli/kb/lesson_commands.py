@@ -49,10 +49,10 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
         print_text(json.dumps({"schema": 1, "items": items}))
         return 0
     cells = []
-    for one in rows:
-        label = one.label or "not named yet"
-        trusted = f"{compute_trust(one, today):.0%}" if one.state == "accepted" else ""
-        cells.append((one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), f"{one.title}\n{label}"))
+    for row in rows:
+        label = row.label or "not named yet"
+        trusted = f"{compute_trust(row, today):.0%}" if row.state == "accepted" else ""
+        cells.append((row.id, row.state, trusted, str(len(row.right)), str(len(row.wrong)), f"{row.title}\n{label}"))
     table = build_text_table(("id", "state", "trust", "right", "wrong", "lesson, and its label"), cells)
     open_table_console().print(table if rows else Text("No incident has taught a lesson yet."))
     return 0
@@ -119,13 +119,13 @@ def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object
         raise Refusal(f"{lesson.id} proposes no new cause: it has a label already, or no cause", 2)
     if lesson.new_cause in taxonomy.leaves:
         raise Refusal(f"{lesson.new_cause} is known already", 2)
-    beside = [leaf for label, leaf in taxonomy.leaves.items() if label.rpartition(".")[0] == lesson.new_cause.rpartition(".")[0]]
+    sibling_leaves = [leaf for label, leaf in taxonomy.leaves.items() if label.rpartition(".")[0] == lesson.new_cause.rpartition(".")[0]]
     return {
         "label": lesson.new_cause,
         "title": lesson.new_title,
         "description": lesson.root_cause or lesson.new_title,
-        "scope": beside[0].scope if beside else "node",
-        "owner": beside[0].owner if beside else "provider",
+        "scope": sibling_leaves[0].scope if sibling_leaves else "node",
+        "owner": sibling_leaves[0].owner if sibling_leaves else "provider",
         "symptoms": [one for one in lesson.symptoms if one in SYMPTOMS] or ["vague"],
         "words": [lesson.new_title.lower()],
         "only_words": True,
@@ -139,16 +139,17 @@ def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object
 async def export_lessons(settings: Settings, out: Path | None, *, customers: bool) -> int:
     """Write accepted lessons as JSON lines; those of tenants only with `customers`."""
     async with open_persistent_store(settings, "lessons") as store:
-        every = await LessonStore(store.redis).list_lessons()
-    chosen = [one for one in every if customers or not (one.tenant or one.inside)]
+        lessons = await LessonStore(store.redis).list_lessons()
+    chosen = [one for one in lessons if customers or not (one.tenant or one.inside)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in build_lesson_rows(chosen))
     if out is None:
         print_text(text, end="")
         return 0
     _write_file(out, text)
-    left = len([one for one in every if one.state == "accepted"]) - text.count("\n")
+    invalid_count = len([one for one in lessons if one.state == "accepted"]) - text.count("\n")
     print_text(
-        f"{out}: {text.count(chr(10))} lessons" + (f"; {left} that concern customers stay here, --customers takes them too" if left else "")
+        f"{out}: {text.count(chr(10))} lessons"
+        + (f"; {invalid_count} that concern customers stay here, --customers takes them too" if invalid_count else "")
     )
     return 0
 
@@ -162,9 +163,9 @@ async def import_lessons(settings: Settings, file: Path) -> int:
         new = [one.id for one in found if await lessons.add_lesson(one)]
     for problem in problems:
         print_text(show_invisible(problem))
-    known = len(found) - len(new)
+    known_count = len(found) - len(new)
     print_text(
-        f"{len(new)} drafts taken in, {known} already known or over the limit, {len(problems)} skipped. `rackmedic kb accept ID` uses one."
+        f"{len(new)} drafts taken in, {known_count} already known or over the limit, {len(problems)} skipped. `rackmedic kb accept ID` uses one."
     )
     return 1 if problems else 0
 
@@ -172,8 +173,8 @@ async def import_lessons(settings: Settings, file: Path) -> int:
 def _write_file(out: Path, text: str) -> None:
     try:
         out.write_text(text, encoding="utf-8")
-    except OSError as why:
-        raise Refusal(f"--out {out}: {why.strerror or why}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--out {out}: {error.strerror or error}", 2) from error
 
 
 def _read_rows(file: Path) -> Sequence[dict[str, object]]:
@@ -181,8 +182,8 @@ def _read_rows(file: Path) -> Sequence[dict[str, object]]:
         if file.stat().st_size > MAX_LESSONS_BYTES:
             raise Refusal(f"{file} is larger than {MAX_LESSONS_BYTES >> 20} MiB", 2)
         lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as why:
-        raise Refusal(f"{file} cannot be read: {why}", 2) from why
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{file} cannot be read: {error}", 2) from error
     return [_parse_row(line) for line in lines if line.strip()]
 
 
@@ -213,8 +214,8 @@ def _apply_acceptance(lesson: Lesson, twin: Lesson | None, today: date) -> Lesso
 
 
 def _change_if_in_state(lesson: Lesson, states: Iterable[LessonState], change: Callable[[Lesson], Lesson]) -> Lesson:
-    if lesson.state not in (given := tuple(states)):
-        raise Refusal(f"{lesson.id} is {lesson.state}; this takes one that is {' or '.join(given)}", 2)
+    if lesson.state not in (allowed_states := tuple(states)):
+        raise Refusal(f"{lesson.id} is {lesson.state}; this takes one that is {' or '.join(allowed_states)}", 2)
     return change(lesson)
 
 

@@ -67,8 +67,8 @@ class _ReviewSession:
         """Return False to stop."""
         entry = dict(item.entry)
         self.talk.say("\n".join(_format_item_lines(item, entry, place, self._known_titles)))
-        while (said := self.talk.ask(_format_choices(item))) is not None:
-            word, _, rest = said.strip().partition(" ")
+        while (answer := self.talk.ask(_format_choices(item))) is not None:
+            word, _, rest = answer.strip().partition(" ")
             match word.lower():
                 case "q":
                     return False
@@ -105,10 +105,10 @@ class _ReviewSession:
         return None
 
     def _accept_item(self, item: BuiltItem, entry: dict[str, Any]) -> bool:
-        wrong = self._find_problems(item, entry)
-        for problem in wrong:
+        problems = self._find_problems(item, entry)
+        for problem in problems:
             self.talk.say(f"not accepted: {problem}")
-        return not wrong and self._record_decision(item, "accept", entry if item.kind != "page" else {})
+        return not problems and self._record_decision(item, "accept", entry if item.kind != "page" else {})
 
     def _find_problems(self, item: BuiltItem, entry: Mapping[str, Any]) -> list[str]:
         match item.kind:
@@ -149,8 +149,8 @@ class _ReviewSession:
             return entry
         try:
             after = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError) as why:
-            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(why).split())[:200]}")
+        except (yaml.YAMLError, RecursionError) as error:
+            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(error).split())[:200]}")
             return entry
         name = "label" if item.kind == "cause" else "id"
         if not isinstance(after, dict) or after.get(name) != item.id:
@@ -178,19 +178,19 @@ def review_folder(settings: Settings, folder: Path, talk: ReviewDialog, *, as_js
 
 
 def _is_not_refused(item: BuiltItem, known: Mapping[tuple[BuiltItemKind, str], ReviewDecision]) -> bool:
-    said = known.get((item.kind, item.id))
-    return said is None or said.does != "refuse"
+    decision = known.get((item.kind, item.id))
+    return decision is None or decision.does != "refuse"
 
 
 def _format_summary(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) -> str:
-    known = load_decisions(folder, items)
-    does = Counter(one.does for one in known.values())
-    left = [one.id for one in items if (one.kind, one.id) not in known]
+    decisions = load_decisions(folder, items)
+    decision_counts = Counter(one.does for one in decisions.values())
+    undecided = [one.id for one in items if (one.kind, one.id) not in decisions]
     if as_json:
-        numbers = {"items": len(items), "accepted": does["accept"], "refused": does["refuse"]}
-        return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": left})
-    on = f"`rackmedic kb review {folder}` continues" if left else f"`rackmedic kb apply {folder}` takes it over"
-    return f"{does['accept']} accepted, {does['refuse']} refused, {len(left)} to decide. {on}."
+        numbers = {"items": len(items), "accepted": decision_counts["accept"], "refused": decision_counts["refuse"]}
+        return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": undecided})
+    on = f"`rackmedic kb review {folder}` continues" if undecided else f"`rackmedic kb apply {folder}` takes it over"
+    return f"{decision_counts['accept']} accepted, {decision_counts['refuse']} refused, {len(undecided)} to decide. {on}."
 
 
 def _format_choices(item: BuiltItem) -> str:
@@ -207,16 +207,21 @@ def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, ti
         return [head, *map(show_invisible, (str(entry["title"]), str(entry["text"])[:MAX_PAGE_CHARS]))]
     if item.kind not in INCIDENT_KINDS:
         return [head, *map(show_invisible, yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120).rstrip().split("\n"))]
-    said = f" ({item.said_by})" if item.said_by else ""
+    speaker_note = f" ({item.said_by})" if item.said_by else ""
     rows = {
         "what": entry.get("title"),
         "seen": entry.get("description"),
-        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "not stated",
+        "cause": f"“{entry['root_cause']}”{speaker_note}" if entry.get("root_cause") else "not stated",
         "fix": entry.get("resolution"),
         "from": entry.get("source_url"),
         "why": item.why,
     }
     label = str(entry.get("label", ""))
-    near = [f"  {number} {one}  {titles[one]}" for number, one in enumerate(item.near[:3], 1) if one in titles]
-    named = f"label  {label}  {titles.get(label, '')}  {item.sure}"
-    return [head, *(f"{name:<6} {show_invisible(str(told))}" for name, told in rows.items() if told), show_invisible(named), *near]
+    near_lines = [f"  {number} {one}  {titles[one]}" for number, one in enumerate(item.near[:3], 1) if one in titles]
+    label_text = f"label  {label}  {titles.get(label, '')}  {item.sure}"
+    return [
+        head,
+        *(f"{name:<6} {show_invisible(str(value))}" for name, value in rows.items() if value),
+        show_invisible(label_text),
+        *near_lines,
+    ]

@@ -30,8 +30,8 @@ def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: P
     if out is not None and good:
         try:
             write_file_atomically(out, render_rule_file(good))
-        except OSError as why:
-            raise Refusal(f"{out}: {why.strerror or why}") from why
+        except OSError as error:
+            raise Refusal(f"{out}: {error.strerror or error}") from error
     if as_json:
         rows = [one.row | {"lines": one.lines, "elsewhere": one.elsewhere, "refused": find_rule_problems(one)} for one in drafts]
         print_text(json.dumps({"schema": 1, "drafts": rows}))
@@ -45,24 +45,24 @@ def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
 
 
 def find_rule_problems(draft: RuleDraft) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as kept:
-        (Path(kept) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as temporary_folder:
+        (Path(temporary_folder) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
         try:
-            load_rules(Path(kept))
-        except BadRules as why:
-            return [problem.removeprefix(kept).partition(": ")[2] for problem in why.problems]
+            load_rules(Path(temporary_folder))
+        except BadRules as error:
+            return [problem.removeprefix(temporary_folder).partition(": ")[2] for problem in error.problems]
     return []
 
 
 def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | None) -> None:
-    for one in drafts:
+    for draft in drafts:
         against = (
-            f"in {one.elsewhere} lines of other logs, so left out"
-            if one.elsewhere
-            else "; ".join(find_rule_problems(one)) or "in no other log"
+            f"in {draft.elsewhere} lines of other logs, so left out"
+            if draft.elsewhere
+            else "; ".join(find_rule_problems(draft)) or "in no other log"
         )
         print_text(
-            f"{one.id}: {one.lines} lines, {show_invisible(against)}\n  {show_invisible(one.pattern)}\n  {show_invisible(one.examples[0])}"
+            f"{draft.id}: {draft.lines} lines, {show_invisible(against)}\n  {show_invisible(draft.pattern)}\n  {show_invisible(draft.examples[0])}"
         )
     if not good:
         print_text("No line here is an unknown error that only this log contains.")
@@ -79,8 +79,8 @@ def read_log(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_LOG_BYTES + 1)
-    except OSError as why:
-        raise Refusal(f"{path}: {why.strerror or why}", 2) from why
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror or error}", 2) from error
     if len(raw) > MAX_LOG_BYTES:
         raise Refusal(f"{path} has more than {MAX_LOG_BYTES >> 20} MiB; cut it to where it fails", 2)
     return raw.decode("utf-8", "replace")

@@ -9,7 +9,8 @@ import yaml
 from bot.cli.setup.questions import Answers, is_source
 from tools.inventory.host_ranges import expand_host_range
 
-INVENTORY_FILE, SETTINGS_FILE = "inventory.yaml", "rackmedic.yaml"
+INVENTORY_FILE = "inventory.yaml"
+SETTINGS_FILE = "rackmedic.yaml"
 REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")  # answers on how hosts are reached
 CONTROL_GROUP = "control"
 SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")  # answers that are bot settings
@@ -25,20 +26,20 @@ def build_inventory(answers: Answers) -> dict[str, Any]:
     reach: dict[str, Any] = {**{name: answers[name] for name in REACH_FIELDS}, "kit": has_repairs_enabled(answers)}
     if answers["controller"] and answers["scheduler"] == "kubernetes":
         reach["scheduler"] = answers["scheduler"]
-    whole: dict[str, Any] = {"defaults": _drop_empty_values(reach)}
+    document: dict[str, Any] = {"defaults": _drop_empty_values(reach)}
     if is_source(hosts):  # a source has its own groups, so common fields go to `defaults`
-        kind, _, where = hosts.partition(":")
-        whole["defaults"] |= _drop_empty_values(row)
-        whole |= {"groups": {}, "sources": [{kind: where}]}
+        kind, _, source = hosts.partition(":")
+        document["defaults"] |= _drop_empty_values(row)
+        document |= {"groups": {}, "sources": [{kind: source}]}
     else:
-        whole["groups"] = {group: {"hosts": hosts, **_drop_empty_values(row)}}
+        document["groups"] = {group: {"hosts": hosts, **_drop_empty_values(row)}}
     controller = answers["controller"]
     if controller and (is_source(hosts) or controller not in expand_host_range(hosts)):
-        whole["groups"][CONTROL_GROUP] = {"hosts": controller}  # each host needs a group, and the controller is in no other
+        document["groups"][CONTROL_GROUP] = {"hosts": controller}  # each host needs a group, and the controller is in no other
     if answers["channel"]:
         channel = {"channel": answers["channel"], "kind": "operators", "approvers": answers["approvers"]}
-        whole["channels"] = [_drop_empty_values(channel)]
-    return whole
+        document["channels"] = [_drop_empty_values(channel)]
+    return document
 
 
 def build_settings(answers: Answers, folder: Path) -> dict[str, Any]:

@@ -39,18 +39,21 @@ AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
 
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:
     """Return 1 if a check failed. Raises Refusal."""
-    if there := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
-        raise Refusal(f"{folder / there[0]} is already there: edit it, or start over with --again, which keeps it as {there[0]}.old", 2)
+    if existing_files := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
+        raise Refusal(
+            f"{folder / existing_files[0]} is already there: edit it, or start over with --again, which keeps it as {existing_files[0]}.old",
+            2,
+        )
     answers = _read_answers_file(given, folder) if given else _ask_questions(ask, folder)
     _validate_inventory(answers)
-    written = _write_files(folder, render_site_files(answers, folder))
+    files = _write_files(folder, render_site_files(answers, folder))
     public = _read_public_key(Path(answers["key"]))
     findings = await collect_findings(_load_settings(folder / SETTINGS_FILE)) if attempt else []
     steps = list_remaining_steps(answers, findings, public, folder)
     if as_json:
-        print_text(json.dumps(_build_document(written, findings, steps)))
+        print_text(json.dumps(_build_document(files, findings, steps)))
     else:
-        _print_result(open_table_console(), written, findings, steps)
+        _print_result(open_table_console(), files, findings, steps)
     return int(any(finding.state == "fail" for finding in findings))
 
 
@@ -58,15 +61,15 @@ def _read_answers_file(file: Path, folder: Path) -> Answers:
     """Raises Refusal with every problem."""
     try:
         raw = load_plain(file.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
-        raise Refusal(f"--answers {file}: cannot be read: {' '.join(str(why).split())}", 2) from why
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Refusal(f"--answers {file}: cannot be read: {' '.join(str(error).split())}", 2) from error
     if not isinstance(raw, dict):
         raise Refusal(f"--answers {file}: must be a mapping of question ids to answers, like `hosts: gpu-[001-128]`", 2)
-    said = {str(name): _format_yaml_value(value) for name, value in raw.items()}
-    whole = {question.id: get_default(question, str(folder)) for question in QUESTIONS} | said
-    if problems := find_answer_problems(whole, _list_skus()):
+    given_answers = {str(name): _format_yaml_value(value) for name, value in raw.items()}
+    all_answers = {question.id: get_default(question, str(folder)) for question in QUESTIONS} | given_answers
+    if problems := find_answer_problems(all_answers, _list_skus()):
         raise Refusal("\n".join([f"--answers {file}:", *problems]), 2)
-    return whole
+    return all_answers
 
 
 def _format_yaml_value(value: object) -> str:
@@ -99,8 +102,8 @@ def _validate_inventory(answers: Answers) -> None:
     plain = {part: value for part, value in build_inventory(answers).items() if part != "sources"}
     try:
         parse_inventory(plain)
-    except BadInventory as why:
-        raise Refusal("\n".join(["these answers make no inventory:", *why.problems]), 2) from why
+    except BadInventory as error:
+        raise Refusal("\n".join(["these answers make no inventory:", *error.problems]), 2) from error
 
 
 def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
@@ -108,8 +111,10 @@ def _write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [_write_file(folder / name, text) for name, text in files.items()]
-    except OSError as why:
-        raise Refusal(f"--folder {folder}: cannot be written ({why.strerror}); name a folder that is yours, or run it as root", 2) from why
+    except OSError as error:
+        raise Refusal(
+            f"--folder {folder}: cannot be written ({error.strerror}); name a folder that is yours, or run it as root", 2
+        ) from error
 
 
 def _write_file(path: Path, text: str) -> Path:
@@ -125,15 +130,15 @@ def _write_file(path: Path, text: str) -> Path:
 def _read_public_key(key: Path) -> str:
     try:
         return get_public_key_line(key)
-    except (OSError, ValueError) as why:
-        raise Refusal(f"key: {key}: {why}; name another with --again, or make one with ssh-keygen -t ed25519", 2) from why
+    except (OSError, ValueError) as error:
+        raise Refusal(f"key: {key}: {error}; name another with --again, or make one with ssh-keygen -t ed25519", 2) from error
 
 
 def _load_settings(file: Path) -> Settings:
     try:
         return load_settings(file)
-    except BadSettings as why:
-        raise Refusal("\n".join(["the files are written, but with this environment they cannot be used:", *why.problems]), 2) from why
+    except BadSettings as error:
+        raise Refusal("\n".join(["the files are written, but with this environment they cannot be used:", *error.problems]), 2) from error
 
 
 def _build_document(written: list[Path], findings: list[Finding], steps: list[SetupStep]) -> dict[str, object]:

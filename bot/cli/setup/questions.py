@@ -42,8 +42,8 @@ def _validate_hosts(answer: str) -> str:
         return "" if answer != "ansible:" else "name the inventory, like ansible:/etc/ansible/hosts"
     try:
         expand_host_range(answer)
-    except BadRange as why:
-        return str(why)
+    except BadRange as error:
+        return str(error)
     return ""
 
 
@@ -170,8 +170,10 @@ def find_answer_problems(given: Answers, skus: tuple[str, ...]) -> list[str]:
     strays = [
         f"{stray}: there is no such question; there are {', '.join(QUESTIONS_BY_ID)}" for stray in given if stray not in QUESTIONS_BY_ID
     ]
-    wrong = [f"{question.id}: {no}" for question in QUESTIONS if (no := find_answer_problem(question, given.get(question.id, "")))]
-    return strays + wrong + find_sku_problems(given.get("sku", ""), skus)
+    problems = [
+        f"{question.id}: {problem}" for question in QUESTIONS if (problem := find_answer_problem(question, given.get(question.id, "")))
+    ]
+    return strays + problems + find_sku_problems(given.get("sku", ""), skus)
 
 
 def find_sku_problems(answer: str, skus: tuple[str, ...]) -> list[str]:

@@ -20,6 +20,6 @@ def prompt_for_answer(question: Question, default: str, refuses: Callable[[str],
         answer: str = typer.prompt(
             "  ", default=default, show_default=bool(default), prompt_suffix="> ", hide_input=question.secret, err=True
         )
-        if not (no := refuses(answer.strip())):
+        if not (refusal := refuses(answer.strip())):
             return answer.strip()
-        print_text(f"  {no}", err=True)
+        print_text(f"  {refusal}", err=True)

@@ -13,8 +13,11 @@ from kb.taxonomy.taxonomy import CATEGORIES
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
 CALLBACK_ID = "close_modal.submit"
-LABEL_BLOCK_ID, CAUSE_BLOCK_ID, HOSTS_BLOCK_ID = "close_modal.label", "close_modal.cause", "close_modal.hosts"
-MAX_CAUSE_CHARS, MAX_HOSTS_CHARS = 2000, 500
+LABEL_BLOCK_ID = "close_modal.label"
+CAUSE_BLOCK_ID = "close_modal.cause"
+HOSTS_BLOCK_ID = "close_modal.hosts"
+MAX_CAUSE_CHARS = 2000
+MAX_HOSTS_CHARS = 500
 
 LabelChoices = Mapping[str, Sequence[tuple[str, str]]]  # heading → (label, title) rows
 
@@ -72,8 +75,8 @@ def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
         incident = str(json.loads(view["private_metadata"])["incident"])
         label = str(((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID]).get("selected_option") or {}).get("value", ""))
         cause, hosts = (str(values[block][block].get("value") or "").strip() for block in (CAUSE_BLOCK_ID, HOSTS_BLOCK_ID))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     return IncidentClosure(incident, label, cause, _validate_close_form(label, cause, hosts))
 
 
@@ -86,8 +89,8 @@ def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
     names: list[str] = []
     try:
         names = expand_host_range(hosts)
-    except BadRange as wrong:
-        problems[HOSTS_BLOCK_ID] = f"{wrong}. Write for example gpu-[017-018]."
+    except BadRange as error:
+        problems[HOSTS_BLOCK_ID] = f"{error}. Write for example gpu-[017-018]."
     if problems:
         raise BadForm(problems)
     return tuple(names)

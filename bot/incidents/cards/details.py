@@ -22,8 +22,14 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
 # Causes shown with evidence; characters of one cause's evidence, and of all evidence.
-MAX_CAUSES, MAX_CAUSE_EVIDENCE_CHARS, MAX_EVIDENCE_CHARS = 6, 2400, 4800
-MAX_WALK_STEPS, MAX_BOOTS, MAX_ACTIONS, MAX_TIMELINE_ENTRIES = 12, 8, 8, 8  # rows shown of each list
+MAX_CAUSES = 6
+MAX_CAUSE_EVIDENCE_CHARS = 2400
+MAX_EVIDENCE_CHARS = 4800
+# rows shown of each list
+MAX_WALK_STEPS = 12
+MAX_BOOTS = 8
+MAX_ACTIONS = 8
+MAX_TIMELINE_ENTRIES = 8
 MAX_PART_CHARS = 1300  # of any other part
 
 
@@ -34,7 +40,8 @@ class NoReportYet(Refusal):
         super().__init__("No diagnosis yet, so there are no details. The card above shows what is being checked.")
 
 
-MAX_DEVICES, NO_FACT_KEY = 8, ""
+MAX_DEVICES = 8
+NO_FACT_KEY = ""
 _HCA_IDS = (("PCI", "ib.bdf"), ("GUID", "ib.guid"), ("leaf switch", "fabric.leaf"), ("switch port", NO_FACT_KEY))
 _GPU_IDS = (
     ("model", "gpu.product"),
@@ -89,16 +96,16 @@ def render_hardware_ids(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> 
         host, _, name = device.partition("/")
         ids = [(says, read.get((host, "" if key == "fabric.leaf" else name, key))) for says, key in HARDWARE_IDS[_get_device_kind(device)]]
         parts: list[Part] = [bold(device)]
-        for says, value in ids:
-            parts += [f" · {says} ", code(str(value)) if value is not None else "not read"]
+        for sentence, value in ids:
+            parts += [f" · {sentence} ", code(str(value)) if value is not None else "not read"]
         lines.append(tuple(parts))
     rest = len(devices) - MAX_DEVICES
     return [*lines, *([(f"… {rest} more devices",)] if rest > 0 else [])]
 
 
 def _get_device_kind(device: str) -> str:
-    found = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
-    return found[1] if found else ""
+    match = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
+    return match[1] if match else ""
 
 
 def find_boot_ids(facts: Iterable[Fact]) -> dict[str, str]:
@@ -127,9 +134,9 @@ def _render_causes(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_ruled_out(incident: IncidentView, report: Report, titles: CauseTitles) -> list[Line]:
-    known = {row.label for row in report.ruled_out}
+    ruled_out_labels = {row.label for row in report.ruled_out}
     return report_rows.render_ruled_out(
-        (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in known)), titles
+        (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in ruled_out_labels)), titles
     )
 
 
@@ -154,7 +161,7 @@ def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
 
 
 def _format_walk(incident: IncidentView, titles: CauseTitles) -> list[str]:
-    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({why})' if why else ''}" for path, did, why in incident.search_steps]
+    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({reason})' if reason else ''}" for path, did, reason in incident.search_steps]
     return [*lines[:MAX_WALK_STEPS], *([f"… {len(lines) - MAX_WALK_STEPS} more steps"] if len(lines) > MAX_WALK_STEPS else [])]
 
 
@@ -174,9 +181,9 @@ def _render_action(row: PlannedAction) -> Line:
 
 def _render_ids(incident: IncidentView, boots: Mapping[str, str]) -> list[Line]:
     concerned = sorted({host for row in (incident.report.root_causes if incident.report else ()) for host in row.hosts} & set(boots))
-    named = concerned or sorted(boots)
-    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named[:MAX_BOOTS]]
-    lines += [(f"… {len(named) - MAX_BOOTS} more boots",)] if len(named) > MAX_BOOTS else []
+    named_hosts = concerned or sorted(boots)
+    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named_hosts[:MAX_BOOTS]]
+    lines += [(f"… {len(named_hosts) - MAX_BOOTS} more boots",)] if len(named_hosts) > MAX_BOOTS else []
     return [(f"incident {incident.id}",), *lines]
 
 

@@ -19,7 +19,9 @@ from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts
 from kb.scan import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
-HAND_OFF_ACTION_ID, RECHECK_ACTION_ID, DETAILS_ACTION_ID = "diagnosis.hand_off", "diagnosis.recheck", "diagnosis.details"
+HAND_OFF_ACTION_ID = "diagnosis.hand_off"
+RECHECK_ACTION_ID = "diagnosis.recheck"
+DETAILS_ACTION_ID = "diagnosis.details"
 BUTTONS = {HAND_OFF_ACTION_ID: "hand_off", RECHECK_ACTION_ID: "recheck", DETAILS_ACTION_ID: "details"}
 
 NO_LINKS: Mapping[str, Part] = {}
@@ -38,21 +40,20 @@ OUTSIDE_IDEA_TEXT = "A model that read your report wrote this. Nothing on the ma
 NOT_KEPT_TEXT = "The outputs behind this are not kept: the evidence store takes nothing now"
 MAX_FILES_CHARS = 1500  # of all lines about files
 
-SLURM_NAME_PATTERN, MAX_EXCLUDED_HOSTS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"), 32
+SLURM_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MAX_EXCLUDED_HOSTS = 32
 JOB_LABEL_PREFIXES = ("USER.", "FRAMEWORK.")
 KUBERNETES_COMMANDS = (("cordon_node",), ("uncordon_node",), ("evict_pods",))
 # Evidence lines of a single cause, and of each of several; causes shown in full, and further ones by name; failed
 # checks, log lines, ideas, and tasks for people.
-MAX_SINGLE_CAUSE_LINES, MAX_LINES_PER_CAUSE, MAX_CAUSES, MAX_NAMED_CAUSES, MAX_UNOBSERVED, MAX_LOG_LINES, MAX_IDEAS, MAX_MANUAL_TASKS = (
-    2,
-    1,
-    2,
-    3,
-    3,
-    6,
-    2,
-    2,
-)
+MAX_SINGLE_CAUSE_LINES = 2
+MAX_LINES_PER_CAUSE = 1
+MAX_CAUSES = 2
+MAX_NAMED_CAUSES = 3
+MAX_UNOBSERVED = 3
+MAX_LOG_LINES = 6
+MAX_IDEAS = 2
+MAX_MANUAL_TASKS = 2
 
 
 def render_diagnosis(
@@ -151,9 +152,11 @@ def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
 def _render_recheck_hint(report: Report) -> list[Block]:
     """Say how to get remediations for causes outside the question."""
     up = {row.label for row in report.actions}
-    theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
-    causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
-    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in theirs)
+    shared_targets = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
+    causes = [
+        row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in shared_targets
+    ]
+    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in shared_targets)
     return (
         [blocks.line_section("No fix for it is waiting for approval. To ask for one, say ", code(f"recheck {hosts}"), ".")] if hosts else []
     )
@@ -192,8 +195,8 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
 def _render_unobserved(report: Report) -> list[Line]:
     """Render unobserved checks; give reasons only where no cause was found."""
     if report.outcome == "diagnosed":
-        seen = report_rows.render_unobserved_summary(report.could_not_look)
-        return [(bold("Could not look:"), " ", *seen)] if seen else []
+        unobserved_summary = report_rows.render_unobserved_summary(report.could_not_look)
+        return [(bold("Could not look:"), " ", *unobserved_summary)] if unobserved_summary else []
     lines = report_rows.render_unobserved(report.could_not_look, most=MAX_UNOBSERVED)
     return [(bold("Could not look"),), *lines] if lines else []
 
@@ -221,13 +224,15 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
     row = report.likely
     if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
         return []
-    who = (
+    model_note = (
         f"a model that read all of this gives it {report_rows.format_confidence(row.p)}"
         if row.by == "reading"
         else f"the facts make it {report_rows.format_confidence(row.p)}"
     )
-    why: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
-    return [blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {who}"), *why)]
+    reason_lines: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
+    return [
+        blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {model_note}"), *reason_lines)
+    ]
 
 
 def _render_next_steps(
@@ -268,9 +273,9 @@ def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: Inc
 
 
 def _render_small_print(incident: str, report: Report, stats: IncidentCosts | None) -> Block:
-    looked = stat_text.format_hosts_and_makespan(stats) if stats else ""
+    coverage = stat_text.format_hosts_and_makespan(stats) if stats else ""
     alone = "without a model" if report.without_model and not report.reply else ""
-    return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))
+    return blocks.context((italic(" · ".join(part for part in (incident, coverage, alone) if part)),))
 
 
 def _render_buttons(incident: str, report: Report) -> Block:

@@ -31,16 +31,20 @@ def classify_request(text: str) -> DirectRequest:
     words = [word.casefold() for word in re.findall(r"[^\W_][\w.-]{0,60}", text[:400])]
     if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
-    found: list[DirectRequest] = [name for name, known in REQUEST_WORDS.items() if known & set(words)]
-    return found[0] if found else "elsewhere" if words else "help"
+    requests: list[DirectRequest] = [name for name, request_words in REQUEST_WORDS.items() if request_words & set(words)]
+    return requests[0] if requests else "elsewhere" if words else "help"
 
 
 def render_direct_help(channels: Sequence[str]) -> Card:
     rows = [(code(say), f" {means}") for say, means in KNOWN_REQUESTS]
-    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     parts = [
         blocks.section((bold("In this conversation:"),), *rows),
-        *([blocks.line_section(bold("To begin a diagnosis:"), " mention me with what is wrong in", *where, ".")] if where else []),
+        *(
+            [blocks.line_section(bold("To begin a diagnosis:"), " mention me with what is wrong in", *channel_parts, ".")]
+            if channel_parts
+            else []
+        ),
     ]
     return blocks.build_card("What I understand here", parts)
 
@@ -56,16 +60,18 @@ def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenInci
 
 def render_direct_approvals(waiting: Sequence[Block]) -> Card:
     """Render what waits for this person's decision."""
-    how = blocks.context(("To approve, open the thread: only the Approve button on the full card counts.",))
-    return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
+    hint = blocks.context(("To approve, open the thread: only the Approve button on the full card counts.",))
+    return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, hint])
 
 
 def render_other_channels(why: str, channels: Sequence[str]) -> Card:
-    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *where)])
+    channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *channel_parts)])
 
 
 def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
-    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    known = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
-    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])
+    channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    request_parts = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
+    return blocks.build_card(
+        why, [blocks.line_section(f"↪ {why}", *((" →", *channel_parts) if channel_parts else ()), " Here I know ", *request_parts)]
+    )

@@ -11,7 +11,8 @@ from graph.report import ReturnableNode
 
 ASK_RETURN_ACTION_ID = "held.ask_return"
 BUTTONS = {ASK_RETURN_ACTION_ID: "ask_return"}
-MAX_NODES, MAX_NODE_NAME_CHARS = 5, 40
+MAX_NODES = 5
+MAX_NODE_NAME_CHARS = 40
 
 
 def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> list[Block]:

@@ -68,12 +68,12 @@ def build_handoff(state: IncidentState) -> Handoff:
 def format_done_action(remediation: Remediation, title: str) -> str:
     """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; verified`."""
     fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
-    what = "; ".join(
+    description = "; ".join(
         dict.fromkeys(format_current_step(remediation.model_copy(update={"rung": remediation.rungs.index(step)})) for step in fixes[-2:])
     )
     when = f" at {remediation.since:%H:%M} UTC" if remediation.since else ""
     passed = "verified" if remediation.proven else "not verified"
-    return f"{title} on {fold_host_names(remediation.target.split(','))}: {what or 'changed'}, by an approved action{when}; {passed}"
+    return f"{title} on {fold_host_names(remediation.target.split(','))}: {description or 'changed'}, by an approved action{when}; {passed}"
 
 
 def build_timeline(incident_view: IncidentView) -> tuple[TimelineEntry, ...]:
@@ -84,28 +84,28 @@ def build_timeline(incident_view: IncidentView) -> tuple[TimelineEntry, ...]:
 def _list_hypotheses(incident_view: IncidentView) -> tuple[Hypothesis, ...]:
     """Return each label once, with the report's evidence where cited."""
     report = incident_view.report
-    found = {
+    hypothesis_by_label = {
         h.label: h for h in (*(report.ruled_out if report else ()), *incident_view.hypotheses, *(report.root_causes if report else ()))
     }
-    return tuple(sorted(found.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
+    return tuple(sorted(hypothesis_by_label.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
 
 
 def _list_logs(incident_view: IncidentView) -> tuple[LogDigest, ...]:
     """Return uploaded logs, then those of the report."""
-    known = {row.name for row in incident_view.logs}
-    return (*incident_view.logs, *(row for row in (incident_view.report.logs if incident_view.report else ()) if row.name not in known))
+    log_names = {row.name for row in incident_view.logs}
+    return (*incident_view.logs, *(row for row in (incident_view.report.logs if incident_view.report else ()) if row.name not in log_names))
 
 
 def _build_timeline_entries(incident_view: IncidentView, hypotheses: Sequence[Hypothesis]) -> tuple[TimelineEntry, ...]:
     moments = [TimelineEntry(incident_view.opened_at, "incident opened")] if incident_view.opened_at else []
-    for said in incident_view.messages:
-        if said.get("at"):
-            words = str(said.get("text", "")).strip().partition("\n")[0]
+    for message in incident_view.messages:
+        if message.get("at"):
+            words = str(message.get("text", "")).strip().partition("\n")[0]
             moments.append(
-                TimelineEntry(datetime.fromisoformat(str(said["at"])), f"someone wrote: {words[:200]}" if words else "a file came in")
+                TimelineEntry(datetime.fromisoformat(str(message["at"])), f"someone wrote: {words[:200]}" if words else "a file came in")
             )
-    seen = {(e.time, e.host, e.line) for h in hypotheses for e in h.evidence if e.time}
-    moments += [TimelineEntry(time, f"{host}: {line}") for time, host, line in seen if time]
+    shown_evidence = {(e.time, e.host, e.line) for h in hypotheses for e in h.evidence if e.time}
+    moments += [TimelineEntry(time, f"{host}: {line}") for time, host, line in shown_evidence if time]
     return tuple(sorted(moments, key=lambda moment: (moment.at, moment.what)))
 
 
@@ -117,8 +117,8 @@ def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
 
 def list_output_digests(handoff: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return the digests of stored outputs, cited ones first."""
-    cited = [e.sha256 for h in handoff.hypotheses for e in h.evidence]
-    return tuple(dict.fromkeys(sha for sha in (*cited, *(fact.sha256 for fact in facts)) if sha))
+    digests = [e.sha256 for h in handoff.hypotheses for e in h.evidence]
+    return tuple(dict.fromkeys(sha for sha in (*digests, *(fact.sha256 for fact in facts)) if sha))
 
 
 def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
@@ -143,11 +143,11 @@ def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], most: int
 
 
 def _format_hypothesis(hypothesis: Hypothesis) -> list[str]:
-    cited = [f"    {_format_evidence(e)}" for e in hypothesis.evidence]
+    citations = [f"    {_format_evidence(e)}" for e in hypothesis.evidence]
     return [
         f"{hypothesis.verdict:<12} {format_confidence_percent(hypothesis.confidence):>4}  {hypothesis.label}  {' '.join(hypothesis.devices or hypothesis.hosts)}",
         f"    {hypothesis.because}",
-        *cited,
+        *citations,
     ]
 
 

@@ -23,7 +23,9 @@ ANSWERED_TEXT = "customer answered, closes automatically"
 STOPPED_TEXT = "stopped"
 ELSEWHERE_TEXT = "worked on in another thread"
 STATUS_MARKS = {ELSEWHERE_TEXT: "↪", STOPPED_TEXT: "⏹"}
-MAX_INCIDENTS, MAX_OWN_INCIDENTS, MAX_DRAINED_NODES = 30, 8, 10
+MAX_INCIDENTS = 30
+MAX_OWN_INCIDENTS = 8
+MAX_DRAINED_NODES = 10
 SHARED_CHANNEL_TEXT: tuple[Part, ...] = (
     " is read by another organisation: ",
     bold("I do not answer there"),
@@ -75,13 +77,13 @@ class HomeTab:
 def render_home_tab(tab: HomeTab, now: datetime) -> Block:
     """Render the tab, what needs its reader first."""
     open_now = [row for row in tab.incidents if row.lifecycle != "closed"]
-    mine = [row for row in open_now if tab.user in row.owners]
+    own_incidents = [row for row in open_now if tab.user in row.owners]
     return blocks.home_view(
         [
             *([blocks.line_section(bold(tab.note))] if tab.note else []),
             *_render_unserved_channels(tab.shared),
             *_render_titled_part("Waiting for me", tab.waiting),
-            *_render_titled_part("Mine", _render_incident_rows(mine, now, MAX_OWN_INCIDENTS) or [blocks.context(("None.",))]),
+            *_render_titled_part("Mine", _render_incident_rows(own_incidents, now, MAX_OWN_INCIDENTS) or [blocks.context(("None.",))]),
             *_render_titled_part("Open", render_incident_list(open_now, now, tab.waits)),
             *_render_titled_part("Hosts still held", _render_drained_nodes(tab)),
             *_render_titled_part("The fleet", tab.fleet),
@@ -105,19 +107,21 @@ def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
 
 def _render_drained_nodes(tab: HomeTab) -> list[Block]:
     """Render drained nodes, the longest drained first."""
-    known = [(one, row) for row in tab.incidents for one in row.held]
-    ordered = sorted(known, key=lambda pair: pair[0].since or pair[1].opened_at)
-    shown = [part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))]
+    drained = [(one, row) for row in tab.incidents for one in row.held]
+    ordered = sorted(drained, key=lambda pair: pair[0].since or pair[1].opened_at)
+    node_blocks = [
+        part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))
+    ]
     rest = [blocks.context((f"… and {len(ordered) - MAX_DRAINED_NODES} more",))] if len(ordered) > MAX_DRAINED_NODES else []
-    return [*shown, *rest] or [blocks.context(("Nothing.",))]
+    return [*node_blocks, *rest] or [blocks.context(("Nothing.",))]
 
 
 def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
     """Put the button below: beside the text it takes half of a phone's width."""
-    why: tuple[Part, ...] = (
+    no_return_parts: tuple[Part, ...] = (
         (italic("Not returned automatically:"), " ", one.no_return) if one.no_return else (italic("I check the node first"),)
     )
-    words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*why, *_render_thread_link(row)))
+    words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*no_return_parts, *_render_thread_link(row)))
     return [words] if one.no_return else [words, blocks.actions(drained_nodes.render_return_button(row.id, one.ladder))]
 
 
@@ -127,14 +131,14 @@ def render_refused_home(words: str) -> Block:
 
 def render_incident_list(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
     """Render open incidents and waiting tenants."""
-    shown = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
-    return [*shown, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
+    incident_rows = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
+    return [*incident_rows, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
 
 
 def _render_incident_rows(incidents: Sequence[OpenIncident], now: datetime, most: int) -> list[Block]:
     ordered = sorted(incidents, key=lambda row: row.opened_at)
-    shown = [blocks.section(*_render_incident_row(row, now)) for row in ordered[:most]]
-    return shown if len(ordered) <= most else [*shown, blocks.context((f"… and {len(ordered) - most} more",))]
+    sections = [blocks.section(*_render_incident_row(row, now)) for row in ordered[:most]]
+    return sections if len(ordered) <= most else [*sections, blocks.context((f"… and {len(ordered) - most} more",))]
 
 
 def render_help(rows: Iterable[tuple[str, str]]) -> Card:

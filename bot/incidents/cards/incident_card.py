@@ -43,12 +43,17 @@ def render_incident_card(living: IncidentCardView) -> Card:
     if living.standing and living.standing.closed and not living.busy:
         report = _remove_open_guide(report)
     mended = living.standing is not None and living.standing.mended and not living.busy
-    found = diagnosis.render_diagnosis(living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended)
+    diagnosis_blocks = diagnosis.render_diagnosis(
+        living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended
+    )
     head = [progress.render_progress_steps(living.busy)] if living.busy else _render_status(living.standing)
-    first = 1 if found.blocks[0]["type"] == "header" else 0
-    said = f" {living.standing.first_line}" if living.standing else ""
+    first = 1 if diagnosis_blocks.blocks[0]["type"] == "header" else 0
+    first_line = f" {living.standing.first_line}" if living.standing else ""
     back = [] if living.report.reply else drained_nodes.render_return_buttons(living.incident, living.report.held)
-    return blocks.build_card(f"{found.text}{said}", [*found.blocks[:first], *head, *_render_changed(living), *back, *found.blocks[first:]])
+    return blocks.build_card(
+        f"{diagnosis_blocks.text}{first_line}",
+        [*diagnosis_blocks.blocks[:first], *head, *_render_changed(living), *back, *diagnosis_blocks.blocks[first:]],
+    )
 
 
 def render_cured_message(standing: IncidentStatus, what: str) -> Card:

@@ -19,8 +19,11 @@ MENU_CHOICES: Mapping[str, str] = {
     "correct_form": "It was something else…",
 }
 FORM_CHOICES = frozenset({"assign_form", "correct_form"})  # this module renders their forms
-ASSIGN_CALLBACK_ID, PERSON_BLOCK_ID = "more.assign", "more.person"
-CORRECT_CALLBACK_ID, LABEL_BLOCK_ID, WORDS_BLOCK_ID = "more.correct", "more.label", "more.words"
+ASSIGN_CALLBACK_ID = "more.assign"
+PERSON_BLOCK_ID = "more.person"
+CORRECT_CALLBACK_ID = "more.correct"
+LABEL_BLOCK_ID = "more.label"
+WORDS_BLOCK_ID = "more.words"
 MAX_WORDS_CHARS = 600
 
 
@@ -35,7 +38,7 @@ class CauseCorrection:
 
 def render_menu(incident: str) -> Block:
     return blocks.overflow(
-        MENU_ACTION_ID, [(json.dumps([does, incident], separators=(",", ":")), words) for does, words in MENU_CHOICES.items()]
+        MENU_ACTION_ID, [(json.dumps([choice, incident], separators=(",", ":")), words) for choice, words in MENU_CHOICES.items()]
     )
 
 
@@ -43,12 +46,12 @@ def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
     """Parse a menu choice. Raises OldButton."""
     try:
         action = payload["actions"][0]
-        does, incident = json.loads(action["selected_option"]["value"])
-        if action["action_id"] != MENU_ACTION_ID or does not in MENU_CHOICES:
+        choice, incident = json.loads(action["selected_option"]["value"])
+        if action["action_id"] != MENU_ACTION_ID or choice not in MENU_CHOICES:
             raise OldButton
-        return ButtonClick(does, str(incident))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+        return ButtonClick(choice, str(incident))
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
 
 
 def render_assign_form(incident: str, owner: str = "") -> Block:
@@ -63,8 +66,8 @@ def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     incident, values = _parse_form_values(payload)
     try:
         person = str(values[PERSON_BLOCK_ID][PERSON_BLOCK_ID].get("selected_user") or "")
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if not person:
         raise BadForm({PERSON_BLOCK_ID: "Choose a person."})
     return incident, person
@@ -95,8 +98,8 @@ def parse_correction_form(payload: Mapping[str, Any]) -> CauseCorrection:
     try:
         label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if not label:
         raise BadForm({LABEL_BLOCK_ID: "Choose what it was; “Not known” is an answer too."})
     return CauseCorrection(incident, label, words)
@@ -106,5 +109,5 @@ def _parse_form_values(payload: Mapping[str, Any]) -> tuple[str, Mapping[str, An
     try:
         view = payload["view"]
         return str(json.loads(view["private_metadata"])["incident"]), view["state"]["values"]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error

@@ -24,25 +24,25 @@ COMMAND_ERROR_TEXT: Line = ("I stopped midway, so it may have taken effect. Chec
 
 def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
     """Render a Refusal and the channels (`instead`, ids) to go to."""
-    where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
+    channel_parts = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *channel_parts) if channel_parts else ()))])
 
 
 def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Say that another thread works on it and has the message."""
-    where, rest = "another thread", "What you wrote is added there, and I answer there."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # an alert's thread begins with its first turn
+    thread_text, rest = "another thread", "What you wrote is added there, and I answer there."
+    link = thread_link(team, channel, thread_ts, thread_text) if thread_ts else thread_text  # an alert's thread begins with its first turn
     return blocks.build_card(
-        f"I already work on this in {where}. {rest}", [blocks.line_section("↪ I already work on this in ", link, f". {rest}")]
+        f"I already work on this in {thread_text}. {rest}", [blocks.line_section("↪ I already work on this in ", link, f". {rest}")]
     )
 
 
 def render_ask_in_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Answer a request in a thread whose report joined another."""
-    where, rest = "another thread", "Ask there, or mention me here and say what is wrong."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where
+    thread_text, rest = "another thread", "Ask there, or mention me here and say what is wrong."
+    link = thread_link(team, channel, thread_ts, thread_text) if thread_ts else thread_text
     words = "I ignored this message: I work on this in "
-    return blocks.build_card(f"{words}{where}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
+    return blocks.build_card(f"{words}{thread_text}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
 
 
 def render_joined_hidden_thread() -> Card:
@@ -65,10 +65,10 @@ def render_not_stored(will_retry: bool) -> Card:
 def render_empty_report() -> Card:
     words = "I found no problem to check in that. Say what is wrong, for example: "
     example = "job 4711 hangs on gpu-[017-020]"
-    shown = blocks.line_section(
+    example_section = blocks.line_section(
         words, code(example), "; ", code("status"), " lists open incidents, ", code("help"), " lists what I understand."
     )
-    return blocks.build_card(f"{words}{example}; status lists open incidents, help lists what I understand.", [shown])
+    return blocks.build_card(f"{words}{example}; status lists open incidents, help lists what I understand.", [example_section])
 
 
 def render_edit_ignored() -> Card:
@@ -78,14 +78,14 @@ def render_edit_ignored() -> Card:
 
 def render_thread_deleted(row: OpenIncident) -> Card:
     words = f"The first message of {row.id} was deleted"
-    what = f": {row.headline}." if row.headline else "."
-    lines = [f"Still held: {held.render_line()}" for held in row.held]
+    headline_text = f": {row.headline}." if row.headline else "."
+    lines = [f"Still held: {node.render_line()}" for node in row.held]
     lines += ["The incident is still open." if row.lifecycle != "closed" else ""]
     rest = "My Home tab lists it, with a button to return a node; " if row.held else "My Home tab lists it; "
     link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
-    shown = [blocks.line_section("⚠️ ", bold(words), what), *(blocks.line_section(line) for line in lines if line)]
+    sections = [blocks.line_section("⚠️ ", bold(words), headline_text), *(blocks.line_section(line) for line in lines if line)]
     return blocks.build_card(
-        f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.line_section(rest, "the findings are in ", link, ".")]
+        f"{words}{headline_text} {' '.join(lines)}".strip(), [*sections, blocks.line_section(rest, "the findings are in ", link, ".")]
     )
 
 

@@ -29,11 +29,11 @@ def parse_host_choice(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def render_question_blocks(questions: Sequence[str], suggestions: Sequence[str] = ()) -> list[Block]:
-    asked = [(f"{n}. {words}",) for n, words in enumerate(questions[:MAX_QUESTIONS], 1)]
+    question_lines = [(f"{n}. {words}",) for n, words in enumerate(questions[:MAX_QUESTIONS], 1)]
     ideas = [(f"• {words}",) for words in suggestions[:MAX_QUESTIONS]]
-    how = (italic("Answer here in your own words, or attach the log."),)
+    hint = (italic("Answer here in your own words, or attach the log."),)
     return [
-        *([blocks.section((bold("Please tell me"),), *asked, how)] if asked else []),
+        *([blocks.section((bold("Please tell me"),), *question_lines, hint)] if question_lines else []),
         *([blocks.section((bold("Worth a try by hand"), " (I run none of these)"), *ideas)] if ideas else []),
     ]
 

@@ -21,14 +21,18 @@ def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Bloc
 
 def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
     """Render the readable threads of cited closed incidents."""
-    named = [links[row.incident] for row in report.threads if row.incident in links]
-    return [blocks.line_section("↪ Threads: ", *[part for link in named for part in (link, " · ")][:-1])] if named else []
+    links_of_threads = [links[row.incident] for row in report.threads if row.incident in links]
+    return (
+        [blocks.line_section("↪ Threads: ", *[part for link in links_of_threads for part in (link, " · ")][:-1])]
+        if links_of_threads
+        else []
+    )
 
 
 def _render_shared_cause(report: Report, incident: str, where: Part) -> Block:
     rows = [row for row in report.shared if row.incident == incident]
     hosts = fold_host_names(host for row in rows for host in row.hosts)
-    whole = {row.label for row in rows} == {row.label for row in report.root_causes}
-    what: tuple[Part, ...] = (bold(hosts), " is") if hosts and not whole else ("This is",)
+    covers_all = {row.label for row in rows} == {row.label for row in report.root_causes}
+    subject_parts: tuple[Part, ...] = (bold(hosts), " is") if hosts and not covers_all else ("This is",)
     later = " I look again here when that is over." if any(row.waits for row in rows) else ""
-    return blocks.line_section("↪ ", *what, " worked on in ", where, f", and decided there.{later}")
+    return blocks.line_section("↪ ", *subject_parts, " worked on in ", where, f", and decided there.{later}")

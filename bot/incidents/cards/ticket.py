@@ -14,11 +14,21 @@ from graph.report import ReturnableNode
 from graph.state import HandoffTicket, Hypothesis, Verdict
 from tools.inventory.host_ranges import fold_host_names
 
-TAKE_ACTION_ID, WAIT_ACTION_ID, CLOSE_ACTION_ID, REPORT_ACTION_ID = "ticket.take", "ticket.wait", "ticket.close", "ticket.report"
+TAKE_ACTION_ID = "ticket.take"
+WAIT_ACTION_ID = "ticket.wait"
+CLOSE_ACTION_ID = "ticket.close"
+REPORT_ACTION_ID = "ticket.report"
 BUTTONS = {TAKE_ACTION_ID: "take", WAIT_ACTION_ID: "wait", CLOSE_ACTION_ID: "close_form", REPORT_ACTION_ID: "report"}
 # Rows shown of each.
-MAX_CAUSES, MAX_UNDECIDED, MAX_RULED_OUT, MAX_LOG_LINES, MAX_DRAINED_NODES, MOST_DONE = 3, 2, 2, 4, 6, 3
-MAX_HEADLINE_CHARS, MAX_REPORTED_CHARS, MAX_CAUSE_CHARS = 300, 240, 300
+MAX_CAUSES = 3
+MAX_UNDECIDED = 2
+MAX_RULED_OUT = 2
+MAX_LOG_LINES = 4
+MAX_DRAINED_NODES = 6
+MOST_DONE = 3
+MAX_HEADLINE_CHARS = 300
+MAX_REPORTED_CHARS = 240
+MAX_CAUSE_CHARS = 300
 
 
 def render_ticket(handoff: Handoff, titles: CauseTitles = NO_CAUSE_TITLES, elsewhere: Sequence[Block] = ()) -> Card:
@@ -61,27 +71,27 @@ def _list_by_verdict(handoff: Handoff, *verdicts: Verdict) -> list[Hypothesis]:
 
 
 def _render_causes(handoff: Handoff, titles: CauseTitles) -> list[Block]:
-    found = _list_by_verdict(handoff, "confirmed")
-    if not found:
+    causes = _list_by_verdict(handoff, "confirmed")
+    if not causes:
         return [blocks.clipped_section((bold(handoff.headline),), room=MAX_HEADLINE_CHARS)]
-    shown = [
+    sections = [
         blocks.clipped_section(
             (bold(report_rows.get_cause_title(h.label, titles)), " · ", *report_rows.render_cause_place(h)),
             *report_rows.render_evidence_summary(h, 1, sources=False),
             room=MAX_CAUSE_CHARS,
         )
-        for h in found[:MAX_CAUSES]
+        for h in causes[:MAX_CAUSES]
     ]
-    rest = len(found) - MAX_CAUSES
-    return [*shown, blocks.line_section(f"… and {rest} more causes in the details")] if rest > 0 else shown
+    rest = len(causes) - MAX_CAUSES
+    return [*sections, blocks.line_section(f"… and {rest} more causes in the details")] if rest > 0 else sections
 
 
 def _render_drained_nodes(handoff: Handoff) -> list[Block]:
     lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in handoff.held[:MAX_DRAINED_NODES]]
     rest = len(handoff.held) - MAX_DRAINED_NODES
-    asks = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.held if not row.no_return]
-    said = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
-    return [*said, *drained_nodes.render_return_buttons(handoff.incident, asks)]
+    returnable = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.held if not row.no_return]
+    sections = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+    return [*sections, *drained_nodes.render_return_buttons(handoff.incident, returnable)]
 
 
 def _render_summary_lines(handoff: Handoff, titles: CauseTitles) -> list[Line]:
@@ -138,28 +148,28 @@ def _render_root_cause(handoff: Handoff, titles: CauseTitles) -> list[Block]:
     ticket = handoff.ticket
     if ticket.state != "resolved":
         return []
-    said: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
+    lines: list[Line] = [(ticket.true_cause,)] if ticket.true_cause else []
     mended = dict.fromkeys(
         f"{report_rows.get_cause_title(row.label, titles)} ({fold_host_names(row.target.split(','))}), fixed"
         for row in handoff.done
         if row.proven
     )
-    if not ticket.true_label and mended and not said:
+    if not ticket.true_label and mended and not lines:
         return [blocks.section((bold("Root cause:"), f" {'; '.join(mended)}"))]
-    return [blocks.section((bold("Root cause:"), " ", report_rows.get_cause_title(ticket.true_label, titles)), *said)]
+    return [blocks.section((bold("Root cause:"), " ", report_rows.get_cause_title(ticket.true_label, titles)), *lines)]
 
 
 def _render_buttons(handoff: Handoff) -> list[Block]:
     value = encode_button_value(handoff.incident)
-    written = blocks.button("Post-incident report", REPORT_ACTION_ID, value)
+    report_button = blocks.button("Post-incident report", REPORT_ACTION_ID, value)
     if handoff.ticket.state == "resolved":
-        return [blocks.actions(written)]
-    is_open, waits = handoff.ticket.state == "open", handoff.ticket.state == "waiting"
+        return [blocks.actions(report_button)]
+    is_open, is_waiting = handoff.ticket.state == "open", handoff.ticket.state == "waiting"
     take = blocks.button(
-        "Take" if is_open else "Resume" if waits else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
+        "Take" if is_open else "Resume" if is_waiting else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
     )
-    wait = [] if waits else [blocks.button("Waits for others", WAIT_ACTION_ID, value)]
+    wait = [] if is_waiting else [blocks.button("Waits for others", WAIT_ACTION_ID, value)]
     behind = (
         [blocks.button("Details", diagnosis.DETAILS_ACTION_ID, encode_button_value(handoff.incident, handoff.item))] if handoff.item else []
     )
-    return [blocks.actions(take, *wait, blocks.button("Close…", CLOSE_ACTION_ID, value), written, *behind)]
+    return [blocks.actions(take, *wait, blocks.button("Close…", CLOSE_ACTION_ID, value), report_button, *behind)]

@@ -169,13 +169,13 @@ class Dispatcher:
             except Exception as e:
                 if not _is_redis_unavailable(e):
                     raise
-                log.warning("desk.redis_away", incident=incident, error=str(e))
+                log.warning("dispatcher.redis_away", incident=incident, error=str(e))
                 await self._pause(seconds * random.uniform(0.5, 1.5))  # noqa: S311  spreads retries
             else:
                 return
             if self._stopping:
                 return
-        log.error("desk.redis_away_for_long", incident=incident)
+        log.error("dispatcher.redis_away_for_long", incident=incident)
 
     @contextlib.asynccontextmanager
     async def _hold_slot(self, incident: str) -> AsyncIterator[None]:
@@ -197,9 +197,9 @@ class Dispatcher:
                 again_at = await self._process_items(lease)
             except LostLease as e:
                 lease.held = False
-                log.warning("desk.lost_lease", why=str(e))
+                log.warning("dispatcher.lost_lease", why=str(e))
             except WorkerStopping as e:
-                log.info("desk.drained", where=str(e))
+                log.info("dispatcher.drained", where=str(e))
             finally:
                 if lease.held:
                     await lease.release(again_at=again_at or self._clock.now())
@@ -211,7 +211,7 @@ class Dispatcher:
                 if (again_at := await self._process_item(lease, items[0])) is not None:
                     return again_at
             elif await self._inbox.drop_damaged_item(lease.incident, lease.token):
-                log.error("desk.damaged_item", incident=lease.incident)
+                log.error("dispatcher.damaged_item", incident=lease.incident)
             elif await lease.release():
                 return None
         return None
@@ -242,7 +242,7 @@ class Dispatcher:
 
     async def _handle_turn_error(self, lease: Lease, item: InboxItem, error: Exception) -> datetime | None:
         raised = await self._inbox.add_attempts(item.incident, item.id, "raised", 1)
-        log.exception("desk.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
+        log.exception("dispatcher.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
         if raised >= self._limits.raises:
             return await self._abandon_item(lease, item, f"{type(error).__name__}: {error}")
         await self._publish_progress(
@@ -280,7 +280,7 @@ class Dispatcher:
             raise unavailable[0]
         self._owed[item.id] += 1
         if early := [error for error in failed.values() if isinstance(error, TooEarly)]:
-            log.warning("desk.report_waits", item=item.id, observers=[*failed], error=str(early[0]))
+            log.warning("dispatcher.report_waits", item=item.id, observers=[*failed], error=str(early[0]))
             return self._clock.now() + TOO_EARLY_RETRY_DELAY
         unposted = await self._inbox.add_attempts(item.incident, item.id, "unposted", 1)
         if unposted < (self._limits.posts if REPORT_OBSERVER in failed else self._limits.observes):
@@ -325,7 +325,7 @@ class Dispatcher:
         return None
 
     async def _dead_letter_item(self, lease: Lease, item: InboxItem, why: str) -> None:
-        log.error("desk.set_aside", item=item.id, kind=item.kind, why=why)
+        log.error("dispatcher.set_aside", item=item.id, kind=item.kind, why=why)
         letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
         await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
 
@@ -333,7 +333,7 @@ class Dispatcher:
         try:
             await self._progress(progress)
         except Exception as e:
-            log.warning("desk.progress_not_shown", error=str(e))
+            log.warning("dispatcher.progress_not_shown", error=str(e))
 
 
 def can_release_causes(incident_view: IncidentView) -> bool:
@@ -343,7 +343,7 @@ def can_release_causes(incident_view: IncidentView) -> bool:
 
 def _log_task_error(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("desk.failed", incident=task.get_name(), exc_info=error)
+        log.error("dispatcher.failed", incident=task.get_name(), exc_info=error)
 
 
 def _is_redis_unavailable(error: Exception) -> bool:

@@ -3,8 +3,7 @@ approver may resume.
 """
 
 from bot.cards.blocks import Block, Card, build_card
-from bot.incidents.cards import direct_messages as words
-from bot.incidents.cards import home
+from bot.incidents.cards import direct_messages, home
 from bot.incidents.context import HandlerContext, guard_store, require_approvals, translate_ledger_errors
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.home import require_operator
@@ -40,30 +39,30 @@ async def handle_command(handler_context: HandlerContext, payload: Payload) -> C
             raise Refusal(UNKNOWN_COMMAND)
 
 
-async def answer_direct_message(handler_context: HandlerContext, team: str, user: str, wish: words.DirectRequest) -> Card:
+async def answer_direct_message(handler_context: HandlerContext, team: str, user: str, wish: direct_messages.DirectRequest) -> Card:
     """Answer a direct message. Refuse strangers; point tenants to their channels."""
     who = await handler_context.people.get_person(user)
     ours = who.human and who.team == team
     if theirs := await _list_tenant_channels(handler_context, user, ours=ours):
-        return words.render_other_channels(get_phrase("direct", handler_context.bound[theirs[0]].language), theirs)
+        return direct_messages.render_other_channels(get_phrase("direct", handler_context.bound[theirs[0]].language), theirs)
     if not ours:
         raise policy.ChannelNotServed("im")
     channels = policy.list_operator_channels(handler_context.bound)[: policy.MAX_NAMED_CHANNELS]
     match wish:
         case "help":
-            return words.render_direct_help(channels)
+            return direct_messages.render_direct_help(channels)
         case "status":
             await require_operator(handler_context, user, team)
             return await _render_own_status(handler_context, user)
         case "approvals":
             await require_operator(handler_context, user, team)
-            return words.render_direct_approvals(
+            return direct_messages.render_direct_approvals(
                 brakes.render_waiting_approvals(
                     await list_pending_actions(handler_context, f"{team}:{user}"), "No action waits for your decision."
                 )
             )
         case _:
-            return words.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
+            return direct_messages.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
 
 
 async def _list_tenant_channels(handler_context: HandlerContext, user: str, *, ours: bool) -> list[str]:
@@ -80,7 +79,9 @@ async def _render_own_status(handler_context: HandlerContext, user: str) -> Card
     may = {channel for channel in {row.channel for row in rows} if channel and await handler_context.people.is_in_any(user, (channel,))}
     mine = [row for row in rows if user in row.owners | {row.opened_by}]
     others = [row for row in rows if row not in mine and row.channel in may]
-    return words.render_direct_status(mine, others, handler_context.clock.now(), await render_quota_waits(handler_context, buttons=False))
+    return direct_messages.render_direct_status(
+        mine, others, handler_context.clock.now(), await render_quota_waits(handler_context, buttons=False)
+    )
 
 
 async def _handle_status(handler_context: HandlerContext, payload: Payload) -> Card:

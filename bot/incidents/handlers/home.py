@@ -47,8 +47,8 @@ async def publish_home_tab(handler_context: HandlerContext, user: str, team: str
     try:
         await require_operator(handler_context, user, team)
         view = home.render_home_tab(await _build_home_tab(handler_context, user, team, note), handler_context.clock.now())
-    except Refusal as no:
-        view = home.render_refused_home(str(no))
+    except Refusal as error:
+        view = home.render_refused_home(str(error))
     except StoreUnreachable:
         view = home.render_refused_home("My store does not answer, so I cannot say what is open. Try again in a minute.")
     await handler_context.client.views_publish(user_id=user, view=view)
@@ -153,8 +153,8 @@ async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
         card = notes.render_in_progress(
             f"{found.action.target} no longer shows its fault: its return to service waits for approval in the incident's thread."
         )
-    except Refusal as no:
-        card = notes.render_refusal(str(no))
+    except Refusal as error:
+        card = notes.render_refusal(str(error))
     except StoreUnreachable:
         card = notes.render_not_stored(will_retry=False)
     except Exception:
@@ -182,10 +182,10 @@ async def handle_quota_waiver(handler_context: HandlerContext, payload: Payload)
     channel = "" if _is_home_tab(payload) else str((payload.get("channel") or {}).get("id", ""))
     try:
         words = await _waive_quota(handler_context, pressed.incident, voter, channel)
-    except Refusal as no:
+    except Refusal as error:
         if channel:
             raise
-        words = str(no)
+        words = str(error)
     if channel:
         thread = (payload.get("container") or {}).get("thread_ts")
         work = handler_context.client.chat_postEphemeral(
@@ -210,7 +210,7 @@ async def _waive_quota(handler_context: HandlerContext, incident: str, voter: Vo
     async with guard_store():
         if not await handler_context.waits.let_in_incident(origin.tenant, incident):
             raise Refusal(ALREADY_BEGUN)
-    log.info("shares.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
+    log.info("quota.let_in", incident=incident, tenant=origin.tenant, by=str(voter))
     handler_context.notify_stored(incident)
     return QUOTA_WAIVED.format(tenant=origin.tenant)
 

@@ -21,7 +21,7 @@ from bot.incidents.handlers.intake import open_or_join_incident
 from bot.incidents.handlers.open_work import list_open_incidents, load_open_incident, render_quota_waits
 from bot.policy import channels as policy
 from bot.refusal import Refusal
-from bot.slack.client import build_message_args as blocks_of
+from bot.slack.client import build_message_args
 from bot.slack.payloads import DeletedMessage, EditedMessage, IncomingMessage
 from graph.dialogue.addressed import (
     Addressing,
@@ -101,7 +101,7 @@ async def handle_edit(handler_context: HandlerContext, edit: EditedMessage, firs
 
 async def _post_not_read_again(handler_context: HandlerContext, message: IncomingMessage) -> None:
     thread = message.root if message.in_thread else None
-    told = blocks_of(notes.render_edit_ignored())
+    told = build_message_args(notes.render_edit_ignored())
     await handler_context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **told)
 
 

@@ -136,7 +136,7 @@ class StatusMessages:
         except (*SLACK_ERRORS, UpdateInProgress) as trouble:
             if here:
                 raise
-            log.warning("living.follows_later", incident=incident, error=str(trouble)[:200])
+            log.warning("status_message.follows_later", incident=incident, error=str(trouble)[:200])
         else:
             await self._update_reaction(origin, incident, state)
         return here
@@ -200,7 +200,7 @@ class StatusMessages:
         try:
             return await self._records_of(incident)
         except Refused as why:
-            log.warning("living.records_unreadable", incident=incident, why=str(why)[:200])
+            log.warning("status_message.records_unreadable", incident=incident, why=str(why)[:200])
             return ()
 
     async def _get_origin(self, incident: str) -> Origin | None:

@@ -12,16 +12,17 @@ from bot.cards.text import Line, Part, bold, code, italic
 from graph.state import ABSTAIN, NO_FAULT
 from kb.history.lessons import MAX_TEXT_CHARS, MAX_TITLE_CHARS, Lesson, LessonState
 
-ACCEPT_ACTION_ID, EDIT_ACTION_ID, REFUSE_ACTION_ID, RESTORE_ACTION_ID = "lesson.accept", "lesson.edit", "lesson.refuse", "lesson.restore"
+ACCEPT_ACTION_ID = "lesson.accept"
+EDIT_ACTION_ID = "lesson.edit"
+REFUSE_ACTION_ID = "lesson.refuse"
+RESTORE_ACTION_ID = "lesson.restore"
 BUTTONS = {ACCEPT_ACTION_ID: "accept", EDIT_ACTION_ID: "edit", REFUSE_ACTION_ID: "refuse", RESTORE_ACTION_ID: "restore"}
 CALLBACK_ID = "lesson.submit"
-TITLE_BLOCK_ID, DESCRIPTION_BLOCK_ID, LABEL_BLOCK_ID, CAUSE_BLOCK_ID, RESOLUTION_BLOCK_ID = (
-    "lesson.title",
-    "lesson.seen",
-    "lesson.label",
-    "lesson.cause",
-    "lesson.fix",
-)
+TITLE_BLOCK_ID = "lesson.title"
+DESCRIPTION_BLOCK_ID = "lesson.seen"
+LABEL_BLOCK_ID = "lesson.label"
+CAUSE_BLOCK_ID = "lesson.cause"
+RESOLUTION_BLOCK_ID = "lesson.fix"
 MAX_LINE_CHARS = 300
 STATE_HEADLINES: Final[Mapping[LessonState, str]] = {
     "draft": "📝 Lesson to review",
@@ -89,20 +90,20 @@ def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
     """Parse the form. Raises BadForm, OldButton."""
     try:
         view = payload["view"]
-        about = json.loads(view["private_metadata"])
+        metadata = json.loads(view["private_metadata"])
         values = view["state"]["values"]
-        title, seen, cause, fix = (
+        title, description, cause, fix = (
             " ".join(str(values[block][block].get("value") or "").split())
             for block in (TITLE_BLOCK_ID, DESCRIPTION_BLOCK_ID, CAUSE_BLOCK_ID, RESOLUTION_BLOCK_ID)
         )
         label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))
-        edit = LessonEdit(str(about["incident"]), str(about["item"]), title, seen, label, cause, fix)
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+        edit = LessonEdit(str(metadata["incident"]), str(metadata["item"]), title, description, label, cause, fix)
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     problems = {block: "Write something." for block, text in ((TITLE_BLOCK_ID, title), (CAUSE_BLOCK_ID, cause)) if not text}
     longest = {
         TITLE_BLOCK_ID: (title, MAX_TITLE_CHARS),
-        DESCRIPTION_BLOCK_ID: (seen, MAX_TEXT_CHARS),
+        DESCRIPTION_BLOCK_ID: (description, MAX_TEXT_CHARS),
         CAUSE_BLOCK_ID: (cause, MAX_TEXT_CHARS),
         RESOLUTION_BLOCK_ID: (fix, MAX_TEXT_CHARS),
     }
@@ -119,10 +120,10 @@ def _render_field(name: str, words: str, initial: str, most: int, *, multiline: 
 
 
 def _render_lesson_lines(lesson: Lesson, titles: Mapping[str, str]) -> list[Line]:
-    named = titles.get(lesson.label, lesson.label)
+    title = titles.get(lesson.label, lesson.label)
     rows: list[tuple[str, Sequence[Part]]] = [
         ("Seen:", (lesson.title,)),
-        ("It was:", (named, " ", code(lesson.label)) if lesson.label else (italic("no cause of the taxonomy is named; choose one"),)),
+        ("It was:", (title, " ", code(lesson.label)) if lesson.label else (italic("no cause of the taxonomy is named; choose one"),)),
         ("A new cause?", (lesson.new_title, " ", code(lesson.new_cause), f" · rackmedic kb cause {lesson.id}") if lesson.new_cause else ()),
         ("Because:", (lesson.root_cause,)),
         ("Decided by:", (code(lesson.deciding_check),) if lesson.deciding_check else ()),
@@ -140,18 +141,18 @@ def _describe_audience(lesson: Lesson) -> str:
 
 
 def _render_footer(lesson: Lesson, by: str) -> Line:
-    seen = f" · seen {lesson.seen} times" if lesson.seen > 1 else ""
+    seen_note = f" · seen {lesson.seen} times" if lesson.seen > 1 else ""
     match lesson.state:
         case "draft":
-            says = "A knowledge editor or approver decides. It is not used before that. Once accepted, it only says where to look first."
+            footer = "A knowledge editor or approver decides. It is not used before that. Once accepted, it only says where to look first."
         case "retired":
             counts = f"right {_format_times(lesson.right)}, wrong {_format_times(lesson.wrong)}"
-            says = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is no longer used."
+            footer = f"Retired {f'by {by}, ' if by else ''}{lesson.settled or ''}: {counts}{'' if by else ', or too long ago'}. It is no longer used."
         case "folded":
-            says = f"Accepted by {by or 'a person'}, {lesson.settled or ''}, counted with {lesson.into}, which says the same."
+            footer = f"Accepted by {by or 'a person'}, {lesson.settled or ''}, counted with {lesson.into}, which says the same."
         case _:
-            says = f"{lesson.state.capitalize()} by {by or 'a person'}, {lesson.settled or ''}."
-    return (italic(f"{says} From {lesson.incident or 'another site'}, {lesson.on}{seen}"),)
+            footer = f"{lesson.state.capitalize()} by {by or 'a person'}, {lesson.settled or ''}."
+    return (italic(f"{footer} From {lesson.incident or 'another site'}, {lesson.on}{seen_note}"),)
 
 
 def _format_times(incidents: Sequence[str]) -> str:

@@ -14,5 +14,5 @@ def _render_note_lines(note: SiteNote) -> list[Line]:
     source = f" ({note.source})" if note.source else ""
     return [
         ("📘 From your pages: ", bold(note.title), source, " · ", code(f"rackmedic kb show {note.page}")),
-        *((f"“{said}”",) for said in note.says),
+        *((f"“{sentence}”",) for sentence in note.says),
     ]

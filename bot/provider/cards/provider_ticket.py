@@ -13,7 +13,9 @@ from bot.tenants.cards.phrases import ENGLISH, get_phrase
 from bot.tenants.cards.view import TenantCause
 from kb.scan import split_lines
 
-SHOW_ACTION_ID, SEND_ACTION_ID, BACK_ACTION_ID = "provider.show", "provider.send", "provider.back"
+SHOW_ACTION_ID = "provider.show"
+SEND_ACTION_ID = "provider.send"
+BACK_ACTION_ID = "provider.back"
 BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back"}
 PROVED_STATES = ("proved", "closed")
 TENANT_CAUSE_TEXT = "They found a cause that you can fix yourselves"
@@ -43,9 +45,9 @@ class ProviderTicketView:
 
 def render_provider_ticket(view: ProviderTicketView) -> Card:
     head, *lines = _format_status(view)
-    found = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
+    cause_blocks = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
     return blocks.build_card(
-        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *found, *_render_buttons(view)]
+        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *cause_blocks, *_render_buttons(view)]
     )
 
 
@@ -77,8 +79,10 @@ def render_refusal(words: str) -> Card:
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
     """Return the comment above the shown file."""
-    gone = "" if facts_kept else " I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
-    return f"{_ATTACHMENT_TEXT}{gone}"
+    missing_note = (
+        "" if facts_kept else " I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
+    )
+    return f"{_ATTACHMENT_TEXT}{missing_note}"
 
 
 _ATTACHMENT_TEXT = (
@@ -100,8 +104,8 @@ def _format_status(view: ProviderTicketView) -> list[Any]:
         case "shown":
             return ["Send this to your provider?", _build_line("The file above is everything. Nothing is sent until you click.")]
         case "waiting":
-            held = [_build_line(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.")] if view.trouble else []
-            return ["On its way to your provider", _build_line(f"Requested by {view.by or 'a person'}."), *held]
+            trouble_lines = [_build_line(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.")] if view.trouble else []
+            return ["On its way to your provider", _build_line(f"Requested by {view.by or 'a person'}."), *trouble_lines]
         case "refused":
             return ["Your provider did not take it", _build_line(view.refused)]
         case "sent":
@@ -119,8 +123,8 @@ def _build_line(words: str) -> Line:
 
 
 def _render_ticket_line(view: ProviderTicketView) -> Line:
-    by = f", sent by {view.by}" if view.by else ""
-    return ("Their ticket ", code(view.ticket), f"{by}. I ask them for the status; they cannot reach into this system.")
+    sender_note = f", sent by {view.by}" if view.by else ""
+    return ("Their ticket ", code(view.ticket), f"{sender_note}. I ask them for the status; they cannot reach into this system.")
 
 
 def _render_buttons(view: ProviderTicketView) -> list[Block]:

@@ -9,7 +9,9 @@ from bot.tenants.cards import internal_thread
 from graph.ticket_export.document import ExportedHypothesis, TicketDocument
 from kb.scan import split_lines
 
-MAX_CAUSES, MAX_LINES, MAX_TRIED_REMEDIES = 6, 6, 6
+MAX_CAUSES = 6
+MAX_LINES = 6
+MAX_TRIED_REMEDIES = 6
 
 
 def render_received_ticket(incident: str, tenant: str, document: TicketDocument) -> Card:
@@ -40,9 +42,10 @@ def render_received_ticket(incident: str, tenant: str, document: TicketDocument)
 
 def render_ticket_update(tenant: str, document: TicketDocument) -> Card:
     head = f"{tenant}'s own RackMedic has news of {document.incident}"
-    shown = [blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []
+    message_blocks = [blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []
     return blocks.build_card(
-        head, [blocks.line_section(bold(head)), *shown, blocks.section(*_render_facts(document)), *_render_causes(document.hypotheses)]
+        head,
+        [blocks.line_section(bold(head)), *message_blocks, blocks.section(*_render_facts(document)), *_render_causes(document.hypotheses)],
     )
 
 
@@ -60,17 +63,17 @@ def _join_messages(document: TicketDocument) -> str:
 
 def _render_facts(document: TicketDocument) -> list[Line]:
     versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MAX_LINES])
-    tried = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
-    blind = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
+    attempts = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
+    unobserved = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
     rows = (
         ("Hosts, by their names:", ", ".join(document.hosts) or "none named"),
         ("Since:", f"{document.since:%Y-%m-%d %H:%MZ}" if document.since else ""),
         ("Versions:", versions),
-        ("Tried by them:", tried),
-        ("They could not look:", blind),
+        ("Tried by them:", attempts),
+        ("They could not look:", unobserved),
         ("Rows without room:", str(document.left_out or "")),
     )
-    return [(bold(name), f" {said[:400]}") for name, said in rows if said]
+    return [(bold(name), f" {value[:400]}") for name, value in rows if value]
 
 
 def _render_causes(rows: Sequence[ExportedHypothesis]) -> list[Block]:
@@ -85,5 +88,5 @@ def _render_quoted(head: str, rows: Sequence[str]) -> list[Block]:
 
 
 def _render_place(row: ExportedHypothesis) -> Line:
-    where = ", ".join((row.devices or row.hosts)[:6])
-    return (" on ", code(where)) if where else ()
+    location = ", ".join((row.devices or row.hosts)[:6])
+    return (" on ", code(location)) if location else ()

@@ -7,8 +7,7 @@ rows share appears once above them.
 from bot.cards import blocks
 from bot.cards.blocks import Block, TooLong
 from bot.cards.text import Line, bold, code
-from bot.remediation.cards import action_text, card_parts, deleted_files
-from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import action_text, approval_card, card_parts, deleted_files
 from bot.remediation.cards.approval_card import ApprovalCardView
 from tools.action import Action
 from tools.ledger.record import ActionRecord
@@ -26,11 +25,14 @@ def render_action_row(view: ApprovalCardView, *, told_above: bool = False) -> li
     record = view.record
     if not told_above:
         text = blocks.exact_command_section(
-            (_render_first_line(record, view.held),), approval.format_command(record.action), _render_detail_lines(view), MAX_DETAIL_CHARS
+            (_render_first_line(record, view.held),),
+            approval_card.format_command(record.action),
+            _render_detail_lines(view),
+            MAX_DETAIL_CHARS,
         )
-        return [blocks.divider(), text, *approval.render_buttons(record)]
+        return [blocks.divider(), text, *approval_card.render_buttons(record)]
     own = _render_detail_lines(view, held_alike=has_met_conditions(view))
-    return [blocks.exact_line_section(_render_first_line(record, view.held), own, MAX_DETAIL_CHARS), *approval.render_buttons(record)]
+    return [blocks.exact_line_section(_render_first_line(record, view.held), own, MAX_DETAIL_CHARS), *approval_card.render_buttons(record)]
 
 
 def has_met_conditions(view: ApprovalCardView) -> bool:
@@ -42,12 +44,12 @@ def count_row_chars(action: Action) -> int:
     """Return the row's maximal size; more than MAX_ROWS_CHARS if it cannot be a row."""
     try:
         core = blocks.exact_command_section(
-            ((*action_text.render_place(action), *_render_digest(action)),), approval.format_command(action), (), 0
+            ((*action_text.render_place(action), *_render_digest(action)),), approval_card.format_command(action), (), 0
         )
     except TooLong:
         return MAX_ROWS_CHARS + 1
     text = blocks.count_text_chars(core) + MAX_STATUS_CHARS + MAX_DETAIL_CHARS
-    return text + approval.count_button_chars(action) if text < blocks.MAX_SECTION_CHARS else MAX_ROWS_CHARS + 1
+    return text + approval_card.count_button_chars(action) if text < blocks.MAX_SECTION_CHARS else MAX_ROWS_CHARS + 1
 
 
 def _render_first_line(record: ActionRecord, held: str) -> Line:
@@ -66,13 +68,13 @@ def _render_digest(action: Action) -> Line:
 
 def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
     record = view.record
-    held: list[Line] = (
+    condition_lines: list[Line] = (
         [*([] if held_alike else _render_condition_lines(view)), *deleted_files.render_known_lines(record.action, view.known)]
         if record.state in OPEN_STATES
         else []
     )
     votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
-    return [*held, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
+    return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
 
 
 def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
@@ -80,6 +82,6 @@ def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
     if not view.seen:
         return []
     bad = [one for one in view.seen if one.ok is not True]
-    good, every = len(view.seen) - len(bad), len(view.seen)
-    held: Line = (f"✓ {good} of {every} precondition{'s' if every > 1 else ''} hold{'s' if good == 1 else ''}",)
-    return [*map(card_parts.render_condition, bad), *([held] if good else [])]
+    good, condition_count = len(view.seen) - len(bad), len(view.seen)
+    held_line: Line = (f"✓ {good} of {condition_count} precondition{'s' if condition_count > 1 else ''} hold{'s' if good == 1 else ''}",)
+    return [*map(card_parts.render_condition, bad), *([held_line] if good else [])]

@@ -112,8 +112,8 @@ def render_impact(record: ActionRecord) -> list[Line]:
     remedy = _find_remedy(record.action)
     if remedy is None or record.state not in OPEN_STATES:
         return []
-    waits: list[Line] = [(bold("Until it is approved:"), f" {remedy.waiting}.")] if record.state is State.PENDING else []
-    return [(bold("Outage:"), f" {remedy.outage}."), *waits]
+    waiting_lines: list[Line] = [(bold("Until it is approved:"), f" {remedy.waiting}.")] if record.state is State.PENDING else []
+    return [(bold("Outage:"), f" {remedy.outage}."), *waiting_lines]
 
 
 def format_time_limit(action: Action) -> str:
@@ -130,8 +130,8 @@ def describe_actions(actions: Sequence[Action]) -> str:
         remedy = REMEDIES.get(actions[0].remedy)
     if remedy is None or len(actions) == 1:
         return describe_action(actions[0])
-    said = {name: {escape_ambiguous(action.args.get(name, "")) for action in actions} for name in remedy.args}
-    values = {name: found.pop() if len(found) == 1 else "…" for name, found in said.items()}
+    values_by_name = {name: {escape_ambiguous(action.args.get(name, "")) for action in actions} for name in remedy.args}
+    values = {name: values.pop() if len(values) == 1 else "…" for name, values in values_by_name.items()}
     hosts = escape_ambiguous(fold_hosts_exactly([action.target for action in actions]))
     return fill_slots(remedy.does, values | {"target": hosts} | ({"node": hosts} if "node" in values else {}))
 
@@ -228,8 +228,8 @@ def format_headline(record: ActionRecord, held: str = "") -> str:
 def format_short_headline(record: ActionRecord, held: str = "") -> str:
     """Return the headline without the risk."""
     mark, begins = get_state_headline(record, held)
-    said, where = describe_action(record.action), escape_ambiguous(format_targets(record.action))
-    return f"{mark} {begins} {said}" if where in said else f"{mark} {begins} {said}, {where}"
+    description, place = describe_action(record.action), escape_ambiguous(format_targets(record.action))
+    return f"{mark} {begins} {description}" if place in description else f"{mark} {begins} {description}, {place}"
 
 
 def summarize_action(action: Action) -> str:
@@ -241,10 +241,10 @@ def summarize_action(action: Action) -> str:
 
 def describe_fault_condition(action: Action) -> str:
     """Return the fault as a condition, with its recheck; empty without a fault."""
-    found = action.fault
-    if found is None:
+    fault = action.fault
+    if fault is None:
         return ""
-    return f"the fault is still there: {found.says} ({_describe_recheck(found)})"
+    return f"the fault is still there: {fault.says} ({_describe_recheck(fault)})"
 
 
 def describe_fault_briefly(action: Action) -> str:
@@ -253,12 +253,12 @@ def describe_fault_briefly(action: Action) -> str:
 
 
 def _describe_recheck(found: FaultCondition) -> str:
-    told = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
+    checks_note = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
     return {
-        "read": f"read again{told}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
-        "boot": f"reported{told}; valid for boot {escape_ambiguous(found.boot_id[:8])}",
+        "read": f"read again{checks_note}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
+        "boot": f"reported{checks_note}; valid for boot {escape_ambiguous(found.boot_id[:8])}",
         "silence": f"{escape_ambiguous(found.host)} still does not answer",
-        "proved": f"proved{told}; read again only if the host has changed",
+        "proved": f"proved{checks_note}; read again only if the host has changed",
     }[found.lasts]
 
 

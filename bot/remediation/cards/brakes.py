@@ -11,7 +11,8 @@ from tools.ledger.brakes import BrakeStatus
 from tools.ledger.headroom import BrakeHeadroom
 from tools.ledger.record import ActionRecord
 
-MAX_WAITING_ACTIONS, MAX_GROUPS = 20, 5
+MAX_WAITING_ACTIONS = 20
+MAX_GROUPS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,10 @@ def render_stop_notice(who: str, why: str) -> Card:
 
 
 def render_resume_notice(who: str, group: str = "") -> Card:
-    what = f"reset the breaker of group {group}" if group else "resumed repairs"
-    return blocks.build_card(f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". Approved actions may start again.")])
+    effect = f"reset the breaker of group {group}" if group else "resumed repairs"
+    return blocks.build_card(
+        f"🟢 {who} {effect}", [blocks.line_section("🟢 ", bold(f"{who} {effect}"), ". Approved actions may start again.")]
+    )
 
 
 def render_brake_status(status: BrakeStatus) -> list[Block]:
@@ -74,9 +77,11 @@ def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
         lines.append((bold(row.group), f": hosts at once {row.busy} of {row.at_once} · {window}"))
     rest = len(room.groups) - MAX_GROUPS
     lines += [(f"… and {rest} more groups, no busier",)] if rest > 0 else []
-    for one in room.incidents[:MAX_GROUPS]:
-        spent = f" changed {one.changed} of {brakes.blast_hosts} hosts that one incident may in {_format_minutes(brakes.blast_seconds)}"
-        lines.append((code(one.incident), spent, f"; room again from {format_utc_time(one.again)}"))
+    for incident in room.incidents[:MAX_GROUPS]:
+        spent = (
+            f" changed {incident.changed} of {brakes.blast_hosts} hosts that one incident may in {_format_minutes(brakes.blast_seconds)}"
+        )
+        lines.append((code(incident.incident), spent, f"; room again from {format_utc_time(incident.again)}"))
     if not room.incidents:
         lines.append(
             (f"One incident may change {brakes.blast_hosts} hosts in {_format_minutes(brakes.blast_seconds)}; none has changed any.",)
@@ -92,8 +97,8 @@ def render_waiting_approvals(rows: Sequence[WaitingApproval], nothing: str) -> l
     """Render pending actions in the given order; `nothing` is the text for none."""
     if not rows:
         return [blocks.context((nothing,))]
-    shown = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
-    return shown if len(rows) <= MAX_WAITING_ACTIONS else [*shown, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
+    sections = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
+    return sections if len(rows) <= MAX_WAITING_ACTIONS else [*sections, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
 
 
 def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:

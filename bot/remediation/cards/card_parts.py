@@ -15,7 +15,10 @@ from tools.ledger.states import OPEN_STATES, State
 NOBODY_MAY_APPROVE_TEXT = "No approver is configured for this action"
 
 PeopleNames = Mapping[str, str]
-MAX_CONDITIONS, MAX_VOTES, MAX_NAMED_PEOPLE, MAX_LINE_CHARS = 10, 8, 5, 400
+MAX_CONDITIONS = 10
+MAX_VOTES = 8
+MAX_NAMED_PEOPLE = 5
+MAX_LINE_CHARS = 400
 CONDITION_MARKS: Mapping[bool | None, str] = {True: "✓", False: "✗", None: "?"}
 
 
@@ -52,46 +55,46 @@ def render_status(record: ActionRecord, names: PeopleNames, began: datetime | No
 
 def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Line]:
     """Render what happens next, or how the action ended."""
-    says = replace_user_ids(record.says, names)
-    said: list[Line] = [(f"No longer true: {says}" if _is_condition_failure(record) else says,)] if says else []
-    who = get_person_name(record.ended_by, names) if record.ended_by else ""
+    sentence = replace_user_ids(record.says, names)
+    state_lines: list[Line] = [(f"No longer true: {sentence}" if _is_condition_failure(record) else sentence,)] if sentence else []
+    person_name = get_person_name(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
             start = record.start_by or record.decide_by
-            waits: list[Line] = [("Waiting: ", held)] if held else []
-            return [("Starts automatically, or expires at ", format_slack_date(start), f" ({format_utc_time(start)})."), *waits]
+            waiting_lines: list[Line] = [("Waiting: ", held)] if held else []
+            return [("Starts automatically, or expires at ", format_slack_date(start), f" ({format_utc_time(start)})."), *waiting_lines]
         case State.EXECUTING:
             since: Line = (
                 ("Running since ", format_slack_date(began), f" ({format_utc_time(began)}), " if began else "") if began else ("Running, ",)
             )
             return [("📡 ", held)] if held else [(*since, f"for {action_text.format_time_limit(record.action)} at most.")]
         case State.DONE | State.FAILED:
-            return [*_render_ended_lines(record, who), *said]
+            return [*_render_ended_lines(record, person_name), *state_lines]
         case State.UNKNOWN:
-            return [*said, *_render_host_check_lines(record)]
+            return [*state_lines, *_render_host_check_lines(record)]
         case State.DENIED | State.REVOKED:
             verb = "rejected it" if record.state is State.DENIED else "revoked it"
-            return [(bold(who or "A person"), f" {verb}{': ' + says if says else '.'}")]
+            return [(bold(person_name or "A person"), f" {verb}{': ' + sentence if sentence else '.'}")]
         case State.EXPIRED | State.SUPERSEDED:
-            return [*said, ("Nothing was run.",)]
+            return [*state_lines, ("Nothing was run.",)]
         case _:
             return []
 
 
 def _is_condition_failure(record: ActionRecord) -> bool:
     """Return whether the host's kit refused because a precondition did not hold."""
-    refused = record.state is State.FAILED and record.exit_status is None
-    return refused and any(record.says.startswith(f"{condition.says}:") for condition in record.action.conditions)
+    never_ran = record.state is State.FAILED and record.exit_status is None
+    return never_ran and any(record.says.startswith(f"{condition.says}:") for condition in record.action.conditions)
 
 
 def _render_ended_lines(record: ActionRecord, who: str) -> list[Line]:
     if who:
-        told = "ran" if record.state is State.DONE else "did not run"
-        return [(bold(who), f" checked the host and confirmed that it {told}.")]
+        outcome = "ran" if record.state is State.DONE else "did not run"
+        return [(bold(who), f" checked the host and confirmed that it {outcome}.")]
     status = "" if record.exit_status is None else f" with exit status {record.exit_status}"
-    ran = record.state is State.DONE or record.exit_status is not None or record.outcome
+    has_run = record.state is State.DONE or record.exit_status is not None or record.outcome
     proof = action_text.describe_outcome(record) or ("Verification is running." if record.state is State.DONE else "")
-    return [(f"The command ended{status}. " if ran else "The command did not run. ", proof)]
+    return [(f"The command ended{status}. " if has_run else "The command did not run. ", proof)]
 
 
 def _render_host_check_lines(record: ActionRecord) -> list[Line]:
@@ -131,15 +134,18 @@ def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> 
 def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult], at: datetime | None) -> Line:
     """Render the conditions that a dry run saw hold."""
     good = [one.says for one in seen if one.ok is True] if record.state in OPEN_STATES else []
-    shown = " · ".join(good[:MAX_CONDITIONS])
+    shown_conditions = " · ".join(good[:MAX_CONDITIONS])
     rest = f" · and {len(good) - MAX_CONDITIONS} more" if len(good) > MAX_CONDITIONS else ""
-    return (clip_text(f"✓ {shown}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * MAX_LINE_CHARS),) if good else ()
+    return (clip_text(f"✓ {shown_conditions}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * MAX_LINE_CHARS),) if good else ()
 
 
 def render_condition(one: ConditionResult) -> Line:
     printed = one.saw.strip()[:160]
-    found: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
-    return (f"{CONDITION_MARKS[one.ok]} {one.says}", *(found if one.ok is not None else (" · could not look: ", printed or "no answer")))
+    printed_parts: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
+    return (
+        f"{CONDITION_MARKS[one.ok]} {one.says}",
+        *(printed_parts if one.ok is not None else (" · could not look: ", printed or "no answer")),
+    )
 
 
 def _render_check_commands(record: ActionRecord) -> list[Block]:
@@ -151,9 +157,9 @@ def _render_check_commands(record: ActionRecord) -> list[Block]:
 
 def render_requesters(record: ActionRecord, names: PeopleNames) -> list[Block]:
     """Render the requesters, who cannot approve, and the deciders of the policy."""
-    asked_by = ", ".join(get_person_name(who, names) for who in sorted(list_requesters(record.action)))
-    said = [blocks.line_section(bold("Requested by"), f" {asked_by}, who cannot approve it")] if asked_by else []
-    return [*said, *_render_policy_deciders(record, names)]
+    asked_by = ", ".join(get_person_name(requester, names) for requester in sorted(list_requesters(record.action)))
+    requester_blocks = [blocks.line_section(bold("Requested by"), f" {asked_by}, who cannot approve it")] if asked_by else []
+    return [*requester_blocks, *_render_policy_deciders(record, names)]
 
 
 def list_policy_deciders(record: ActionRecord) -> list[str]:
@@ -166,7 +172,7 @@ def list_policy_deciders(record: ActionRecord) -> list[str]:
 
 def _render_policy_deciders(record: ActionRecord, names: PeopleNames) -> list[Block]:
     """Render deciders that the mentioned user group may not include."""
-    people = _join_some_names([get_person_name(who, names) for who in list_policy_deciders(record)])
+    people = _join_some_names([get_person_name(decider, names) for decider in list_policy_deciders(record)])
     line: Line = (bold(f"For {' and '.join(record.terms.sets)} to decide"), f": {people}")
     return [blocks.clipped_section(line, room=2 * MAX_LINE_CHARS)] if people else []
 
@@ -210,8 +216,8 @@ def render_vote_lines(record: ActionRecord, names: PeopleNames) -> list[Line]:
 
 
 def replace_user_ids(text: str, names: PeopleNames) -> str:
-    for who in names:
-        text = text.replace(who, get_person_name(who, names))
+    for user_id in names:
+        text = text.replace(user_id, get_person_name(user_id, names))
     return text
 
 

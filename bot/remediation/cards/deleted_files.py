@@ -13,15 +13,19 @@ from kb.redact import redact
 from tools.action import Action
 from tools.execution.delete_preview import DeletePreview, OldFile
 
-WOULD_GO_ROW, UNREAD_ROW, NOT_LISTED_ROW = "would go", "could not be read", "not listed"
-MAX_PATH_CHARS, MINUTES_PER_DAY = 600, 24 * 60
+WOULD_GO_ROW = "would go"
+UNREAD_ROW = "could not be read"
+NOT_LISTED_ROW = "not listed"
+MAX_PATH_CHARS = 600
+MINUTES_PER_DAY = 24 * 60
 MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
 CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
 # Suffixes under which training frameworks write a checkpoint before renaming it.
 UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
 
 
-IN_USE_SUFFIX, USE_UNREAD_SUFFIX = ", in use", ", use not read"
+IN_USE_SUFFIX = ", in use"
+USE_UNREAD_SUFFIX = ", use not read"
 
 
 def build_file_rows(seen: DeletePreview) -> KnownRows:
@@ -30,24 +34,31 @@ def build_file_rows(seen: DeletePreview) -> KnownRows:
         return ((UNREAD_ROW, strip_markup(redact(seen.why))[:200]),)
     count = f"{seen.files:,} file{'s' if seen.files != 1 else ''}, {format_bytes(seen.size)}"
     more = "" if seen.whole else "at least "
-    left = seen.files - len(seen.largest)
-    rest = ((NOT_LISTED_ROW, f"{left:,} smaller file{'s' if left != 1 else ''}"),) if left > 0 else ()
+    other_files = seen.files - len(seen.largest)
+    rest = ((NOT_LISTED_ROW, f"{other_files:,} smaller file{'s' if other_files != 1 else ''}"),) if other_files > 0 else ()
     return ((WOULD_GO_ROW, f"{more}{count}" if seen.files else "no file is old enough"), *rest, *map(_build_file_row, seen.largest))
 
 
 def render_file_lines(known: KnownRows) -> list[Line]:
     """Render `Would be deleted: 3,214 files, 117 GiB` and a line per file."""
-    found: list[Line] = []
+    lines: list[Line] = []
     paths, rest = _list_paths(known), dict(known).get(NOT_LISTED_ROW, "")
-    shown = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
+    shown_paths = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
     for name, value in known:
         if name == UNREAD_ROW:
-            found.append(("⚠ The list of files to delete ", bold("could not be read"), f": {value}"))
+            lines.append(("⚠ The list of files to delete ", bold("could not be read"), f": {value}"))
         elif name == WOULD_GO_ROW:
-            found.append(("Would be deleted: ", bold(value), ", the largest:" if len(shown) < len(paths) or rest else ":" if paths else ""))
-    hidden = len(paths) - len(shown)
+            lines.append(
+                ("Would be deleted: ", bold(value), ", the largest:" if len(shown_paths) < len(paths) or rest else ":" if paths else "")
+            )
+    hidden = len(paths) - len(shown_paths)
     more = " and ".join(filter(None, (f"{hidden} more in Show all" if hidden else "", rest)))
-    return [*found, *_render_warnings(paths), *((code(name), f" {value}") for name, value in shown), *([(f"… {more}",)] if more else [])]
+    return [
+        *lines,
+        *_render_warnings(paths),
+        *((code(name), f" {value}") for name, value in shown_paths),
+        *([(f"… {more}",)] if more else []),
+    ]
 
 
 def list_all_files(known: KnownRows) -> list[str]:
@@ -69,9 +80,9 @@ def _render_warnings(paths: KnownRows) -> list[Line]:
     used = [name for name, value in paths if value.endswith(IN_USE_SUFFIX)]
     unread = any(value.endswith(USE_UNREAD_SUFFIX) for _, value in paths)
     unfinished = [name for name, _ in paths if CHECKPOINT_PATTERN.search(name) and UNFINISHED_PATTERN.search(name)]
-    told: list[Line] = []
+    warnings: list[Line] = []
     if used:
-        told.append(
+        warnings.append(
             (
                 "⚠ ",
                 bold(f"{len(used)} of these files {'is' if len(used) == 1 else 'are'} in use by a process"),
@@ -79,10 +90,10 @@ def _render_warnings(paths: KnownRows) -> list[Line]:
             )
         )
     if unfinished:
-        told.append((f"⚠ {len(unfinished)} may be unfinished checkpoints (*.tmp) that a running job is writing",))
+        warnings.append((f"⚠ {len(unfinished)} may be unfinished checkpoints (*.tmp) that a running job is writing",))
     if unread:
-        told.append(("⚠ Are these files open in a process? ", bold("could not look")))
-    return told
+        warnings.append(("⚠ Are these files open in a process? ", bold("could not look")))
+    return warnings
 
 
 def format_bytes(size: int) -> str:

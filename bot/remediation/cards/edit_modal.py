@@ -38,16 +38,18 @@ def render_edit_form(record: ActionRecord) -> Block:
         raise StaleCard
     fields = [_render_field(action, name, REMEDIES[action.remedy].args[name]) for name in names]
     warning = "Submitting replaces the card: all votes on it are void, and you cannot approve the new one yourself."
-    told = blocks.section((action_text.summarize_action(record.action),), (bold(warning),))
-    return blocks.modal(CALLBACK_ID, "Edit the action", [told, *fields], submit="Replace the card", metadata=encode_action(record))
+    description_block = blocks.section((action_text.summarize_action(record.action),), (bold(warning),))
+    return blocks.modal(
+        CALLBACK_ID, "Edit the action", [description_block, *fields], submit="Replace the card", metadata=encode_action(record)
+    )
 
 
 def parse_edit_form(payload: Mapping[str, Any]) -> ActionEdit:
     approval, digest = parse_form_target(payload)
     try:
         fields = [block["block_id"] for block in payload["view"]["blocks"] if block.get("type") == "input"]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
     return ActionEdit(
         approval,
         digest,
@@ -61,11 +63,11 @@ def validate_edit(edit: ActionEdit, action: Action) -> dict[str, str]:
     if set(edit.values) != set(names):
         raise StaleCard
     kinds = REMEDIES[action.remedy].args
-    wrong = {
+    invalid = {
         name: ARGUMENT_KINDS[kinds[name]].says for name in names if not re.fullmatch(ARGUMENT_KINDS[kinds[name]].pattern, edit.values[name])
     }
-    if wrong:
-        raise BadForm({FIELD_ID_PREFIX + name: f"This must be {says}." for name, says in wrong.items()})
+    if invalid:
+        raise BadForm({FIELD_ID_PREFIX + name: f"This must be {rule}." for name, rule in invalid.items()})
     if all(action.args.get(name) == edit.values[name] for name in names):
         raise BadForm({FIELD_ID_PREFIX + names[0]: "Nothing was changed."})
     return {**action.args, **edit.values}

@@ -6,7 +6,8 @@ from bot.remediation.cards.killed_process import KnownRows
 from kb.redact import redact
 from tools.execution.cancel_preview import CancelPreview
 
-WOULD_END_ROW, UNREAD_ROW = "would end", "could not be read"
+WOULD_END_ROW = "would end"
+UNREAD_ROW = "could not be read"
 MAX_VALUE_CHARS = 200
 
 
@@ -18,9 +19,9 @@ def build_task_rows(seen: CancelPreview) -> KnownRows:
         return ((WOULD_END_ROW, "no task: Slurm no longer lists one"),)
     count = sum(seen.states.values())
     states = ", ".join(f"{number} {state.lower()}" for state, number in seen.states.items())
-    whose, where = " and ".join(seen.owners[:3]), fold_hosts_exactly(seen.hosts) if seen.hosts else "no host yet"
-    said = f"{count} task{'s' if count != 1 else ''} ({states}) of {whose}, on {where}"
-    return ((WOULD_END_ROW, strip_markup(redact(said))[:MAX_VALUE_CHARS]),)
+    whose, place = " and ".join(seen.owners[:3]), fold_hosts_exactly(seen.hosts) if seen.hosts else "no host yet"
+    summary = f"{count} task{'s' if count != 1 else ''} ({states}) of {whose}, on {place}"
+    return ((WOULD_END_ROW, strip_markup(redact(summary))[:MAX_VALUE_CHARS]),)
 
 
 def render_task_lines(known: KnownRows) -> list[Line]:

@@ -11,7 +11,8 @@ from tools.action import Action
 from tools.fact import Fact, Status
 
 KnownRows = Sequence[tuple[str, str]]  # (name, value) rows stored with a card and shown on it.
-MAX_VALUE_CHARS, MAX_COMMAND_LINE_CHARS = 64, 200
+MAX_VALUE_CHARS = 64
+MAX_COMMAND_LINE_CHARS = 200
 PROCESS_REMEDIES = frozenset({"kill_gpu_process"})
 GPU_PROCESS_KEYS = ("proc.orphan", "proc.gpu_memory")
 
@@ -62,6 +63,6 @@ def render_process_lines(known: KnownRows) -> list[Line]:
         return []
     first: list[Part] = []
     for name, value in known:
-        said: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
-        first += [" · " if first else "", *said] if name != "command line" else []
+        parts: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
+        first += [" · " if first else "", *parts] if name != "command line" else []
     return [tuple(first), *(("runs ", code(value)) for name, value in known if name == "command line")]

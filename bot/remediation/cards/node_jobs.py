@@ -5,9 +5,11 @@ from bot.remediation.cards.killed_process import KnownRows
 from kb.redact import redact
 from tools.execution.node_jobs import NodeJobs
 
-JOBS_ROW, UNREAD_ROW = "jobs", "jobs could not be read"
+JOBS_ROW = "jobs"
+UNREAD_ROW = "jobs could not be read"
 ROW_NAMES = frozenset({JOBS_ROW, UNREAD_ROW})
-MAX_JOBS, MAX_JOBS_CHARS = 8, 300
+MAX_JOBS = 8
+MAX_JOBS_CHARS = 300
 
 
 def build_job_rows(seen: NodeJobs) -> KnownRows:
@@ -34,8 +36,8 @@ def render_job_lines(known: KnownRows) -> list[Line]:
 
 
 def _format_jobs(seen: NodeJobs) -> str:
-    shown = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
+    job_texts = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
     rest = seen.jobs[MAX_JOBS:]
     users = sorted({row.user for row in rest})
     more = f" and {len(rest)} more of {', '.join(users[:5])}{' and others' if len(users) > 5 else ''}" if rest else ""
-    return ", ".join(shown) + more
+    return ", ".join(job_texts) + more

@@ -32,7 +32,12 @@ def render_outcome(view: ApprovalCardView, *, among_others: bool = False) -> Car
 
 def render_reminder(view: ApprovalCardView) -> Card:
     record = view.record
-    asks = (bold(action_text.describe_action(record.action)), " on ", *action_text.render_place(record.action), " is still waiting above")
+    action_line = (
+        bold(action_text.describe_action(record.action)),
+        " on ",
+        *action_text.render_place(record.action),
+        " is still waiting above",
+    )
     until = (
         ": ",
         bold(card_parts.format_approval_count(record)),
@@ -42,15 +47,18 @@ def render_reminder(view: ApprovalCardView) -> Card:
     )
     return blocks.build_card(
         f"⏳ Still waiting for approval: {action_text.format_headline(record)}",
-        [blocks.section(("⏳ ", *card_parts.mention_approvers(view.group), *asks, *until))],
+        [blocks.section(("⏳ ", *card_parts.mention_approvers(view.group), *action_line, *until))],
     )
 
 
 def render_shared_reminder(shown: Sequence[ApprovalCardView]) -> Card:
     """Render one reminder for all pending actions of a card."""
     waiting = [one.record for one in shown if one.record.state is State.PENDING]
-    hosts, by = action_text.fold_hosts_exactly([record.action.target for record in waiting]), min(record.decide_by for record in waiting)
-    asks: Line = (
+    hosts, decide_by = (
+        action_text.fold_hosts_exactly([record.action.target for record in waiting]),
+        min(record.decide_by for record in waiting),
+    )
+    action_line: Line = (
         bold(action_text.get_action_title(waiting[0].action)),
         " on ",
         exact_code(hosts),
@@ -59,8 +67,8 @@ def render_shared_reminder(shown: Sequence[ApprovalCardView]) -> Card:
     until: Line = (
         bold(f"{len(waiting)} of {len(shown)} waiting for approval"),
         " until ",
-        format_slack_date(by),
-        f" ({format_utc_time(by)}).",
+        format_slack_date(decide_by),
+        f" ({format_utc_time(decide_by)}).",
     )
     head = f"⏳ Still waiting for approval: {shared_card.format_headline(waiting)}"
-    return blocks.build_card(head, [blocks.section(("⏳ ", *card_parts.mention_approvers(shown[0].group), *asks, *until))])
+    return blocks.build_card(head, [blocks.section(("⏳ ", *card_parts.mention_approvers(shown[0].group), *action_line, *until))])

@@ -40,8 +40,8 @@ def render_queue(queued: QueuedHosts | None, now: int, value: str) -> list[Block
     if queued is None:
         return []
     head = bold(f"{now} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
-    said = blocks.clipped_section(("⏸ ", head, *_format_wait_reason(queued)), room=MAX_LINE_CHARS)
-    return [said, blocks.actions(_render_let_go_button(queued, value))] if queued.why == "failed" else [said]
+    queue_block = blocks.clipped_section(("⏸ ", head, *_format_wait_reason(queued)), room=MAX_LINE_CHARS)
+    return [queue_block, blocks.actions(_render_let_go_button(queued, value))] if queued.why == "failed" else [queue_block]
 
 
 def _format_wait_reason(queued: QueuedHosts) -> Line:
@@ -61,6 +61,6 @@ def _format_failed_hosts(queued: QueuedHosts) -> str:
 
 
 def _render_let_go_button(queued: QueuedHosts, value: str) -> Block:
-    told = f"You checked {_format_failed_hosts(queued)} and want the same fix proposed on more hosts. Nothing runs yet: each host still needs approval."
-    sure = blocks.confirm("Did you check the hosts?", told[:300], f"Propose {queued.next}", "Not now")
+    dialog_text = f"You checked {_format_failed_hosts(queued)} and want the same fix proposed on more hosts. Nothing runs yet: each host still needs approval."
+    sure = blocks.confirm("Did you check the hosts?", dialog_text[:300], f"Propose {queued.next}", "Not now")
     return blocks.button(f"Propose the next {queued.next}", LET_GO_ACTION_ID, value, ask=sure)

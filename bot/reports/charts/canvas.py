@@ -17,7 +17,8 @@ ImageFormat = Literal["png", "svg"]
 TextAnchor = Literal["start", "middle", "end"]
 FONT_FAMILY = "DejaVu Sans"
 MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
-_NARROW_CHARS, _WIDE_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·"), frozenset("mwMW@%—…&")
+_NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
+_WIDE_CHARS = frozenset("mwMW@%—…&")
 
 
 @dataclass(slots=True)
@@ -56,13 +57,15 @@ class Canvas:
         turn: float = 0,
     ) -> None:
         """Draw text at its baseline, cut to `room`."""
-        shown = escape(fit_text(text, size, room) if room else replace_undrawable(text))
+        escaped = escape(fit_text(text, size, room) if room else replace_undrawable(text))
         turned = f' transform="rotate({turn:g} {x:.1f} {y:.1f})"' if turn else ""
         ink = fill or palette.INK
-        self._parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{ink}"{turned}>{shown}</text>')
+        self._parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{ink}"{turned}>{escaped}</text>'
+        )
 
     def render_svg(self) -> str:
-        ground = (
+        background = (
             f'<rect x="0.5" y="0.5" width="{self.width - 1:.1f}" height="{self.height - 1:.1f}" rx="6" '
             f'fill="{palette.BACKGROUND}" stroke="{palette.FRAME}"/>'
         )
@@ -70,7 +73,7 @@ class Canvas:
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={quoteattr(replace_undrawable(self.words or self.title))} '
             f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.1f} {self.height:.1f}" '
             f'font-family="{FONT_FAMILY}, Verdana, sans-serif">'
-            f"<title>{escape(replace_undrawable(self.title))}</title>{ground}{''.join(self._parts)}</svg>"
+            f"<title>{escape(replace_undrawable(self.title))}</title>{background}{''.join(self._parts)}</svg>"
         )
 
     def render(self, kind: ImageFormat) -> bytes:

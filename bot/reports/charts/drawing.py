@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from bot.reports.charts import bandwidth, heatmap, timeline, walk
 from bot.reports.charts.canvas import ImageFormat
 from bot.reports.charts.text_table import limit_cells, render_text_table
-from graph.search_trace import SearchTree
-from graph.search_trace import summarize_search_tree as walk_in_words
-from graph.timeline import Timeline
-from graph.timeline import summarize_timeline as timeline_in_words
-from tools.bandwidth import Bandwidths
-from tools.bandwidth import summarize_bandwidths as bandwidth_in_words
-from tools.heatmap import Heatmap
-from tools.heatmap import summarize_heatmap as heat_in_words
+from graph.search_trace import SearchTree, summarize_search_tree
+from graph.timeline import Timeline, summarize_timeline
+from tools.bandwidth import Bandwidths, summarize_bandwidths
+from tools.heatmap import Heatmap, summarize_heatmap
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +38,19 @@ class Drawing:
 
 
 def build_heatmap_drawing(row: Heatmap) -> Drawing:
-    words = heat_in_words(row) or heatmap.EMPTY_TEXT
+    words = summarize_heatmap(row) or heatmap.EMPTY_TEXT
     return Drawing(row.key, row.says, words, row.build_table(), lambda kind: heatmap.render_heatmap(row, kind))
 
 
 def build_bandwidth_drawing(row: Bandwidths) -> Drawing:
-    words = bandwidth_in_words(row) or bandwidth.EMPTY_TEXT
+    words = summarize_bandwidths(row) or bandwidth.EMPTY_TEXT
     return Drawing("bandwidth", bandwidth.TITLE, words, row.build_table(), lambda kind: bandwidth.render_bandwidth_chart(row, kind))
 
 
 def build_trace_drawing(row: SearchTree) -> Drawing:
-    return Drawing("tree", walk.TITLE, walk_in_words(row), row.to_table(), lambda kind: walk.render_trace_chart(row, kind))
+    return Drawing("tree", walk.TITLE, summarize_search_tree(row), row.to_table(), lambda kind: walk.render_trace_chart(row, kind))
 
 
 def build_timeline_drawing(row: Timeline) -> Drawing:
-    words = timeline_in_words(row) or timeline.EMPTY_TEXT
+    words = summarize_timeline(row) or timeline.EMPTY_TEXT
     return Drawing("timeline", timeline.TITLE, words, row.to_table(), lambda kind: timeline.render_timeline_chart(row, kind))

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from kb.redact import show_invisible
 
-MAX_CELL_CHARS, MAX_ROWS = 160, 400
+MAX_CELL_CHARS = 160
+MAX_ROWS = 400
 
 
 def limit_cells(cells: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -66,11 +66,11 @@ def classify_answer(message: ParsedMessage, at: datetime, *, facts: bool = False
 
 def _is_unrelated_question(message: ParsedMessage, at: datetime) -> bool:
     """A question without a host or job of the tenant; checking their hosts would not answer it."""
-    named = message.hosts or message.unknown_hosts or message.job
+    subject = message.hosts or message.unknown_hosts or message.job
     return (
         message.intent is Intent.NOT_UNDERSTOOD
         and message.text.rstrip().endswith("?")
-        and not named
+        and not subject
         and not has_complaint(message.text, at)
     )
 
@@ -95,17 +95,17 @@ def _format_machine_lines(view: TenantView, hosts: Sequence[str], unknown: Seque
     rows = [get_phrase("unknown_hosts", view.language, names=_format_host_names(unknown))] if unknown else []
     if view.stage == "received":
         return [*rows, get_phrase("received", view.language)] if hosts or not unknown else rows
-    asked = list(dict.fromkeys(hosts or (() if unknown else view.hosts)))
+    asked_hosts = list(dict.fromkeys(hosts or (() if unknown else view.hosts)))
     for cause in view.causes:
-        if named := [host for host in asked if host in cause.hosts]:
-            rows.append(f"{_format_host_names(named)}: {cause.said.title}")
-    rest = [host for host in asked if all(host not in cause.hosts for cause in view.causes)]
-    told = {
+        if cause_hosts := [host for host in asked_hosts if host in cause.hosts]:
+            rows.append(f"{_format_host_names(cause_hosts)}: {cause.said.title}")
+    rest = [host for host in asked_hosts if all(host not in cause.hosts for cause in view.causes)]
+    hosts_by_phrase = {
         "could_not_look": [host for host in rest if host in view.silent],
         "host_clear": [host for host in rest if host in view.hosts and host not in view.silent],
         "host_not_asked": [host for host in rest if host not in (*view.hosts, *view.silent)],
     }
-    rows += [get_phrase(id_, view.language, names=_format_host_names(names)) for id_, names in told.items() if names]
+    rows += [get_phrase(id_, view.language, names=_format_host_names(names)) for id_, names in hosts_by_phrase.items() if names]
     return rows or [get_phrase("q_which", view.language)]
 
 

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from bot.tenants.cards.view import SlotValueLookup
 from tools.fact import Fact, Status
 
-DRIVER_VERSION_KEY, CUDA_VERSION_KEY = "driver.version", "driver.cuda_version"
+DRIVER_VERSION_KEY = "driver.version"
+CUDA_VERSION_KEY = "driver.cuda_version"
 
 
 def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:

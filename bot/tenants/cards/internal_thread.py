@@ -23,9 +23,12 @@ from kb.scan import split_lines
 
 TELL_ACTION_ID = "customer.tell"
 BUTTONS = {TELL_ACTION_ID: "tell"}
-TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID, WORDS_BLOCK_ID = "customer_tell", "customer_tell_send", "words"
+TELL_FORM_CALLBACK_ID = "customer_tell"
+TELL_SEND_CALLBACK_ID = "customer_tell_send"
+WORDS_BLOCK_ID = "words"
 FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)  # The form, and its preview.
-MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500  # Characters quoted from a tenant, and sent to one.
+MAX_QUOTED_CHARS = 1500  # characters quoted from a tenant
+MAX_MESSAGE_CHARS = 1500  # characters sent to a tenant
 
 
 def render_root_message(incident: str, tenant: str, channel: str, words: str, files: Sequence[str]) -> Card:
@@ -73,9 +76,9 @@ def render_sent_message(by: str, words: str, *, fetched: bool = False) -> Card:
 
 def render_quoted_words(words: str, files: Sequence[str]) -> list[Block]:
     """Quote in monospace, so that nothing is markup."""
-    made = [blocks.code_section(split_lines(words[:MAX_QUOTED_CHARS]))] if words.strip() else []
+    quoted_blocks = [blocks.code_section(split_lines(words[:MAX_QUOTED_CHARS]))] if words.strip() else []
     names = [blocks.context(("Attached: ", *(part for name in files[:10] for part in (code(name), " "))))] if files else []
-    return made + names
+    return quoted_blocks + names
 
 
 def parse_tell_click(payload: Mapping[str, Any]) -> ButtonClick:
@@ -113,9 +116,9 @@ def render_not_sent(why: Card) -> Block:
 def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Return (incident, text) of the form or the preview. Raise StaleCard for another form."""
     try:
-        kept = json.loads(payload["view"]["private_metadata"])
-        incident, seen = str(kept["incident"]), str(kept.get("words") or "")
+        metadata = json.loads(payload["view"]["private_metadata"])
+        incident, shown_words = str(metadata["incident"]), str(metadata.get("words") or "")
         preview = payload["view"]["callback_id"] == TELL_SEND_CALLBACK_ID
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
-    return incident, seen[:MAX_MESSAGE_CHARS] if preview else get_form_text(payload, WORDS_BLOCK_ID)
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
+    return incident, shown_words[:MAX_MESSAGE_CHARS] if preview else get_form_text(payload, WORDS_BLOCK_ID)

@@ -26,20 +26,22 @@ def format_past_incidents(found: Sequence[ClosedIncident], origin: Origin, conte
     own = [row for row in found if row.origin.customer is not None and row.origin.tenant == origin.tenant and origin.tenant]
     if not own:
         return []
-    said = [f"{row.opened:%Y-%m-%d}: {_describe_cause(row, context)}" for row in own[:MAX_PAST_INCIDENTS]]
-    return [get_phrase("again_seen", context.language, count=str(len(own))), *said]
+    incident_lines = [f"{row.opened:%Y-%m-%d}: {_describe_cause(row, context)}" for row in own[:MAX_PAST_INCIDENTS]]
+    return [get_phrase("again_seen", context.language, count=str(len(own))), *incident_lines]
 
 
 def _describe_cause(row: ClosedIncident, context: TenantViewContext) -> str:
-    known = [
+    visible_causes = [
         cause
         for cause in row.causes
         if cause.label in context.words.taxonomy.leaves and not cause.inside and _is_tenant_cause(cause, context)
     ]
-    if not known:
+    if not visible_causes:
         return get_phrase("again_unknown", context.language)
-    names = context.get_tenant_host_names(host for host in known[0].hosts if host in context.own)
-    return context.words.get_cause_words(known[0].label, context.language).title + (f" ({fold_host_names(names)})" if names else "")
+    names = context.get_tenant_host_names(host for host in visible_causes[0].hosts if host in context.own)
+    return context.words.get_cause_words(visible_causes[0].label, context.language).title + (
+        f" ({fold_host_names(names)})" if names else ""
+    )
 
 
 def _is_tenant_cause(cause: ClosedIncidentCause, context: TenantViewContext) -> bool:

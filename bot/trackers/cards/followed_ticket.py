@@ -91,16 +91,16 @@ def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") 
 
 
 def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
-    asked = f"Requested by {view.by or 'a person'}."
+    requester_note = f"Requested by {view.by or 'a person'}."
     match view.way:
         case "waiting":
-            held: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.",)] if view.trouble else []
-            return f"On its way to {view.words}", [(asked,), *held]
+            trouble_lines: list[Line] = [(f"Tried {view.tries} times: {view.trouble}. Retrying automatically.",)] if view.trouble else []
+            return f"On its way to {view.words}", [(requester_note,), *trouble_lines]
         case "doubt":
             lost = "Its answer was lost. Before I send it again, I search for the ticket there, so that there is only one."
-            return f"I do not know whether {view.words} has it", [(f"{lost} {view.trouble}".strip(),), (asked,)]
+            return f"I do not know whether {view.words} has it", [(f"{lost} {view.trouble}".strip(),), (requester_note,)]
         case "refused":
-            return f"{view.words} did not take it", [(view.trouble,), (asked,)]
+            return f"{view.words} did not take it", [(view.trouble,), (requester_note,)]
         case "there":
             return f"{view.words} has it: {view.shown}", _render_arrived_lines(view)
 
@@ -108,9 +108,9 @@ def _format_status(view: FollowedTicket) -> tuple[str, list[Line]]:
 def _render_arrived_lines(view: FollowedTicket) -> list[Line]:
     unknown = "not asked yet" if view.tells else "it does not say how far it is"
     state: Part = bold(view.state) if view.state else unknown
-    trouble: list[Line] = [(f"I cannot ask now: {view.trouble}. This status may be outdated.",)] if view.trouble else []
+    trouble_lines: list[Line] = [(f"I cannot ask now: {view.trouble}. This status may be outdated.",)] if view.trouble else []
     unread: list[Line] = [(f"What people write there I cannot show: {view.unread}",)] if view.unread else []
-    return [(*_render_ticket_link(view), " · ", state, f" · sent by {view.by or 'a person'}"), *trouble, *unread]
+    return [(*_render_ticket_link(view), " · ", state, f" · sent by {view.by or 'a person'}"), *trouble_lines, *unread]
 
 
 def _render_ticket_link(view: FollowedTicket) -> tuple[Part, ...]:

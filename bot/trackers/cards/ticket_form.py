@@ -19,7 +19,10 @@ from bot.cards.buttons import (
 from bot.cards.text import Line, bold
 from kb.scan import split_lines
 
-OPEN_ACTION_ID, CHOOSE_ACTION_ID, CALLBACK_ID, TITLE_BLOCK_ID = "tracker.open", "tracker.choose", "tracker.send", "tracker.title"
+OPEN_ACTION_ID = "tracker.open"
+CHOOSE_ACTION_ID = "tracker.choose"
+CALLBACK_ID = "tracker.send"
+TITLE_BLOCK_ID = "tracker.title"
 BUTTONS = {OPEN_ACTION_ID: "open", CHOOSE_ACTION_ID: "open"}
 MAX_PAGE_CHARS = 2000  # escaped, per block
 
@@ -101,8 +104,8 @@ def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
         carried = json.loads(view["private_metadata"])
         title = " ".join(str(view["state"]["values"][TITLE_BLOCK_ID][TITLE_BLOCK_ID].get("value") or "").split())
         form = SubmittedTrackerForm(str(carried["incident"]), str(carried["tracker"]), str(carried["digest"]), title)
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if not title:
         raise BadForm({TITLE_BLOCK_ID: "Give it a title."})
     return form

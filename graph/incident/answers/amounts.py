@@ -18,7 +18,8 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.fact import Fact, Status
 
-MAX_CHARACTERS, MAX_NUMBERS = 400, 4
+MAX_CHARACTERS = 400
+MAX_NUMBERS = 4
 _HOW_MUCH = re.compile(
     r"\bhow (?:far|much|many|big|large|wide|hot|warm|full|high|low|fast|slow|long|strong|bad)\b|\bby how\b"
     r"|\bwhat (?:is|was)\b[^?]{0,40}\b(?:offset|skew|count|rate)\b",
@@ -38,8 +39,10 @@ def asks_about_remediated_cause(context: AnswerContext) -> bool:
 
 def list_proven_remediations(context: AnswerContext) -> list[Remediation]:
     """Return the proven remediations of the causes named, unless the cause shows again."""
-    shown = {row.label for row in context.root_causes}
-    rows = [row for row in context.case.remediations if row.proven and row.label in context.message.labels and row.label not in shown]
+    shown_labels = {row.label for row in context.root_causes}
+    rows = [
+        row for row in context.case.remediations if row.proven and row.label in context.message.labels and row.label not in shown_labels
+    ]
     return [row for row in rows if not context.message.hosts or row.target in context.message.hosts]
 
 
@@ -65,11 +68,11 @@ def _in_words(context: AnswerContext, fact: Fact) -> str:
 
 
 def _list_target_hosts(context: AnswerContext) -> tuple[str, ...]:
-    named = resolve_target_hosts(context)
-    if named.named:
-        return named.hosts
+    target_hosts = resolve_target_hosts(context)
+    if target_hosts.named:
+        return target_hosts.hosts
     at_fault = [host for row in context.root_causes if row.label in context.message.labels for host in row.hosts]
-    return tuple(dict.fromkeys(at_fault or [row.target for row in list_proven_remediations(context)] or named.hosts))
+    return tuple(dict.fromkeys(at_fault or [row.target for row in list_proven_remediations(context)] or target_hosts.hosts))
 
 
 def _list_measurements(context: AnswerContext) -> list[Fact]:
@@ -78,11 +81,11 @@ def _list_measurements(context: AnswerContext) -> list[Fact]:
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
     rows = [match.fact for label in labels for row in context.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
     hosts, fixed = _list_target_hosts(context), {row.target: row.since for row in list_proven_remediations(context)}
-    found: dict[tuple[str, str, str], Fact] = {}
+    fact_by_source: dict[tuple[str, str, str], Fact] = {}
     for fact in (*rows, *context.case.facts):
         if fact.key in keys and fact.host in hosts and _is_number(fact) and _is_measured_after(fact, fixed.get(fact.host)):
-            found.setdefault((fact.host, fact.key, fact.device or ""), fact)
-    return sorted(found.values(), key=_size, reverse=True)
+            fact_by_source.setdefault((fact.host, fact.key, fact.device or ""), fact)
+    return sorted(fact_by_source.values(), key=_size, reverse=True)
 
 
 def _is_number(fact: Fact) -> bool:

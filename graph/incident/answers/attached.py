@@ -10,10 +10,12 @@ from graph.incident.answers.answer_context import AnswerContext, build_answer, c
 from graph.incident.answers.unproven import format_uploaded_fact
 from graph.incident.turn_result import TurnResult
 from graph.state import Attachment
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact, Status
 
-MAX_FILES, MAX_LINES, MAX_CHARS = 6, 4, 400
+MAX_FILES = 6
+MAX_LINES = 4
+MAX_CHARS = 400
 # intents that a question about a file may have been parsed as
 MAY_ASK: Final = frozenset({
     Intent.SHOW_OUTPUT, Intent.EXPLAIN, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.CHANGED_SINCE, Intent.HAPPENED_BEFORE,
@@ -32,13 +34,13 @@ def find_named_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
         return ()
     text = context.message.text[:MAX_CHARS]
     given = list_attachments(context)
-    named = tuple(row for row in given if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
-    return named or (given if _ANY.search(text) else ())
+    named_attachments = tuple(row for row in given if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
+    return named_attachments or (given if _ANY.search(text) else ())
 
 
 def list_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     """Return all attachments so far, each text once, latest first."""
-    rows = [Attachment.model_validate(row) for said in context.case.messages for row in said.get("attachments", ())]
+    rows = [Attachment.model_validate(row) for message in context.case.messages for row in message.get("attachments", ())]
     return tuple({(row.name, row.sha256): row for row in reversed(rows)}.values())
 
 
@@ -54,17 +56,17 @@ def _render_attachment(context: AnswerContext, row: Attachment) -> list[str]:
     if row.unread:
         return [f"{head}: not read, {UNREAD_REASONS[row.unread]}."]
     own = [fact for fact in context.case.facts if not fact.host and fact.sha256 == row.sha256 and fact.status is Status.OK]
-    found = [fact for fact in context.now.handed_in if fact.sha256 == row.sha256]
-    unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD, "check.foreign")]
-    lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.case))}" for fact in found[:MAX_LINES]]
+    file_facts = [fact for fact in context.now.handed_in if fact.sha256 == row.sha256]
+    unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD_KEY, "check.foreign")]
+    lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.case))}" for fact in file_facts[:MAX_LINES]]
     lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _get_lines(fact)][: MAX_LINES - len(lines)]
     if not own:
         return [f"{head}: nothing of it is kept; attach it again."]
-    kinds = len({(fact.key, repr(fact.value)) for fact in found})
-    what = f"{kinds} kind{'s' * (kinds != 1)} of trouble" if found else "no trouble that I know"
+    kinds = len({(fact.key, repr(fact.value)) for fact in file_facts})
+    findings = f"{kinds} kind{'s' * (kinds != 1)} of trouble" if file_facts else "no trouble that I know"
     rest = f"; {sum(fact.value for fact in unknown if isinstance(fact.value, int))} lines not understood" if unknown else ""
-    left = f"; {len(found) - MAX_LINES} more" if len(found) > MAX_LINES else ""
-    return [f"{head}: {what}{left}{rest}.", *lines]
+    remainder = f"; {len(file_facts) - MAX_LINES} more" if len(file_facts) > MAX_LINES else ""
+    return [f"{head}: {findings}{remainder}{rest}.", *lines]
 
 
 def _get_lines(fact: Fact) -> Sequence[str]:

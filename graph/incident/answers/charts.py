@@ -17,15 +17,14 @@ from graph.incident.answers.answer_context import (
 )
 from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart
-from graph.search_trace import SearchBranch, build_search_tree
-from graph.search_trace import summarize_search_tree as walk_in_words
+from graph.search_trace import SearchBranch, build_search_tree, summarize_search_tree
 from graph.timeline import build_timeline
-from tools.bandwidth import Bandwidths, bandwidths, format_size
-from tools.bandwidth import summarize_bandwidths as bandwidth_in_words
+from tools.bandwidth import Bandwidths, bandwidths, format_size, summarize_bandwidths
 from tools.fact import Value
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_LATEST_EVENTS, MAX_RULED_OUT = 5, 6
+MAX_LATEST_EVENTS = 5
+MAX_RULED_OUT = 6
 CHART_INTRO: Final = "As a picture and as text:"
 
 
@@ -61,12 +60,12 @@ def _answer_search_tree(context: AnswerContext) -> TurnResult:
     if not (context.case.search_steps or context.case.report):
         return build_answer(context, ["I have looked into nothing yet, so nothing is ruled out."])
     out = [f"{branch.title} ({_render_counter_evidence(context, branch)})" for branch in tree.find_leaves("ruled out")]
-    blind = [branch.title for branch in tree.find_leaves("could not look")]
+    unobserved_titles = [branch.title for branch in tree.find_leaves("could not look")]
     lines = [
-        f"{walk_in_words(tree)} {CHART_INTRO}",
+        f"{summarize_search_tree(tree)} {CHART_INTRO}",
         *(f"{context.get_title(row.label)}{render_citation(row)}." for row in context.root_causes[:3]),
         f"Ruled out: {_join_titles(out)}." if out else "Nothing of what I went into is ruled out.",
-        f"Could not look: {_join_titles(blind)}." if blind else "",
+        f"Could not look: {_join_titles(unobserved_titles)}." if unobserved_titles else "",
     ]
     return build_answer(context, lines, pictures=(AttachedChart(kind="walk"),))
 
@@ -80,18 +79,22 @@ def answer_bandwidth(context: AnswerContext) -> TurnResult:
     """Answer with the hosts' bandwidth by message size."""
     here = resolve_target_hosts(context)
     hosts = here.hosts if here.named else context.case.visible
-    found = measured(context, hosts)
-    if not found.curves:
-        how = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to propose the test for approval." if hosts else ""
+    measurements = measured(context, hosts)
+    if not measurements.curves:
+        instruction = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to propose the test for approval." if hosts else ""
         return build_answer(
             context,
-            [*render_unknown_names(context), f"No bandwidth by message size was measured on {fold_host_names(hosts) or 'any host'}.", how],
+            [
+                *render_unknown_names(context),
+                f"No bandwidth by message size was measured on {fold_host_names(hosts) or 'any host'}.",
+                instruction,
+            ],
         )
-    span = f"{format_size(found.sizes[0])} to {format_size(found.sizes[-1])}"
+    span = f"{format_size(measurements.sizes[0])} to {format_size(measurements.sizes[-1])}"
     lines = [
         *render_unknown_names(context),
-        f"{clean_text(bandwidth_in_words(found), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
-        render_recheck_offer(context, [row.host for row in found.curves]),
+        f"{clean_text(summarize_bandwidths(measurements), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
+        render_recheck_offer(context, [row.host for row in measurements.curves]),
     ]
     return build_answer(context, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if here.named else ()),))
 
@@ -108,8 +111,8 @@ def measured(context: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
     def expected(host: str) -> Value:
         return context.now.lens.expected(host, "nccl.busbw_max", None) if host else None
 
-    whole = bandwidths(hosts, context.case.facts, expected)
-    return whole if context.message.hosts else Bandwidths(whole.curves)
+    measured_bandwidths = bandwidths(hosts, context.case.facts, expected)
+    return measured_bandwidths if context.message.hosts else Bandwidths(measured_bandwidths.curves)
 
 
 HANDLERS_BY_CHART: Final[Mapping[str, Callable[[AnswerContext], TurnResult]]] = {

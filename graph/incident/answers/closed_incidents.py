@@ -12,7 +12,10 @@ from graph.state import Origin
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_SHOWN_INCIDENTS = 5
-MAX_QUERY_HOSTS, MAX_QUERY_DEVICES, MAX_QUERY_LABELS = 32, 32, 8  # bounds of one query
+# bounds of one query
+MAX_QUERY_HOSTS = 32
+MAX_QUERY_DEVICES = 32
+MAX_QUERY_LABELS = 8
 
 
 class IncidentProximity(StrEnum):
@@ -69,40 +72,50 @@ def render_matches(
     if not (query.hosts or query.labels):
         return ["Name a host, and I look for its earlier incidents; nothing is found here yet."], ()
     rows = [(classify_proximity(row, query), row) for row in seen.found]
-    shown = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
+    shown_incidents = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
     lines = [
         *_render_headings(context, query, rows, cut=seen.cut),
-        *(f"• {_render_incident(context, how, row, query)}" for how, row in shown),
+        *(f"• {_render_incident(context, proximity, row, query)}" for proximity, row in shown_incidents),
     ]
     lines += [f"… and {len(rows) - MAX_SHOWN_INCIDENTS} more."] if len(rows) > MAX_SHOWN_INCIDENTS else []
-    return [*lines, _render_retention(seen.since)], tuple(ClosedIncidentLink(incident=row.incident, opened=row.opened) for _, row in shown)
+    return [*lines, _render_retention(seen.since)], tuple(
+        ClosedIncidentLink(incident=row.incident, opened=row.opened) for _, row in shown_incidents
+    )
 
 
 def _render_headings(
     context: AnswerContext, query: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
 ) -> list[str]:
-    same = [row for how, row in rows if how is not IncidentProximity.OTHER]
-    others = [row for how, row in rows if how is IncidentProximity.OTHER]
-    what = " or ".join(context.get_title(label) for label in query.labels[:2])
+    same = [row for proximity, row in rows if proximity is not IncidentProximity.OTHER]
+    other_incidents = [row for proximity, row in rows if proximity is IncidentProximity.OTHER]
+    cause_titles = " or ".join(context.get_title(label) for label in query.labels[:2])
     heads = []
     if same:
-        counted = [
-            (how, sum(found is how for found, _ in rows))
-            for how in (IncidentProximity.DEVICE, IncidentProximity.HOST, IncidentProximity.CAUSE)
+        counts_by_proximity = [
+            (proximity, sum(row_proximity is proximity for row_proximity, _ in rows))
+            for proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST, IncidentProximity.CAUSE)
         ]
-        parts = ", ".join(f"{count} {'on the ' if how is not IncidentProximity.CAUSE else ''}{how}" for how, count in counted if count)
+        parts = ", ".join(
+            f"{count} {'on the ' if proximity is not IncidentProximity.CAUSE else ''}{proximity}"
+            for proximity, count in counts_by_proximity
+            if count
+        )
         least = "at least " if cut else ""
-        there = not context.message.hosts or any(how in (IncidentProximity.DEVICE, IncidentProximity.HOST) for how, _ in rows)
-        yes = "Yes: " if context.message.predicate == "happened" and there else ""
-        heads.append(f"{yes}{what} {least}{format_times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
+        has_close_match = not context.message.hosts or any(
+            proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST) for proximity, _ in rows
+        )
+        yes = "Yes: " if context.message.predicate == "happened" and has_close_match else ""
+        heads.append(f"{yes}{cause_titles} {least}{format_times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
     elif query.labels:
-        heads.append(f"None of the closed incidents that I keep was {what}.")
-    where = fold_host_names(query.hosts)
-    if others:
+        heads.append(f"None of the closed incidents that I keep was {cause_titles}.")
+    host_names = fold_host_names(query.hosts)
+    if other_incidents:
         least = "at least " if cut else ""
-        heads.append(f"{where} had {'something else' if query.labels else 'an incident'} {least}{format_times(len(others))} before.")
+        heads.append(
+            f"{host_names} had {'something else' if query.labels else 'an incident'} {least}{format_times(len(other_incidents))} before."
+        )
     elif query.hosts and not query.labels:
-        heads.append(f"None of the closed incidents that I keep was about {where}.")
+        heads.append(f"None of the closed incidents that I keep was about {host_names}.")
     return heads
 
 
@@ -110,10 +123,10 @@ def _render_incident(context: AnswerContext, how: IncidentProximity, row: Closed
     """Return `2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
     causes = [cause for cause in row.causes if cause.label in query.labels] or list(row.causes)
     hosts = [host for cause in causes for host in cause.hosts] or list(row.hosts)
-    what = " and ".join(dict.fromkeys(context.get_title(cause.label) for cause in causes[:2])) or "no cause found"
-    where = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
+    cause_titles = " and ".join(dict.fromkeys(context.get_title(cause.label) for cause in causes[:2])) or "no cause found"
+    host_suffix = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
     did = f"{' and '.join(row.did[:2]).replace('_', ' ')}, " if row.did else ""
-    return f"{row.opened:%Y-%m-%d}{where} ({how}): {what}; {did}{CLOSURE_TEXTS[row.ended]}"
+    return f"{row.opened:%Y-%m-%d}{host_suffix} ({how}): {cause_titles}; {did}{CLOSURE_TEXTS[row.ended]}"
 
 
 def _render_retention(since: datetime | None) -> str:

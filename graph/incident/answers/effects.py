@@ -48,8 +48,8 @@ def asks_about_effect_on_job(message: ParsedMessage) -> bool:
 def _fix_in(text: str) -> str:
     """Return what the question says may harm the job, or an empty string."""
     line = " ".join(text[:MAX_CHARACTERS].split())
-    found = _HARMS.search(line) or _SURVIVES.search(line) or _SAFE_FOR.search(line)
-    words = found["fix"].strip() if found else ""
+    match = _HARMS.search(line) or _SURVIVES.search(line) or _SAFE_FOR.search(line)
+    words = match["fix"].strip() if match else ""
     return words if words and not _OF_PEOPLE.search(words) and (_FIX.search(words) or _find_remedy(words)) else ""
 
 
@@ -71,14 +71,14 @@ async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
             ],
         )
     hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(context).hosts
-    what = (
+    waiting_action = (
         f"{render_step_summary(row)} is waiting for approval" if row and row.current_step and row.current_step.remedy == remedy.id else ""
     )
-    what = what or ("It is a later step of the fix that waits" if row else "Nothing found needs it")
+    waiting_action = waiting_action or ("It is a later step of the fix that waits" if row else "Nothing found needs it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
         describe_running_jobs(context, hosts) if hosts else "",
-        f"{what}. {NOTHING_RUNS_TEXT}",
+        f"{waiting_action}. {NOTHING_RUNS_TEXT}",
     ]
     return build_answer(context, [*render_unknown_names(context), *lines])
 
@@ -88,6 +88,6 @@ def _fix_meant(context: AnswerContext, remedy: str) -> Remediation | None:
     rows: Sequence[Remediation] = list_pending_approvals(context)
     if remedy:
         rows = [row for row in rows if any(step.remedy == remedy for step in row.rungs)]
-    said = context.message
-    own = [row for row in rows if row.label in said.labels or set(row.target.split(",")) & set(said.hosts)]
-    return next(iter(own or ([] if said.hosts and remedy else rows)), None)
+    message = context.message
+    own = [row for row in rows if row.label in message.labels or set(row.target.split(",")) & set(message.hosts)]
+    return next(iter(own or ([] if message.hosts and remedy else rows)), None)

@@ -24,9 +24,11 @@ from graph.remediation.outcomes import format_current_step
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_EVENTS, MAX_SIMILAR_INCIDENTS, MAX_LINES = 5, 2, 16
-# minimum similarity of a recorded incident; lower for one with the same cause
-MIN_SIMILARITY, MIN_SIMILARITY_SAME_CAUSE = 0.2, 0.05
+MAX_EVENTS = 5
+MAX_SIMILAR_INCIDENTS = 2
+MAX_LINES = 16
+MIN_SIMILARITY = 0.2  # minimum similarity of a recorded incident
+MIN_SIMILARITY_SAME_CAUSE = 0.05  # lower for one with the same cause
 MAX_PAST_INCIDENTS = 12
 DEFAULT_LOOKBACK = timedelta(hours=6)  # time before the report that counts if none is named
 
@@ -63,11 +65,11 @@ async def answer_changes_since(context: AnswerContext) -> TurnResult:
 
 def _iter_logged_events(context: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
     """Yield timed events, each kind once per host and device."""
-    seen: set[tuple[str, str, str, str]] = set()
+    seen_events: set[tuple[str, str, str, str]] = set()
     for fact in context.case.facts:
         name = (fact.host, fact.key, fact.device or "", repr(fact.value))
-        if fact.host in hosts and _is_logged_event(fact) and name not in seen and fact.time:
-            seen.add(name)
+        if fact.host in hosts and _is_logged_event(fact) and name not in seen_events and fact.time:
+            seen_events.add(name)
             yield PastEvent(
                 fact.time,
                 f"{render_source(context, fact.host, fact.check)}: {format_log_line(fact.line, f'{fact.key} {fact.value}')[:110]}",
@@ -109,10 +111,10 @@ async def answer_happened_before(context: AnswerContext) -> TurnResult:
     back = [row for row in context.case.remediations if row.outcome == "recurred"]
     yes = "Yes, in this incident" if context.message.predicate == "happened" else "In this incident"
     lines = [f"{yes}: {context.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
-    of = closed_incidents.build_query(context)
-    kept, threads = closed_incidents.render_matches(context, of, await context.ports.earlier(of))
+    query = closed_incidents.build_query(context)
+    matches, threads = closed_incidents.render_matches(context, query, await context.ports.earlier(query))
     concluded = build_answer(
-        context, [*lines, *kept, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
+        context, [*lines, *matches, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
     )
     return replace(concluded, report=concluded.report.model_copy(update={"threads": threads}))
 
@@ -132,14 +134,14 @@ async def _render_past_incidents(context: AnswerContext) -> list[str]:
     """
     causes, titles = context.root_causes, context.get_title
     words = " ".join(filter(None, (context.case.brief.text, *(titles(row.label) for row in causes))))
-    known = await context.ports.history.find_similar(words, MAX_PAST_INCIDENTS, context.case.audience_tenant) if words else []
-    alike = [row for row in known if not row.learnt or row.learnt == row.lesson]
+    similar = await context.ports.history.find_similar(words, MAX_PAST_INCIDENTS, context.case.audience_tenant) if words else []
+    independent_rows = [row for row in similar if not row.learnt or row.learnt == row.lesson]
     labels = {row.label for row in causes}
-    same = [row for row in alike if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
-    found = [row for row in alike if row.score >= MIN_SIMILARITY]
+    same = [row for row in independent_rows if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
+    similar_incidents = [row for row in independent_rows if row.score >= MIN_SIMILARITY]
     head = f"Recorded incidents from other sites{' with the same cause' if same else ' that sound similar'}:"
     rows = [
         f"• {clean_text(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
-        for row in (same or found)[:MAX_SIMILAR_INCIDENTS]
+        for row in (same or similar_incidents)[:MAX_SIMILAR_INCIDENTS]
     ]
     return [head, *rows] if rows else []

@@ -24,7 +24,8 @@ from graph.incident.answers.unproven import CLEARED, format_unproven
 from graph.incident.turn_result import TurnResult
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_QUOTES, MAX_SEPARATE_HOSTS = 3, 5
+MAX_QUOTES = 3
+MAX_SEPARATE_HOSTS = 5
 NOTHING_READ = "nothing abnormal in what I read"
 PARTLY_CHECKED_TEXT = "nothing abnormal in the checks that ran, but some could not run"
 
@@ -34,14 +35,19 @@ async def answer_host_state(context: AnswerContext) -> TurnResult:
     hosts = resolve_target_hosts(context).hosts
     if len(hosts) != 1:
         return _answer_hosts(context, hosts)
-    known = build_host_knowledge(context, hosts[0])
-    if known.is_unobserved:
-        against = format_unproven((*known.unproven, *known.unplaced))
+    host_knowledge = build_host_knowledge(context, hosts[0])
+    if host_knowledge.is_unobserved:
+        against = format_unproven((*host_knowledge.unproven, *host_knowledge.unplaced))
         return build_answer(
-            context, [*render_unknown_names(context), render_not_checked(context, known), f"{known.host}: {against}." if against else ""]
+            context,
+            [
+                *render_unknown_names(context),
+                render_not_checked(context, host_knowledge),
+                f"{host_knowledge.host}: {against}." if against else "",
+            ],
         )
     return build_answer(
-        context, [*render_unknown_names(context), *_render_host_details(context, known), render_recheck_offer(context, hosts)]
+        context, [*render_unknown_names(context), *_render_host_details(context, host_knowledge), render_recheck_offer(context, hosts)]
     )
 
 
@@ -53,9 +59,14 @@ async def answer_group_state(context: AnswerContext) -> TurnResult:
 def render_not_checked(context: AnswerContext, known: HostKnowledge) -> str:
     """Return why nothing is known of a host, with the offer to check."""
     if known.blind:
-        why, found = known.blind[0][1], "".join(f"{context.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1])
-        tried = f"tried {format_age(known.read, context.current_time)}"
-        return f"{known.host}: {found}could not be looked at ({clean_text(why, 80)}), {tried}. Say `recheck {known.host}` to try again."
+        reason, causes = (
+            known.blind[0][1],
+            "".join(f"{context.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1]),
+        )
+        attempt = f"tried {format_age(known.read, context.current_time)}"
+        return (
+            f"{known.host}: {causes}could not be looked at ({clean_text(reason, 80)}), {attempt}. Say `recheck {known.host}` to try again."
+        )
     return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
 
 
@@ -79,32 +90,32 @@ def _render_host_details(context: AnswerContext, known: HostKnowledge) -> list[s
 
 def render_host_summary(context: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
     """Summarize a host in a clause; cite evidence unless it is quoted below."""
-    looked, by = render_coverage(context, known), (lambda row: "") if quoted_below else render_citation
+    coverage, cite = render_coverage(context, known), (lambda row: "") if quoted_below else render_citation
     if known.causes:
-        found = "; ".join(
-            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{by(row)}" for row in known.causes[:2]
+        causes = "; ".join(
+            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{cite(row)}" for row in known.causes[:2]
         )
-        return f"{found}; {looked}"
+        return f"{causes}; {coverage}"
     if known.shows:
-        return f"{looked}, nothing wrong with the machine itself; it shows {context.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{by(known.shows[0])}"
+        return f"{coverage}, nothing wrong with the machine itself; it shows {context.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{cite(known.shows[0])}"
     but = f"; but {format_unproven(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
     if known.odd:
-        return f"{looked}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
+        return f"{coverage}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
     if not known.whole:
-        return f"{looked}: {PARTLY_CHECKED_TEXT}{but}"
-    return f"{looked}, {NOTHING_READ}{but}" if but else f"{looked}, nothing abnormal"
+        return f"{coverage}: {PARTLY_CHECKED_TEXT}{but}"
+    return f"{coverage}, {NOTHING_READ}{but}" if but else f"{coverage}, nothing abnormal"
 
 
 def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     if not hosts:
         nothing = "" if context.message.unknown_hosts else "I have checked no host yet. Name hosts, for example `recheck gpu-[001-004]`."
         return build_answer(context, [*render_unknown_names(context), nothing or "I looked at nothing."])
-    known = [build_host_knowledge(context, host) for host in hosts]
-    sick = [row for row in known if row.causes and not row.is_unobserved]
-    odd = [row for row in known if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
-    rest = [row for row in known if row not in sick and row not in odd and not row.is_unobserved]
+    host_knowledge = [build_host_knowledge(context, host) for host in hosts]
+    sick = [row for row in host_knowledge if row.causes and not row.is_unobserved]
+    odd = [row for row in host_knowledge if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
+    rest = [row for row in host_knowledge if row not in sick and row not in odd and not row.is_unobserved]
     partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
-    dark = [row for row in known if row.is_unobserved]
+    dark = [row for row in host_knowledge if row.is_unobserved]
     head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
     parts = [
         f"{len(sick)} with a fault" if sick else "",
@@ -133,5 +144,9 @@ def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     lines += [f"{row.host}: {format_unproven(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
     return build_answer(
         context,
-        [*render_unknown_names(context), *lines, render_recheck_offer(context, [row.host for row in known if not row.is_unobserved])],
+        [
+            *render_unknown_names(context),
+            *lines,
+            render_recheck_offer(context, [row.host for row in host_knowledge if not row.is_unobserved]),
+        ],
     )

@@ -35,10 +35,10 @@ def answer_unknown_names(context: IncidentContext) -> TurnResult:
 def build_answer_report(context: IncidentContext, reply: str, outcome: DiagnosisOutcome | None = None) -> Report:
     """Return the last report under the new item's id, with a reply."""
     last = context.report or Report(item=context.item.id, outcome="abstained")
-    said = {"item": context.item.id, "reply": reply, "outcome": outcome or last.outcome}
+    report_fields = {"item": context.item.id, "reply": reply, "outcome": outcome or last.outcome}
     return last.model_copy(
         update={
-            **said,
+            **report_fields,
             "unknown_hosts": (),
             "read_as": {},
             "unknown_job": "",
@@ -52,9 +52,9 @@ def build_answer_report(context: IncidentContext, reply: str, outcome: Diagnosis
 
 
 def _answer_stop(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    left = "" if context.scheduled_recheck.due is None else " I do not check again on my own."
-    says = f"Stopped.{left} Findings are kept; say recheck to check again."
-    report = build_answer_report(context, says).model_copy(update={"look_again": ""})
+    recheck_note = "" if context.scheduled_recheck.due is None else " I do not check again on my own."
+    text = f"Stopped.{recheck_note} Findings are kept; say recheck to check again."
+    report = build_answer_report(context, text).model_copy(update={"look_again": ""})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.STOPPED), stopped=True)
 
 
@@ -69,10 +69,10 @@ def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult
     before, state = _get_ticket_holder(context)
     if before == context.item.user and state == "taken":
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
-    says = f"Taken by {context.item.user}."
+    notice = f"Taken by {context.item.user}."
     if before:
-        says = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
-    report = build_answer_report(context, says, "handed_off")
+        notice = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+    report = build_answer_report(context, notice, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
@@ -112,8 +112,8 @@ def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResul
 def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Stay silent, unless a quiet incident closes, a tenant did not answer, or its alerts resolved."""
     if context.item.data.get("why") == "auto_close":
-        said = build_answer_report(context, "Closed after three quiet days. Mention me to start again.")
-        return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
+        answer_report = build_answer_report(context, "Closed after three quiet days. Mention me to start again.")
+        return TurnResult(answer_report, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
     if context.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(context):
         return _hand_off_unanswered(context, assessment)
     if context.item.data.get("why") == ALERTS_RESOLVED:
@@ -122,9 +122,9 @@ def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResul
 
 
 def _hand_off_unanswered(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    asked, reminded = context.tenant_silence.since, context.tenant_silence.reminded
-    said = f"The customer was asked {asked:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
-    report = build_answer_report(context, f"{said} Handed over to a human, with all that was found.", "handed_off")
+    asked_at, reminded = context.tenant_silence.since, context.tenant_silence.reminded
+    text = f"The customer was asked {asked_at:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
+    report = build_answer_report(context, f"{text} Handed over to a human, with all that was found.", "handed_off")
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return TurnResult(
         report, get_next_lifecycle(context.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(context, assessment, report)
@@ -135,10 +135,12 @@ def _answer_alerts_resolved(context: IncidentContext) -> TurnResult:
     """Close the incident with its alerts, unless people are involved."""
     if context.lifecycle == "closed":
         return TurnResult(build_answer_report(context, ""))
-    if why := _get_keep_open_reason(context):
-        return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {why}."))
-    said = build_answer_report(context, "The alerts have resolved and nothing was done: closed. If they fire again, I start again.")
-    return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
+    if keep_open_reason := _get_keep_open_reason(context):
+        return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {keep_open_reason}."))
+    answer_report = build_answer_report(
+        context, "The alerts have resolved and nothing was done: closed. If they fire again, I start again."
+    )
+    return TurnResult(answer_report, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
 
 
 def _get_keep_open_reason(context: IncidentContext) -> str:

@@ -23,11 +23,12 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
     case, report = context.case, context.case.report
     if case.lifecycle == "closed":
         return build_answer(context, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
-    if asks := list_pending_approvals(context):
+    if approvals := list_pending_approvals(context):
         lines = [
-            f"Approve or reject on its card: {render_step_summary(row)}. Ask “what happens if I approve?” for details." for row in asks[:2]
+            f"Approve or reject on its card: {render_step_summary(row)}. Ask “what happens if I approve?” for details."
+            for row in approvals[:2]
         ]
-        lines += [f"… and {len(asks) - 2} more cards."] if len(asks) > 2 else []
+        lines += [f"… and {len(approvals) - 2} more cards."] if len(approvals) > 2 else []
         return build_answer(context, [*lines, *(report.by_hand[:2] if report else ())])
     if going := [row for row in case.remediations if row.is_open]:
         return build_answer(
@@ -44,14 +45,14 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
 
 async def answer_on_approve(context: AnswerContext) -> TurnResult:
     """Answer what runs where, its preconditions, its proof and what follows."""
-    asks = [
+    approvals = [
         row for row in list_pending_approvals(context) if not context.message.hosts or row.target in context.message.hosts
     ] or list_pending_approvals(context)
-    if not asks:
+    if not approvals:
         going = [row for row in context.case.remediations if row.is_open]
         later = f" {describe_remediation(going[0], context.get_title(going[0].label))}." if going else ""
         return build_answer(context, [f"Nothing is waiting for approval.{later}"])
-    row = asks[0]
+    row = approvals[0]
     action, remedy = (
         build_planned_action(row, build_plan_context(context.case, context.ports)),
         REMEDIES[row.current_step.remedy] if row.current_step else None,
@@ -70,7 +71,9 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
         else "",
         f"Then: {_render_following_step(row)}.",
         _render_undo(remedy),
-        f"{len(asks) - 1} more card{'s' * (len(asks) > 2)} wait{'s' * (len(asks) == 2)}; ask with a host's name." if len(asks) > 1 else "",
+        f"{len(approvals) - 1} more card{'s' * (len(approvals) > 2)} wait{'s' * (len(approvals) == 2)}; ask with a host's name."
+        if len(approvals) > 1
+        else "",
     ]
     live = await context.ports.decisions(context.case.id)
     lines += [line for one in live or () if one.open and one.approval == row.approval for line in render_approval_status(one)]

@@ -22,7 +22,9 @@ from kb.scan import split_lines
 from tools.heatmap import Heatmap, summarize_heatmap
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_LINES, MAX_HOSTS, MAX_COMMANDS = 12, 2, 6
+MAX_LINES = 12
+MAX_HOSTS = 2
+MAX_COMMANDS = 6
 LOG_CHECKS = frozenset({"dmesg", "joblog", "sysd", "ipmi"})  # outputs whose last lines matter most
 MAX_OUTPUT_CHARS = 200_000  # characters of an output searched for relevant lines
 
@@ -38,8 +40,8 @@ async def show_output(context: AnswerContext) -> TurnResult:
     for host, check in pairs[:MAX_HOSTS]:
         more, own = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
         lines, files = [*lines, *more], [*files, *own]
-    left = [host for host, _ in pairs[MAX_HOSTS:]]
-    lines += [f"The same for {fold_host_names(left)}: ask for one host at a time."] if left else []
+    remaining_hosts = [host for host, _ in pairs[MAX_HOSTS:]]
+    lines += [f"The same for {fold_host_names(remaining_hosts)}: ask for one host at a time."] if remaining_hosts else []
     lines += (
         ["A picture would not show more, so here is a file. I draw numbers of GPUs, such as temperatures."]
         if context.message.form == "picture" and files
@@ -56,8 +58,8 @@ def _get_deciding_key(context: AnswerContext) -> str:
 
 def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
     """Answer with a heatmap of a GPU metric; by default of all observed hosts."""
-    here = resolve_target_hosts(context)
-    hosts = here.hosts if here.named else context.observed_hosts
+    hosts_in_scope = resolve_target_hosts(context)
+    hosts = hosts_in_scope.hosts if hosts_in_scope.named else context.observed_hosts
     heat = Heatmap(key, hosts)
     heat.add_facts(context.case.facts)
     if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(context, tuple(hosts)).curves:
@@ -65,7 +67,7 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
     if heat.compute_spread() is None:
         check = next((row for row in context.now.lens.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
-        how = (
+        instruction = (
             f"Say `run {check.id} on {fold_host_names(hosts)}` to propose it for approval."
             if check and exclusive
             else f"Say `recheck {fold_host_names(hosts)}` and I look."
@@ -75,17 +77,17 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
             [
                 *render_unknown_names(context),
                 f"No {heat.says} was read of {fold_host_names(hosts) or 'any host'}, so there is nothing to draw.",
-                how,
+                instruction,
             ],
         )
-    known = heat.list_known_hosts()
-    blind = [host for host in hosts if host not in set(known)]
-    ages = [at for host in known if (at := get_read_time(context, host))]
+    known_hosts = heat.list_known_hosts()
+    unobserved_hosts = [host for host in hosts if host not in set(known_hosts)]
+    ages = [at for host in known_hosts if (at := get_read_time(context, host))]
     lines = [
         *render_unknown_names(context),
         f"{clean_text(summarize_heatmap(heat), 300)} · {_format_reading_checks(context, key)} · read {format_age(min(ages, default=None), context.current_time)}; as a picture:",
-        f"Not known: {fold_host_names(blind)}." if blind else "",
-        render_recheck_offer(context, known),
+        f"Not known: {fold_host_names(unobserved_hosts)}." if unobserved_hosts else "",
+        render_recheck_offer(context, known_hosts),
     ]
     return build_answer(context, lines, pictures=(AttachedChart(key=key, hosts=tuple(hosts)),))
 
@@ -95,25 +97,25 @@ def _format_reading_checks(context: AnswerContext, key: str) -> str:
 
 
 def _list_wanted_outputs(context: AnswerContext) -> list[tuple[str, str]]:
-    here = resolve_target_hosts(context)
+    hosts_in_scope = resolve_target_hosts(context)
     if context.message.check:
-        return [(host, context.message.check) for host in here.hosts]
-    cited = [(line.host, line.check) for row in context.root_causes for line in row.evidence if line.host]
-    if here.named:
-        of_theirs = [pair for pair in cited if pair[0] in here.hosts]
-        odd = [(fact.host, fact.check) for fact in context.now.odd if fact.host in here.hosts]
+        return [(host, context.message.check) for host in hosts_in_scope.hosts]
+    cited_outputs = [(line.host, line.check) for row in context.root_causes for line in row.evidence if line.host]
+    if hosts_in_scope.named:
+        of_theirs = [pair for pair in cited_outputs if pair[0] in hosts_in_scope.hosts]
+        odd = [(fact.host, fact.check) for fact in context.now.odd if fact.host in hosts_in_scope.hosts]
         return list(dict.fromkeys((*of_theirs, *odd)))[:1]
-    return list(dict.fromkeys(cited))[:1]
+    return list(dict.fromkeys(cited_outputs))[:1]
 
 
 def _ask_which_output(context: AnswerContext) -> str:
     if context.message.unknown_hosts:
         return "I can show no output of those."
-    looked = sorted({fact.check for fact in context.case.facts if fact.host and fact.sha256})
-    names = ", ".join(get_check_name(check) for check in looked[:12])
+    observed_checks = sorted({fact.check for fact in context.case.facts if fact.host and fact.sha256})
+    names = ", ".join(get_check_name(check) for check in observed_checks[:12])
     return (
         f"Which output do you want? I have {names}. For example “show kernel log of {context.observed_hosts[0]}”."
-        if looked
+        if observed_checks
         else "I have looked at nothing yet."
     )
 
@@ -125,9 +127,9 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
         [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await context.ports.evidence.get_text(sha)) is not None],
         _list_boot_ids(context, host),
     )
-    why = context.now.coverage.blind.get((host, check), "")
+    reason = context.now.coverage.blind.get((host, check), "")
     if not texts:
-        return [_render_no_output(context, host, check, why, kept=not digests)], []
+        return [_render_no_output(context, host, check, reason, kept=not digests)], []
     head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
     lines = [line for _, text in texts for line in split_lines(text[:MAX_OUTPUT_CHARS]) if line.strip()]
     telling = _select_telling_lines(
@@ -136,9 +138,9 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     filed = texts if context.message.form or len(telling) < len(lines) else []
     files = [AttachedOutput(name=_build_file_name(host, check, n), sha256=sha) for n, (sha, _) in enumerate(filed)]
-    whole = "; the full output as a file" if files else ""
-    blind = [f"A part could not be looked at: {clean_text(why, 100)}."] if why else []
-    return [f"{head}: {count}{whole}", *(f"  {clean_text(line)}" for line in telling), *blind], files
+    file_note = "; the full output as a file" if files else ""
+    unobserved_lines = [f"A part could not be looked at: {clean_text(reason, 100)}."] if reason else []
+    return [f"{head}: {count}{file_note}", *(f"  {clean_text(line)}" for line in telling), *unobserved_lines], files
 
 
 def _list_boot_ids(context: AnswerContext, host: str) -> set[str]:
@@ -161,8 +163,10 @@ def _render_no_output(context: AnswerContext, host: str, check: str, why: str, *
         at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
     row = context.now.lens.checks.get(check)
-    how = f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
-    return f"{host} · {get_check_name(check)}: not looked at. {how}"
+    instruction = (
+        f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
+    )
+    return f"{host} · {get_check_name(check)}: not looked at. {instruction}"
 
 
 def _select_telling_lines(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: bool) -> list[str]:
@@ -172,7 +176,7 @@ def _select_telling_lines(lines: Sequence[str], odd: Sequence[str], room: int, *
     marks = {" ".join(line.split()) for line in odd if line}
     at = [n for n, line in enumerate(lines) if " ".join(line.split()) in marks][: room // 2]
     chosen: dict[int, None] = dict.fromkeys(at)
-    for n in (near for one in at for near in (one - 1, one + 1)):
+    for n in (neighbour for one in at for neighbour in (one - 1, one + 1)):
         if 0 <= n < len(lines) and len(chosen) < room:
             chosen[n] = None
     for n in reversed(range(len(lines))) if newest else range(len(lines)):

@@ -20,8 +20,11 @@ def get_owner(context: AnswerContext) -> str:
 
 async def answer_owner(context: AnswerContext) -> TurnResult:
     """Answer with the owner and the pending approvals."""
-    owner, waits = get_owner(context), [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
-    doing = f"Waiting for approval: {render_pending_approvals(waits)}." if waits else ""
+    owner, waiting_remediations = (
+        get_owner(context),
+        [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"],
+    )
+    doing = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}." if waiting_remediations else ""
     return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
 
 
@@ -44,8 +47,8 @@ async def mark_waiting(context: AnswerContext) -> TurnResult:
         return build_answer(context, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
         return build_answer(context, ["It is already waiting; say “I take it” to continue."])
-    says = f"Noted: {user} has it, and it waits for others. Say “I take it” to continue."
-    return build_answer(context, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
+    text = f"Noted: {user} has it, and it waits for others. Say “I take it” to continue."
+    return build_answer(context, [text], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 
 def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
@@ -66,10 +69,13 @@ def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
 async def answer_approvers(context: AnswerContext) -> TurnResult:
     """Answer with approvers, quorum and deadline of pending decisions."""
     live = await context.ports.decisions(context.case.id)
-    waits = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
+    waiting_remediations = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
-        what = f"Waiting for approval: {render_pending_approvals(waits)}. " if waits else ""
-        return build_answer(context, [f"{what}Nobody can approve here: approvers do it in Slack, with the button on the card."])
+        pending_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}. " if waiting_remediations else ""
+        return build_answer(
+            context,
+            [f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."],
+        )
     pending = [row for row in live if row.open]
     if not pending:
         return build_answer(context, ["Nothing is waiting for approval."])

@@ -26,14 +26,15 @@ from graph.provenance.tree_rendering import list_other_influences
 from graph.state import Hypothesis
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_QUOTES, MAX_OTHER_INFLUENCES = 3, 5
+MAX_QUOTES = 3
+MAX_OTHER_INFLUENCES = 5
 
 
 async def explain_cause(context: AnswerContext) -> TurnResult:
     """Answer with the evidence of the findings, or of the cause named."""
-    wanted = _list_named_labels(context)
-    if wanted:
-        rows = [context.now.build_hypothesis(label) for label in wanted if label in context.now.label_verdicts]
+    labels = _list_named_labels(context)
+    if labels:
+        rows = [context.now.build_hypothesis(label) for label in labels if label in context.now.label_verdicts]
         proven = [row for row in rows if row.verdict == "confirmed"]
         return (
             _build_explanation(context, proven, await _render_other_influences(context, proven))
@@ -49,11 +50,11 @@ async def explain_cause(context: AnswerContext) -> TurnResult:
     hosts = fold_host_names(context.now.hosts)
     if not hosts:
         return build_answer(context, ["I have checked no host yet, so there is nothing to explain."])
-    looked = render_coverage(context, build_host_knowledge(context, context.now.hosts[0]))
+    coverage = render_coverage(context, build_host_knowledge(context, context.now.hosts[0]))
     return build_answer(
         context,
         [
-            f"I found nothing abnormal on {hosts} ({looked}), so there is no cause to explain.",
+            f"I found nothing abnormal on {hosts} ({coverage}), so there is no cause to explain.",
             render_recheck_offer(context, context.now.hosts),
         ],
     )
@@ -93,12 +94,13 @@ async def explain_why_not(context: AnswerContext) -> TurnResult:
     labels, name = _list_named_labels(context), _format_subject(context)
     if not labels:
         return build_answer(context, ["Which cause do you mean? For example “why not the network?” or “why not ECC?”."])
-    standing = [context.now.label_verdicts[label] for label in labels if label in context.now.label_verdicts]
-    confirmed = [row for row in standing if row.verdict == "confirmed"]
+    verdicts = [context.now.label_verdicts[label] for label in labels if label in context.now.label_verdicts]
+    confirmed = [row for row in verdicts if row.verdict == "confirmed"]
     if confirmed:
-        found = [context.now.build_hypothesis(row.label) for row in confirmed]
+        causes = [context.now.build_hypothesis(row.label) for row in confirmed]
         rows = [
-            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}." for row in found[:3]
+            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}."
+            for row in causes[:3]
         ]
         return build_answer(context, [f"Cause: {name}.", *rows])
     if not context.now.hosts:
@@ -106,9 +108,9 @@ async def explain_why_not(context: AnswerContext) -> TurnResult:
     return build_answer(
         context,
         [
-            _render_verdict(context, standing, name),
-            *_render_contradictions(context, standing),
-            *_render_doubts(standing),
+            _render_verdict(context, verdicts, name),
+            *_render_contradictions(context, verdicts),
+            *_render_doubts(verdicts),
             render_recheck_offer(context, context.now.hosts),
         ],
     )
@@ -134,8 +136,8 @@ def _render_contradictions(context: AnswerContext, rows: Sequence[LabelVerdict])
     ]
     if lines:
         return lines
-    said = dict.fromkeys(row.because for row in rows if row.verdict == "rejected")
-    return [f"• {because}" for because in list(said)[:2]]
+    reasons = dict.fromkeys(row.because for row in rows if row.verdict == "rejected")
+    return [f"• {because}" for because in list(reasons)[:2]]
 
 
 def _render_doubts(rows: Sequence[LabelVerdict]) -> list[str]:
@@ -144,18 +146,18 @@ def _render_doubts(rows: Sequence[LabelVerdict]) -> list[str]:
 
 
 def _list_named_labels(context: AnswerContext) -> list[str]:
-    named = [label for label in context.message.labels if label in context.now.label_verdicts]
-    if named or not context.message.category:
-        return named
+    named_labels = [label for label in context.message.labels if label in context.now.label_verdicts]
+    if named_labels or not context.message.category:
+        return named_labels
     return [label for label in context.now.label_verdicts if label.startswith(f"{context.message.category}.")]
 
 
 def _format_subject(context: AnswerContext) -> str:
-    said = context.message
-    if not said.labels:
-        return context.get_title(said.category)
-    branch = find_common_branch(said.labels)
-    if len(said.labels) > 1 and branch:
+    message = context.message
+    if not message.labels:
+        return context.get_title(message.category)
+    branch = find_common_branch(message.labels)
+    if len(message.labels) > 1 and branch:
         return context.get_title(branch)
-    titles = [context.get_title(label) for label in said.labels[:2]]
-    return " / ".join(titles) + (f" and {len(said.labels) - 2} more" if len(said.labels) > 2 else "")
+    titles = [context.get_title(label) for label in message.labels[:2]]
+    return " / ".join(titles) + (f" and {len(message.labels) - 2} more" if len(message.labels) > 2 else "")

@@ -36,7 +36,9 @@ from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
 ON_APPROVE_TEXT = "starts only after an approver presses Approve."
-NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "No card posted", "There is nothing to undo"  # beginnings of refusals
+# beginnings of refusals
+NO_CARD_PREFIX = "No card posted"
+NOTHING_TO_UNDO_PREFIX = "There is nothing to undo"
 # asked if a request names hosts and others too: “drain everything, leave gpu-003”
 WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
 _MAX_REQUEST_CHARS = 400  # characters searched for words that mean other hosts
@@ -53,10 +55,10 @@ REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 def propose_remediations(context: AnswerContext, lines: Sequence[str], remediations: Sequence[Remediation]) -> TurnResult:
     """Answer with changed remediations; the reconciler posts their cards."""
     case, plan = context.case, build_plan_context(context.case, context.ports)
-    told = build_answer(context, lines)
-    report = told.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
+    answer = build_answer(context, lines)
+    report = answer.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
     return replace(
-        told, report=report, ladders=list(remediations), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(remediations))
+        answer, report=report, ladders=list(remediations), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(remediations))
     )
 
 
@@ -135,9 +137,9 @@ def ask_which_hosts(context: AnswerContext) -> list[str]:
     hosts = context.message.hosts
     if not hosts or not _OTHER_HOSTS_PATTERN.search(context.message.text[:_MAX_REQUEST_CHARS]):
         return []
-    named = fold_host_names(hosts)
+    host_names = fold_host_names(hosts)
     return [
-        f"{WHICH_HOSTS_QUESTION} You name {named} and speak of others, too. Say it again with only the hosts to change, as one list of names."
+        f"{WHICH_HOSTS_QUESTION} You name {host_names} and speak of others, too. Say it again with only the hosts to change, as one list of names."
     ]
 
 
@@ -173,15 +175,15 @@ def _request_for_host(context: AnswerContext, remedy: str, host: str, remediatio
     if row := next(
         (one for one in own if one.outcome in REOPENABLE_OUTCOMES and one.current_step and one.current_step.remedy == remedy), None
     ):
-        again = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
+        renewed = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
         return (
-            again,
+            renewed,
             f"Proposed again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
         )
-    known = build_host_knowledge(context, host)
-    if known.is_unobserved:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. {render_not_checked(context, known)}"
-        return remediations, f"{why} {_render_alternative(remedy, host, plan)}"
+    host_knowledge = build_host_knowledge(context, host)
+    if host_knowledge.is_unobserved:
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. {render_not_checked(context, host_knowledge)}"
+        return remediations, f"{refusal} {_render_alternative(remedy, host, plan)}"
     causes = [row for row in context.root_causes if host in row.hosts]
     fitting = [row for row in causes if remedy in _list_remedies(context, row.label)]
     if not fitting:
@@ -193,8 +195,10 @@ def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
     row = plan.inventory.hosts.get(host)
     controller = row.controller if row else ""
     if remedy == "drain_node" and controller:
-        how = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
-        return f"To keep jobs off it until a person has checked it, drain it yourselves: {how}. Then return it yourselves, too; I do not."
+        command = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
+        return (
+            f"To keep jobs off it until a person has checked it, drain it yourselves: {command}. Then return it yourselves, too; I do not."
+        )
     if remedy == "drain_node":
         return "To keep jobs off it until a person has checked it, take it out of service in the scheduler."
     if remedy in ("reboot", "power_cycle"):
@@ -209,10 +213,10 @@ def _start_remediation(
     only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
     built = build_remediations([only], plan, remediations, anew=True)
     if not built.ladders:
-        why = " ".join(built.by_hand) or "; ".join(
+        refusal = " ".join(built.by_hand) or "; ".join(
             row.says for row in remediations if row.target == host and row.label == cause.label and row.says
         )
-        return remediations, f"{host}: no card: a person must do this. {why}".strip()
+        return remediations, f"{host}: no card: a person must do this. {refusal}".strip()
     row = built.ladders[0].model_copy(
         update={"fault": derive_fault_condition(built.ladders[0], context.case, context.ports), "asked_by": _get_requester(context)}
     )
@@ -221,10 +225,10 @@ def _start_remediation(
         if row.current_step and row.current_step.remedy == remedy
         else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
     )
-    waits = "Waiting for approval" if row.waiting_for == "approval" else "Planned"
+    state = "Waiting for approval" if row.waiting_for == "approval" else "Planned"
     return (
         [*remediations, row],
-        f"{waits}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
+        f"{state}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
     )
 
 
@@ -242,16 +246,16 @@ def _render_open_step(context: AnswerContext, remedy: str, row: Remediation) -> 
 
 
 def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
-    known = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
-    against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
+    host_knowledge = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
+    against = list(dict.fromkeys(line for row in host_knowledge for line in (*row.unproven, *row.unplaced)))
     if against:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown."
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown."
         rest = f"Seen on {host} without one: {format_unproven(against)}."
         instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.case, context.ports))
-        return f"{why} {rest} {instead} Say `recheck {host}` and I look again."
+        return f"{refusal} {rest} {instead} Say `recheck {host}` and I look again."
     if not causes:
-        looked = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
-        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({looked}). Tell me what you see there, or say `recheck {host}`."
+        coverage = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
+        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({coverage}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
     step = context.now.lens.taxonomy.get_leaf(row.label).next_step
     return f"{NO_CARD_PREFIX}: {context.get_title(row.label)} on {host}{render_citation(row)} is not fixed by {format_remedy_name(remedy)}. {step}"
@@ -263,12 +267,12 @@ async def request_undo(context: AnswerContext) -> TurnResult:
         return build_answer(context, unclear)
     hosts, case = resolve_target_hosts(context), context.case
     rows = [row for row in case.remediations if not hosts.named or row.target in hosts.hosts]
-    held = [row for row in rows if row.drained]
+    drained_remediations = [row for row in rows if row.drained]
     remediations, lines = list(case.remediations), render_unknown_names(context)
-    for row in held[:4]:
+    for row in drained_remediations[:4]:
         remediations, line = _request_return(context, row, remediations)
         lines.append(line)
-    if not held:
+    if not drained_remediations:
         lines += _render_undo_instructions([row for row in rows if row.since or row.proven]) or [
             _render_nothing_to_undo(context, hosts.hosts if hosts.named else ())
         ]
@@ -277,23 +281,23 @@ async def request_undo(context: AnswerContext) -> TurnResult:
 
 def _render_nothing_to_undo(context: AnswerContext, hosts: Sequence[str]) -> str:
     waiting = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
-    what = f" {render_step_summary(waiting[0])} is only waiting for approval: reject its card." if waiting else ""
-    return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
+    waiting_note = f" {render_step_summary(waiting[0])} is only waiting for approval: reject its card." if waiting else ""
+    return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{waiting_note}"
 
 
 def _request_return(context: AnswerContext, row: Remediation, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
     """Request a drained node's return; it is checked once more before its card is posted."""
     if is_returning(row) and row.waiting_for == "approval":
         return remediations, f"The return of {row.target} to service is already waiting for approval; press Approve on its card."
-    if why := get_return_blocker(row, remediations):
-        return remediations, f"{row.target} is not returned: {why}."
+    if blocker := get_return_blocker(row, remediations):
+        return remediations, f"{row.target} is not returned: {blocker}."
     if list_unresolved_on_host(row, remediations):
         return (
             remediations,
             f"{row.target} had more than one fix: press “Ask again to return” where it is listed as held, and I check every fault first.",
         )
-    again = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
-    return again, f"I check {row.target} again; if its fault is gone, I propose its return for approval."
+    renewed = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
+    return renewed, f"I check {row.target} again; if its fault is gone, I propose its return for approval."
 
 
 def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:

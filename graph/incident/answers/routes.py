@@ -75,13 +75,13 @@ async def answer_item(context: IncidentContext, assessment: Assessment, ports: G
     """Answer the turn's item."""
     if context.keeps_last_report:
         return answer_unknown_names(context)
-    asked = AnswerContext(context, assessment, ports)
-    if files := attached.find_named_attachments(asked):
-        return await attached.show_attached(asked, files)
+    answer_context = AnswerContext(context, assessment, ports)
+    if files := attached.find_named_attachments(answer_context):
+        return await attached.show_attached(answer_context, files)
     if context.kind in HANDLERS_BY_QUESTION_KIND:
-        return await HANDLERS_BY_QUESTION_KIND[context.kind](asked)
+        return await HANDLERS_BY_QUESTION_KIND[context.kind](answer_context)
     if context.kind == "ask":
-        return await _find_handler(asked)(asked)
+        return await _find_handler(answer_context)(answer_context)
     return HANDLERS_BY_KIND[context.kind](context, assessment)
 
 
@@ -93,10 +93,10 @@ READS_ONLY = frozenset(
 
 def _find_handler(context: AnswerContext) -> AnswerHandler:
     """Return the intent's handler, or a more specific one that the text asks for."""
-    said = context.message
-    if said.intent in READS_ONLY and effects.asks_about_effect_on_job(said):
+    message = context.message
+    if message.intent in READS_ONLY and effects.asks_about_effect_on_job(message):
         return effects.answer_effect_on_job
     states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if said.intent in states_of and (amounts.asks_how_much(context) or amounts.asks_about_remediated_cause(context)):
+    if message.intent in states_of and (amounts.asks_how_much(context) or amounts.asks_about_remediated_cause(context)):
         return amounts.answer_how_much
-    return HANDLERS_BY_INTENT.get(said.intent, summaries.answer_not_understood)
+    return HANDLERS_BY_INTENT.get(message.intent, summaries.answer_not_understood)

@@ -27,12 +27,10 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
 # beginnings of answers
-SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = (
-    "Yes, no blocker found.",
-    "No, not on",
-    "I cannot tell",
-    "No, it would fail again:",
-)
+SAFE_PREFIX = "Yes, no blocker found."
+NOT_SAFE_PREFIX = "No, not on"
+UNSURE_PREFIX = "I cannot tell"
+FAILS_AGAIN_PREFIX = "No, it would fail again:"
 # beginning of an answer to a question that was not fully understood
 NO_VERDICT_PREFIX = "I cannot say yes or no to that. What I know:"
 MAX_TEXT_CHARS = 400  # characters of a message searched for a job
@@ -42,10 +40,10 @@ MAX_READING_AGE_SECONDS = 1800.0  # an older reading does not show that somethin
 
 async def answer_is_safe(context: AnswerContext) -> TurnResult:
     """Answer whether to use the hosts, or to change them by the remedy named."""
-    named = resolve_target_hosts(context)
+    target_hosts = resolve_target_hosts(context)
     if context.message.remedy in REMEDIES:
-        return _answer_change(context, REMEDIES[context.message.remedy], named.hosts)
-    hosts = named.hosts if named.named else context.case.hosts or context.observed_hosts
+        return _answer_change(context, REMEDIES[context.message.remedy], target_hosts.hosts)
+    hosts = target_hosts.hosts if target_hosts.named else context.case.hosts or context.observed_hosts
     if not hosts:
         return build_answer(
             context,
@@ -55,35 +53,35 @@ async def answer_is_safe(context: AnswerContext) -> TurnResult:
 
 
 def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
-    known = [build_host_knowledge(context, host) for host in hosts]
-    bad = {row.host: why for row in known if (why := _get_fault_reason(context, row))}
+    host_knowledge = [build_host_knowledge(context, host) for host in hosts]
+    bad = {row.host: reason for row in host_knowledge if (reason := _get_fault_reason(context, row))}
     job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
-    doubt = {row.host: why for row in known if row.host not in bad and (why := _get_doubt_reason(context, row))}
-    well = [row.host for row in known if row.host not in bad and row.host not in doubt]
-    first = next((row for row in known if row.host in well), known[0])
+    doubt = {row.host: reason for row in host_knowledge if row.host not in bad and (reason := _get_doubt_reason(context, row))}
+    well = [row.host for row in host_knowledge if row.host not in bad and row.host not in doubt]
+    first = next((row for row in host_knowledge if row.host in well), host_knowledge[0])
     nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(context, first)}." if well else ""
     if context.message.predicate != "usable":
-        about = f"• The job: {format_unproven(job) or unsure}." if job or (unsure := _find_undecided_reason(context)) else ""
-        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), about, nothing, *_list_job_causes(context)]
+        job_line = f"• The job: {format_unproven(job) or unsure}." if job or (unsure := _find_undecided_reason(context)) else ""
+        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), job_line, nothing, *_list_job_causes(context)]
         return [NO_VERDICT_PREFIX, *lines]
     if bad:
         return [f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
     if doubt:
-        reported = any(one.reported for row in known for one in (*row.unproven, *row.unplaced))
+        has_report = any(one.reported for row in host_knowledge for one in (*row.unproven, *row.unplaced))
         return [
             f"{UNSURE_PREFIX} for {fold_host_names(doubt)}: {next(iter(doubt.values()))}",
             *_format_more_doubts(doubt),
             nothing,
-            CLEARED if reported else "",
+            CLEARED if has_report else "",
         ]
-    mended = [fix for row in known for fix in _list_awaiting_second_proof(context, row.host)]
+    mended = [fix for row in host_knowledge for fix in _list_awaiting_second_proof(context, row.host)]
     unsure = "" if mended else _find_undecided_reason(context)  # the job's old log shows the fault that was remediated since
     if job or unsure:
         return [f"{UNSURE_PREFIX}: {format_unproven(job) or unsure}.", nothing]
-    again = [f"Fixed: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
+    repaired_lines = [f"Fixed: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
     return [
         *_render_job_cause(context, nothing),
-        *again,
+        *repaired_lines,
         "" if _is_repeatable_failure(context) else "I cannot judge what was not checked; the decision is yours.",
     ]
 
@@ -98,8 +96,8 @@ def _find_undecided_reason(context: AnswerContext) -> str:
 
 
 def _format_more_doubts(doubt: Mapping[str, str]) -> list[str]:
-    first, *others = doubt.items()
-    return [f"• {host}: {why}" for host, why in others if why != first[1]][:2]
+    first, *remaining_doubts = doubt.items()
+    return [f"• {host}: {reason}" for host, reason in remaining_doubts if reason != first[1]][:2]
 
 
 def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
@@ -135,7 +133,7 @@ def _is_repeatable_failure(context: AnswerContext) -> bool:
 
 def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     own = [remediation for remediation in context.case.remediations if remediation.target == row.host]
-    held = [
+    drained_remediations = [
         remediation
         for remediation in own
         if remediation.drained or (remediation.is_open and remediation not in _list_awaiting_second_proof(context, row.host))
@@ -143,12 +141,16 @@ def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     causes = [cause for cause in row.causes if row.host in cause.hosts]
     against = f". Also {format_unproven(row.unproven)}" if row.unproven else ""
     if causes:
-        drained = "; it is drained" if any(remediation.drained for remediation in held) else ""
+        drained = "; it is drained" if any(remediation.drained for remediation in drained_remediations) else ""
         age = format_age(row.read, context.current_time)
         return (
             f"{context.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {age}{drained}{against}"
         )
-    return f"{describe_remediation(held[0], context.get_title(held[0].label))}{against}" if held else ""
+    return (
+        f"{describe_remediation(drained_remediations[0], context.get_title(drained_remediations[0].label))}{against}"
+        if drained_remediations
+        else ""
+    )
 
 
 def _list_awaiting_second_proof(context: AnswerContext, host: str) -> list[Remediation]:
@@ -171,8 +173,8 @@ def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
     if row.odd:
         return f"{row.host} shows something that no cause explains: {clean_text(row.odd[0].line or row.odd[0].key, 100)} ({get_check_name(row.odd[0].check)})."
     if not row.whole:
-        check, why = row.blind[0] if row.blind else ("some checks", "were not asked")
-        return f"not all of {row.host} could be looked at ({get_check_name(check)}: {clean_text(why, 60)})."
+        check, reason = row.blind[0] if row.blind else ("some checks", "were not asked")
+        return f"not all of {row.host} could be looked at ({get_check_name(check)}: {clean_text(reason, 60)})."
     if row.read is None or (context.current_time - row.read).total_seconds() > MAX_READING_AGE_SECONDS:
         return f"{row.host} was read {format_age(row.read, context.current_time)}, which is too old. Say `recheck {row.host}`."
     return ""
@@ -190,14 +192,16 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
         return build_answer(
             context, [*render_unknown_names(context), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
         )
-    wanted = [
+    matching_remediations = [
         row
         for row in context.case.remediations
         if row.target in hosts and row.is_open and any(step.remedy == remedy.id for step in row.rungs)
     ]
-    asks = f"Nothing found on {fold_host_names(hosts)} needs it."
-    if wanted:
-        asks = f"It is part of a fix: {describe_remediation(wanted[0], context.get_title(wanted[0].label))}."
+    request_note = f"Nothing found on {fold_host_names(hosts)} needs it."
+    if matching_remediations:
+        request_note = (
+            f"It is part of a fix: {describe_remediation(matching_remediations[0], context.get_title(matching_remediations[0].label))}."
+        )
     understood = context.message.predicate == "changeable"
     lines = [
         *([] if understood else [NO_VERDICT_PREFIX]),
@@ -210,7 +214,7 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
         [
             *render_unknown_names(context),
             *lines,
-            asks,
+            request_note,
             "RackMedic does it only after an approver approves its card.",
             render_recheck_offer(context, hosts),
         ],
@@ -245,5 +249,5 @@ def _format_job_checks(context: AnswerContext, hosts: Sequence[str]) -> str:
 
 
 def _list_jobs(context: AnswerContext, host: str) -> list[str]:
-    held = (fact for fact in context.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
-    return sorted({str(fact.attrs["job"]) for fact in held if fact.attrs.get("job")})
+    job_processes = (fact for fact in context.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
+    return sorted({str(fact.attrs["job"]) for fact in job_processes if fact.attrs.get("job")})

@@ -34,19 +34,19 @@ class GuideContext:
 
     @cached_property
     def _facts_by_key(self) -> dict[str, list[Fact]]:
-        found: dict[str, list[Fact]] = defaultdict(list)
+        facts_by_key: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
             if not fact.host or fact.host in self.hosts:
-                found[fact.key].append(fact)
-        return found
+                facts_by_key[fact.key].append(fact)
+        return facts_by_key
 
     @cached_property
     def _facts_by_check(self) -> dict[str, list[Fact]]:
-        found: dict[str, list[Fact]] = defaultdict(list)
+        facts_by_check: dict[str, list[Fact]] = defaultdict(list)
         for fact in self.facts:
             if fact.host in self.hosts:
-                found[fact.check].append(fact)
-        return found
+                facts_by_check[fact.check].append(fact)
+        return facts_by_check
 
     def is_condition_met(self, condition: StepCondition) -> bool | None:
         """Return whether the condition is met; "not found" needs every host observed. None if undecided."""
@@ -75,12 +75,13 @@ class GuideContext:
         ]
         if not own:
             return MarkReason("waiting", "a cause asks for it") if step.remedy in self.planned else MarkReason("people", NO_CARD_REASON)
-        if waits := [row.target for row in own if row.is_open]:
-            here = any(
+        if waiting_targets := [row.target for row in own if row.is_open]:
+            awaits_approval = any(
                 row.is_open and row.waiting_for == "approval" and row.current_step and row.current_step.remedy == step.remedy for row in own
             )
             return MarkReason(
-                "waiting", f"{fold_host_names(waits)}: {'its card is waiting for approval' if here else 'it is part of a fix under way'}"
+                "waiting",
+                f"{fold_host_names(waiting_targets)}: {'its card is waiting for approval' if awaits_approval else 'it is part of a fix under way'}",
             )
         cured = [row.target for row in own if row.outcome == "cured"]
         return (
@@ -94,37 +95,39 @@ class GuideContext:
 
     def _get_approval_status(self, step: GuideStep) -> MarkReason:
         """Return the status of exclusive checks: one card each, in sequence."""
-        left = [check for check in step.look if not self.was_answered(check)]
-        if not left:
+        unanswered_checks = [check for check in step.look if not self.was_answered(check)]
+        if not unanswered_checks:
             return self._render_findings(step)
-        if self.lens.checks[left[0]].scope != "host" and len(self.hosts) < 2:
-            return MarkReason("unsure", f"{left[0]} measures between hosts, so it needs at least two")
-        cards = [row for row in self.ladders if any(remediation_step.args.get("check") == left[0] for remediation_step in row.rungs)]
+        if self.lens.checks[unanswered_checks[0]].scope != "host" and len(self.hosts) < 2:
+            return MarkReason("unsure", f"{unanswered_checks[0]} measures between hosts, so it needs at least two")
+        cards = [
+            row for row in self.ladders if any(remediation_step.args.get("check") == unanswered_checks[0] for remediation_step in row.rungs)
+        ]
         cards = [row for row in cards if set(row.target.split(",")) & set(self.hosts) and row.outcome != "withdrawn"]
         if any(row.is_open for row in cards):
-            return MarkReason("waiting", f"the card of {left[0]} is waiting for approval")
+            return MarkReason("waiting", f"the card of {unanswered_checks[0]} is waiting for approval")
         if self.running and cards:
-            return MarkReason("people", f"{left[0]}: {cards[-1].says or cards[-1].outcome}")
-        return MarkReason("next", f"{left[0]} needs GPUs for itself")
+            return MarkReason("people", f"{unanswered_checks[0]}: {cards[-1].says or cards[-1].outcome}")
+        return MarkReason("next", f"{unanswered_checks[0]} needs GPUs for itself")
 
     def was_answered(self, check: str) -> bool:
         """Return whether an exclusive check ran and was not merely skipped."""
         return any(fact.key != SKIPPED_KEY for fact in self._facts_by_check.get(check, ()))
 
     def _has_unasked_checks(self, step: GuideStep) -> bool:
-        asked = {(fact.host, fact.check) for check in step.look for fact in self._facts_by_check.get(check, ())}
-        return any((host, check) not in asked for host in self.hosts for check in step.look)
+        asked_checks = {(fact.host, fact.check) for check in step.look for fact in self._facts_by_check.get(check, ())}
+        return any((host, check) not in asked_checks for host in self.hosts for check in step.look)
 
     def _render_findings(self, step: GuideStep) -> MarkReason:
         facts = [fact for check in step.look for fact in self._facts_by_check.get(check, ())]
-        blind = [fact for fact in facts if fact.status.blind]
+        unobserved = [fact for fact in facts if fact.status.blind]
         if not any(not fact.status.blind for fact in facts):
-            return MarkReason("unsure", f"could not look: {blind[0].line[:80]}" if blind else "no answer")
+            return MarkReason("unsure", f"could not look: {unobserved[0].line[:80]}" if unobserved else "no answer")
         odd = list(
             dict.fromkeys(f"{fact.host}: {fact.format_sentence()}" for fact in facts if is_abnormal(fact, self._get_expected_value(fact)))
         )
         more = f", and {len(odd) - 1} more" if len(odd) > 1 else ""
-        unseen = f"; could not look on {fold_host_names({fact.host for fact in blind})}" if blind else ""
+        unseen = f"; could not look on {fold_host_names({fact.host for fact in unobserved})}" if unobserved else ""
         return MarkReason("done", (odd[0] + more if odd else "nothing abnormal") + unseen)
 
     def _get_observed_hosts(self, check: str) -> set[str]:

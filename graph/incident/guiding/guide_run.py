@@ -26,12 +26,12 @@ class GuideRunState:
     def from_json(cls, row: Mapping[str, Any]) -> "GuideRunState | None":
         if not row.get("id"):
             return None
-        began = {name: datetime.fromisoformat(at) for name, at in row["began"].items()}
-        return cls(row["id"], row["hosts"], tuple(row["looked"]), began, row["rest"], row["by"])
+        began_by_step = {name: datetime.fromisoformat(at) for name, at in row["began"].items()}
+        return cls(row["id"], row["hosts"], tuple(row["looked"]), began_by_step, row["rest"], row["by"])
 
     def to_json(self) -> dict[str, Any]:
-        began = {name: at.isoformat() for name, at in self.began.items()}
-        return {"id": self.id, "hosts": self.hosts, "looked": list(self.looked), "began": began, "rest": self.rest, "by": self.by}
+        began_by_step = {name: at.isoformat() for name, at in self.began.items()}
+        return {"id": self.id, "hosts": self.hosts, "looked": list(self.looked), "began": began_by_step, "rest": self.rest, "by": self.by}
 
 
 def get_requested_guide(context: IncidentContext) -> str:
@@ -40,7 +40,7 @@ def get_requested_guide(context: IncidentContext) -> str:
         return ""
     if context.message.intent is Intent.RUN_GUIDE:
         return context.message.guide
-    return slugify_guide_name(found[0]) if context.item.kind == "mention" and (found := parse_guide_request(context.item.text)) else ""
+    return slugify_guide_name(request[0]) if context.item.kind == "mention" and (request := parse_guide_request(context.item.text)) else ""
 
 
 def get_running_guide(context: IncidentContext) -> GuideRunState | None:
@@ -49,10 +49,10 @@ def get_running_guide(context: IncidentContext) -> GuideRunState | None:
 
 def start_or_resume_run(context: IncidentContext, guide: Guide, hosts: str) -> GuideRunState:
     """Resume an open run of the same guide and hosts, or start one."""
-    before, told = get_running_guide(context), context.report.guide if context.report else None
-    goes_on = before is not None and before.id == guide.id and before.hosts == hosts and told is not None and told.is_open
-    by = _get_requester(context)
-    return replace(before, rest=False, by=by) if before and goes_on else GuideRunState(guide.id, hosts, by=by)
+    before, previous_run = get_running_guide(context), context.report.guide if context.report else None
+    goes_on = before is not None and before.id == guide.id and before.hosts == hosts and previous_run is not None and previous_run.is_open
+    requester = _get_requester(context)
+    return replace(before, rest=False, by=requester) if before and goes_on else GuideRunState(guide.id, hosts, by=requester)
 
 
 def _get_requester(context: IncidentContext) -> str:

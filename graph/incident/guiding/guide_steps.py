@@ -41,8 +41,10 @@ def get_unknown_guide(context: IncidentContext, ports: GraphContext) -> str:
 
 def answer_unknown_guide(context: IncidentContext, ports: GraphContext) -> TurnResult:
     """Answer with the known guides."""
-    known = ", ".join(f"`run guide {name}`" for name in ports.guides) or "none is loaded"
-    return TurnResult(build_answer_report(context, f"I have no guide called {get_unknown_guide(context, ports)}. There are: {known}."))
+    known_guides = ", ".join(f"`run guide {name}`" for name in ports.guides) or "none is loaded"
+    return TurnResult(
+        build_answer_report(context, f"I have no guide called {get_unknown_guide(context, ports)}. There are: {known_guides}.")
+    )
 
 
 def plan_guided_checks(context: IncidentContext, assessment: Assessment | None, ports: GraphContext) -> GuidedChecks | None:
@@ -54,13 +56,15 @@ def plan_guided_checks(context: IncidentContext, assessment: Assessment | None, 
     if running is None or running.rest:
         return None
     hosts = tuple(expand_host_range(running.hosts))
-    stands = compute_step_statuses(guide, _build_guide_context(context, ports, running, planned=_list_planned_remedies(assessment, ports)))
-    wave = [row.step for row in stands if row.mark == "next" and row.step.kind == "look" and not row.step.approve]
-    looked = (*running.looked, *(step.id for step in wave))
-    running = replace(running, looked=looked, rest=not wave)
-    asks = [(host, check) for host in hosts for check in dict.fromkeys(check for step in wave for check in step.look)]
+    statuses = compute_step_statuses(
+        guide, _build_guide_context(context, ports, running, planned=_list_planned_remedies(assessment, ports))
+    )
+    wave = [row.step for row in statuses if row.mark == "next" and row.step.kind == "look" and not row.step.approve]
+    observed_steps = (*running.looked, *(step.id for step in wave))
+    running = replace(running, looked=observed_steps, rest=not wave)
+    requests = [(host, check) for host in hosts for check in dict.fromkeys(check for step in wave for check in step.look)]
     rest = list_first_wave(build_reference_data(ports, context.facts), hosts)
-    return GuidedChecks(replace(context.turn, guide=running.to_json()), asks if wave else rest)
+    return GuidedChecks(replace(context.turn, guide=running.to_json()), requests if wave else rest)
 
 
 def _list_planned_remedies(assessment: Assessment | None, ports: GraphContext) -> frozenset[str]:
@@ -93,22 +97,24 @@ def add_guide_status(result: TurnResult, context: IncidentContext, assessment: A
     if guide is None:
         return result
     remediations = list(context.remediations if result.ladders is None else result.ladders)
-    stands = compute_step_statuses(guide, _build_guide_context(context, ports, running, remediations))
+    statuses = compute_step_statuses(guide, _build_guide_context(context, ports, running, remediations))
     if (
         running
         and calls
         and not context.turn.cut
-        and (card := _build_check_remediation(stands, running, context, assessment, ports, remediations))
+        and (card := _build_check_remediation(statuses, running, context, assessment, ports, remediations))
     ):
         remediations = [*remediations, card]
         result = _propose_remediations(result, remediations, context, ports)
-        stands = compute_step_statuses(guide, _build_guide_context(context, ports, running, remediations))
+        statuses = compute_step_statuses(guide, _build_guide_context(context, ports, running, remediations))
     if running:
-        began = {row.step.id: running.began.get(row.step.id, ports.clock.now()) for row in stands if row.mark == "waiting" and row.due}
-        running = replace(running, began={**running.began, **began})
+        began_by_step = {
+            row.step.id: running.began.get(row.step.id, ports.clock.now()) for row in statuses if row.mark == "waiting" and row.due
+        }
+        running = replace(running, began={**running.began, **began_by_step})
         result = replace(result, turn=replace(result.turn or context.turn, guide=running.to_json()))
-    told = _build_guide_run(guide, stands, called=running is not None)
-    return replace(result, report=result.report.model_copy(update={"guide": told}))
+    run = _build_guide_run(guide, statuses, called=running is not None)
+    return replace(result, report=result.report.model_copy(update={"guide": run}))
 
 
 def _find_fitting_guide(result: TurnResult, context: IncidentContext, ports: GraphContext) -> Guide | None:
@@ -127,11 +133,11 @@ def _build_check_remediation(
     if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in remediations):
         return None
     hosts = expand_host_range(running.hosts)[:MAX_TEST_HOSTS]
-    ground = _build_guide_context(context, ports, running, remediations)
+    guide_context = _build_guide_context(context, ports, running, remediations)
     for row in stands:
         if row.mark != "next" or not row.step.approve:
             continue
-        check = assessment.lens.checks[next(name for name in row.step.look if not ground.was_answered(name))]
+        check = assessment.lens.checks[next(name for name in row.step.look if not guide_context.was_answered(name))]
         return build_requested_check(check, hosts, assessment, build_plan_context(context, ports), remediations).model_copy(
             update={"asked_by": running.by}
         )
@@ -153,5 +159,5 @@ def _build_guide_run(guide: Guide, stands: Sequence[StepStatus], *, called: bool
     rows = tuple(
         GuideStepRow(id=row.step.id, mark=row.mark, does=row.step.says[:MAX_TEXT_CHARS], says=row.says[:MAX_TEXT_CHARS]) for row in stands
     )
-    due = min((row.due for row in stands if row.due and row.mark == "waiting"), default=None)
-    return GuideRun(id=guide.id, title=guide.title, called=called, steps=rows, due=due if called else None)
+    due_at = min((row.due for row in stands if row.due and row.mark == "waiting"), default=None)
+    return GuideRun(id=guide.id, title=guide.title, called=called, steps=rows, due=due_at if called else None)

@@ -18,10 +18,12 @@ from graph.state import Conjecture, Exploration
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_ROUNDS = 3  # turns that propose ideas; then people go on
-MAX_ASKS, MAX_RULED_OUT = 24, 12  # checks per round of ideas, and ruled-out causes shown to the model
+MAX_ASKS = 24  # checks per round of ideas
+MAX_RULED_OUT = 12  # ruled-out causes shown to the model
 # from this probability of a taxonomy label only a check is missing, and no ideas are sought
 MIN_KNOWN_PROBABILITY = 0.7
-EXPLORE_QUESTION, CRITIQUE_QUESTION = "explore", "critique"
+EXPLORE_QUESTION = "explore"
+CRITIQUE_QUESTION = "critique"
 HostChecks = Sequence[tuple[str, str]]
 
 
@@ -36,9 +38,9 @@ class ExplorationResult:
 
 async def explore_causes(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> ExplorationResult:
     """Take one step: propose ideas and their checks, or weigh them once checked."""
-    turn, before, again = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
+    turn, before, is_continued = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
     asking = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
-    over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (before.rounds >= MAX_ROUNDS and not again)
+    over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (before.rounds >= MAX_ROUNDS and not is_continued)
     if ports.model is None or over or _is_known_already(turn, assessment):
         return ExplorationResult(asking, before)
     lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], ports))
@@ -46,16 +48,19 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, ports
     answer = await ports.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, ports))
     if isinstance(answer, DeclinedAnswer):
         return ExplorationResult(asking.with_model_declined(answer.reason), before)
-    asked = tuple(question for question in answer.questions if question not in turn.asked)
-    turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=asked or asking.questions)
-    taken = {idea.title: idea.looks for idea in before.ideas} if again else {}
-    looks = {} if again else list_idea_checks(answer.ideas, context, assessment)
+    new_questions = tuple(question for question in answer.questions if question not in turn.asked)
+    turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=new_questions or asking.questions)
+    taken = {idea.title: idea.looks for idea in before.ideas} if is_continued else {}
+    checks_by_idea = {} if is_continued else list_idea_checks(answer.ideas, context, assessment)
     ideas = tuple(
-        _build_conjecture(idea, lines, taken.get(idea.title, ()) or _fold_checks(looks.get(idea.title, ()))) for idea in answer.ideas
+        _build_conjecture(idea, lines, taken.get(idea.title, ()) or _fold_checks(checks_by_idea.get(idea.title, ())))
+        for idea in answer.ideas
     )
-    explored = Exploration(rounds=before.rounds + (not again), ideas=ideas)
-    if asks := list(dict.fromkeys(ask for rows in looks.values() for ask in rows))[:MAX_ASKS]:
-        return ExplorationResult(replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in asks)))), explored, asks)
+    explored = Exploration(rounds=before.rounds + (not is_continued), ideas=ideas)
+    if requests := list(dict.fromkeys(ask for rows in checks_by_idea.values() for ask in rows))[:MAX_ASKS]:
+        return ExplorationResult(
+            replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in requests)))), explored, requests
+        )
     return await _critique_ideas(ExplorationResult(turn, explored), lines, context, ports)
 
 
@@ -65,11 +70,11 @@ def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
 
 def _build_idea_choices(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> IdeaChoices:
     title = ports.taxonomy.get_title
-    looks = {check.id: check.asks for check in assessment.lens.list_passive_checks()}
+    asks_by_check = {check.id: check.asks for check in assessment.lens.list_passive_checks()}
     branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
     out = [title(row.label) for row in assessment.label_verdicts.values() if row.verdict == "rejected" and row.best.support][:MAX_RULED_OUT]
     earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
-    return IdeaChoices(_list_allowed_hosts(context), looks, branches, out, earlier)
+    return IdeaChoices(_list_allowed_hosts(context), asks_by_check, branches, out, earlier)
 
 
 def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
@@ -79,10 +84,10 @@ def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
 def list_idea_checks(ideas: Sequence[Idea], context: IncidentContext, assessment: Assessment) -> Mapping[str, HostChecks]:
     """Return by idea title the unasked passive checks it wants, on allowed hosts."""
     passive, places = {check.id for check in assessment.lens.list_passive_checks()}, set(_list_allowed_hosts(context))
-    wanted = {idea.title: [(host, look) for host in idea.hosts or context.hosts for look in idea.looks] for idea in ideas}
+    requests_by_idea = {idea.title: [(host, look) for host in idea.hosts or context.hosts for look in idea.looks] for idea in ideas}
     return {
         title: [(host, look) for host, look in rows if host in places and look in passive and (host, look) not in assessment.coverage.asked]
-        for title, rows in wanted.items()
+        for title, rows in requests_by_idea.items()
     }
 
 
@@ -106,14 +111,14 @@ def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) 
 
 
 async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], context: IncidentContext, ports: GraphContext) -> ExplorationResult:
-    standing = [idea for idea in now.explored.ideas if idea.standing != "refuted"]
-    if ports.model is None or not standing:
+    open_ideas = [idea for idea in now.explored.ideas if idea.standing != "refuted"]
+    if ports.model is None or not open_ideas:
         return now
-    answer = await ports.model.critique_claims(context.id, [f"{idea.title}: {idea.cause}" for idea in standing], lines)
+    answer = await ports.model.critique_claims(context.id, [f"{idea.title}: {idea.cause}" for idea in open_ideas], lines)
     turn = replace(now.turn, asked_model=(*now.turn.asked_model, CRITIQUE_QUESTION))
     if isinstance(answer, DeclinedAnswer):
         return replace(now, turn=turn.with_model_declined(answer.reason))
-    against = {idea.title: row for idea, row in zip(standing, answer, strict=True)}
+    against = {idea.title: row for idea, row in zip(open_ideas, answer, strict=True)}
     ideas = tuple(
         idea.model_copy(
             update={"doubt": row.because, "standing": "refuted" if row.verdict == "contradicted" else idea.standing}

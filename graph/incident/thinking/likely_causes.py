@@ -14,25 +14,25 @@ MAX_REASON_CHARS = 160
 
 def is_possible(label: str, assessment: Assessment) -> bool:
     """Return whether no fact contradicts it; a missing sign is no contradiction, as many faults leave no trace."""
-    standing = assessment.label_verdicts.get(label)
-    return standing is None or standing.verdict != "rejected" or standing.absent
+    verdict = assessment.label_verdicts.get(label)
+    return verdict is None or verdict.verdict != "rejected" or verdict.absent
 
 
 def list_offered_labels(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
     """Return labels offered to a reading, with title and whether checks missed them."""
     spoken = [label for label in rank_labels_by_words(taxonomy, context.brief, MAX_LABELS_BY_WORDS) if is_possible(label, assessment)]
-    standing = [one.label for one in assessment.label_verdicts.values() if one.verdict != "rejected"]
+    possible_labels = [one.label for one in assessment.label_verdicts.values() if one.verdict != "rejected"]
     return {
         label: f"{taxonomy.get_title(label)}{_format_missed_look(label, assessment)}"
-        for label in list(dict.fromkeys((*spoken, *standing)))[:MAX_OFFERED_LABELS]
+        for label in list(dict.fromkeys((*spoken, *possible_labels)))[:MAX_OFFERED_LABELS]
     }
 
 
 def _format_missed_look(label: str, assessment: Assessment) -> str:
-    standing = assessment.label_verdicts.get(label)
-    if standing is None:
+    verdict = assessment.label_verdicts.get(label)
+    if verdict is None:
         return " (no look can show it)"
-    return f" ({standing.because[:MAX_REASON_CHARS]})" if standing.verdict == "rejected" else ""
+    return f" ({verdict.because[:MAX_REASON_CHARS]})" if verdict.verdict == "rejected" else ""
 
 
 def find_likely_cause(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> UnprovenCause | None:
@@ -44,8 +44,8 @@ def find_likely_cause(context: IncidentContext, assessment: Assessment, taxonomy
     ]
     if read:
         p, label = max(read)
-        standing = assessment.label_verdicts.get(label)
-        because = standing.because if standing else "no look of mine can show it"
+        verdict = assessment.label_verdicts.get(label)
+        because = verdict.because if verdict else "no look of mine can show it"
         return UnprovenCause(label=label, p=round(p, 2), by="reading", because=because[:MAX_REASON_CHARS])
     best = next((row for row in assessment.suspects if assessment.label_verdicts[row.label].verdict != "rejected"), None)
     if best is None:

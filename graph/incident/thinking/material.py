@@ -6,25 +6,30 @@ from graph.context import GraphContext
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
 from graph.incident.context import IncidentContext
-from graph.incident.questions import list_mistake_notes as mistaken
-from graph.incident.questions import render_findings
+from graph.incident.questions import list_mistake_notes, render_findings
 from graph.learning.site_notes import IncidentSubject, find_site_notes
 from graph.model.reasoner import PromptMaterial
 from graph.state import IncidentBrief, LogDigest
 from kb.scan import split_lines
 
 MAX_OFFERED_LABELS = 40  # labels a reading may choose from, likeliest first
-MAX_PAST_INCIDENTS, MAX_TEMPLATES = 4, 12  # past incidents and log templates shown
+# past incidents and log templates shown
+MAX_PAST_INCIDENTS = 4
+MAX_TEMPLATES = 12
 
 
 async def build_material(
     brief: IncidentBrief, logs: Sequence[LogDigest], context: IncidentContext, ports: GraphContext, findings: str = ""
 ) -> PromptMaterial:
     """Build the prompt material. Site pages are left out of tenants' incidents."""
-    alike = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
-    past = [f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}" for one in alike if one.label in ports.taxonomy.leaves]
-    said = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
-    return PromptMaterial(brief.text, said, past, _list_page_lines(brief, context, ports), findings)
+    similar_incidents = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
+    past = [
+        f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}"
+        for one in similar_incidents
+        if one.label in ports.taxonomy.leaves
+    ]
+    log_text = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
+    return PromptMaterial(brief.text, log_text, past, _list_page_lines(brief, context, ports), findings)
 
 
 def _list_page_lines(brief: IncidentBrief, context: IncidentContext, ports: GraphContext) -> list[str]:
@@ -45,4 +50,4 @@ def list_finding_lines(assessment: Assessment, notes: Sequence[str] = ()) -> lis
 
 def list_corrections(context: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
     """Return earlier human corrections about these causes."""
-    return mistaken(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)
+    return list_mistake_notes(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)

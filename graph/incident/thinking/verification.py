@@ -34,8 +34,8 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range
 
 log = structlog.get_logger()
-# cited outputs re-read per turn, and characters of each; `rackmedic explain --verify` reads them all
-MAX_OUTPUTS, MAX_OUTPUT_CHARS = 8, 1 << 20
+MAX_OUTPUTS = 8  # cited outputs re-read per turn; `rackmedic explain --verify` reads them all
+MAX_OUTPUT_CHARS = 1 << 20  # characters of each
 MAX_SHOWN_VIOLATIONS = 3
 
 
@@ -57,8 +57,8 @@ async def verify_conclusion(
 ) -> tuple[TurnResult, dict[str, Any]]:
     """Store the reasoning; return the conclusion, or an abstention if it is broken, and the state update."""
     turn, brought = context.turn, await _merge_action_receipts(context, ports)
-    receipts, asked = brought.get("receipts", context.stored.get("receipts", "")), dict(Counter(turn.asked_model))
-    under = ReasoningInputs(context.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked, context.onset.isoformat())
+    receipts, asked_counts = brought.get("receipts", context.stored.get("receipts", "")), dict(Counter(turn.asked_model))
+    under = ReasoningInputs(context.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked_counts, context.onset.isoformat())
     graph = build_reason_graph(
         TurnReasoning(
             incident=context.id,
@@ -71,14 +71,16 @@ async def verify_conclusion(
             earlier={(row.label, row.target) for row in context.remediations},
         )
     )
-    ground = await _build_invariant_inputs(graph, under, context.facts, result.report.root_causes, ports)
-    large = len(context.facts) > MANY_FACTS or any(ground.outputs.values())
-    came = await asyncio.to_thread(verify_reasoning, graph, ground) if large else verify_reasoning(graph, ground)
-    kept = {"reasoning": await ports.evidence.put_text(context.id, graph.serialize()), **brought}
-    if not came.broken:
-        return result, kept
-    log.error("reasoning.broken", incident=context.id, contracts=[str(row)[:200] for row in came.broken[:MAX_SHOWN_VIOLATIONS]])
-    return abstain_for_violations(result, context, came.broken), kept
+    invariant_inputs = await _build_invariant_inputs(graph, under, context.facts, result.report.root_causes, ports)
+    large = len(context.facts) > MANY_FACTS or any(invariant_inputs.outputs.values())
+    verification = (
+        await asyncio.to_thread(verify_reasoning, graph, invariant_inputs) if large else verify_reasoning(graph, invariant_inputs)
+    )
+    stored_values = {"reasoning": await ports.evidence.put_text(context.id, graph.serialize()), **brought}
+    if not verification.broken:
+        return result, stored_values
+    log.error("reasoning.broken", incident=context.id, contracts=[str(row)[:200] for row in verification.broken[:MAX_SHOWN_VIOLATIONS]])
+    return abstain_for_violations(result, context, verification.broken), stored_values
 
 
 def _get_catalogue_digest(ports: GraphContext) -> str:
@@ -140,10 +142,10 @@ async def _build_invariant_inputs(
 async def _load_cited_outputs(graph: ReasonGraph, facts: Sequence[Fact], ports: GraphContext, *, whole: bool) -> Mapping[str, str | None]:
     """Load cited outputs; if a line is not in its own, also the other outputs of that check."""
     decides = {edge.source for edge in graph.edges if edge.kind == "decides" or whole}
-    cited = [node for node in graph.list_nodes("verification") if node.sha256 and node.id in decides]
-    cited = cited if whole else cited[:MAX_OUTPUTS]
-    texts = {sha256: await _load_text(sha256, ports, whole=whole) for sha256 in dict.fromkeys(node.sha256 for node in cited)}
-    apart = [node for node in cited if (text := texts[node.sha256]) is not None and not is_quoted_in(node.line, text)]
+    cited_nodes = [node for node in graph.list_nodes("verification") if node.sha256 and node.id in decides]
+    cited_nodes = cited_nodes if whole else cited_nodes[:MAX_OUTPUTS]
+    texts = {sha256: await _load_text(sha256, ports, whole=whole) for sha256 in dict.fromkeys(node.sha256 for node in cited_nodes)}
+    apart = [node for node in cited_nodes if (text := texts[node.sha256]) is not None and not is_quoted_in(node.line, text)]
     for sha256 in dict.fromkeys(one for node in apart for one in list_output_digests(facts, node.host, node.check)):
         if sha256 not in texts:
             texts[sha256] = await _load_text(sha256, ports, whole=whole)
@@ -157,14 +159,14 @@ async def _load_text(sha256: str, ports: GraphContext, *, whole: bool) -> str | 
 
 def abstain_for_violations(result: TurnResult, context: IncidentContext, broken: Sequence[InvariantViolation]) -> TurnResult:
     """Return an abstention: nothing is claimed or proposed, earlier remediations stay."""
-    said = tuple(str(row) for row in broken[:MAX_SHOWN_VIOLATIONS])
+    violations = tuple(str(row) for row in broken[:MAX_SHOWN_VIOLATIONS])
     report = Report(
         item=result.report.item,
         outcome="abstained",
-        headline=f"I do not trust what I concluded and claim nothing: {said[0]}.",
+        headline=f"I do not trust what I concluded and claim nothing: {violations[0]}.",
         could_not_look=result.report.could_not_look,
         without_model=result.report.without_model,
-        broken=said,
+        broken=violations,
         next_step="This is a fault of mine, not of your machines: say recheck, or hand the incident over.",
     )
     unsure = [row.model_copy(update={"verdict": "inconclusive"}) for row in result.hypotheses or ()]
@@ -190,8 +192,8 @@ async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> Reaso
 
 async def verify_stored_reasoning(graph: ReasonGraph, ports: GraphContext) -> VerificationResult:
     """Verify every invariant of a stored reasoning; unchecked if its facts expired."""
-    known = {row.name for row in fields(ReasoningInputs)}
-    under = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in known})
+    field_names = {row.name for row in fields(ReasoningInputs)}
+    under = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in field_names})
     try:
         facts = await ports.evidence.get_facts(under.facts)
     except KeyError:

@@ -35,8 +35,8 @@ NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms"
 def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
     """Return the groups under plain names, numbers converted, plus the class's attributes."""
     attrs = {
-        (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(given)) is not None else given
-        for name, given in found.items()
+        (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(value)) is not None else value
+        for name, value in found.items()
     }
     if cause == "cuda_oom":
         return attrs | _parse_memory(line)
@@ -51,19 +51,19 @@ def _find_signal(line: str) -> int | None:
     for name, number in _SIGNAL_NUMBERS.items():
         if name in low:
             return number
-    if found := _NUMBER_PATTERN.search(low):
-        number = abs(int(found[1]))
+    if match := _NUMBER_PATTERN.search(low):
+        number = abs(int(match[1]))
         return number - 128 if number > 128 else number
     return 6 if any(word in low for word in _HEAP_ERROR_TEXTS) else None
 
 
 def _parse_memory(line: str) -> dict[str, Any]:
     """PyTorch lists visible processes only; before 2.1 only totals, whose remainder is foreign."""
-    others = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
-    if others and not _OWN_PATTERN.search(line):
-        others.remove(max(others))  # without a "this process" clause the largest is this process
-    other, pid = max(others, default=(0.0, 0))
-    other = max(other, 0.0 if others or _OWN_PATTERN.search(line) else _compute_unaccounted_gib(line))
+    other_processes = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
+    if other_processes and not _OWN_PATTERN.search(line):
+        other_processes.remove(max(other_processes))  # without a "this process" clause the largest is this process
+    other, pid = max(other_processes, default=(0.0, 0))
+    other = max(other, 0.0 if other_processes or _OWN_PATTERN.search(line) else _compute_unaccounted_gib(line))
     attrs: dict[str, Any] = {"own": other < _MAX_FOREIGN_GIB}
     if other >= _MAX_FOREIGN_GIB:
         attrs |= {"other_gib": round(other, 2)} | ({"other_pid": pid} if pid else {})

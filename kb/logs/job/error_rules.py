@@ -29,8 +29,8 @@ class ErrorRule:
             return None
         if self.pattern is None:
             return {}
-        found = self.pattern.search(line)
-        return {name: given for name, given in found.groupdict().items() if given} if found else None
+        match = self.pattern.search(line)
+        return {name: value for name, value in match.groupdict().items() if value} if match else None
 
 
 def _build_rule(cause: str, *needles: str, pattern: str = "") -> ErrorRule:
@@ -250,7 +250,7 @@ def list_eligible_rules(line: str) -> tuple[ErrorRule, ...]:
 def classify_line(line: str, rows: Iterable[ErrorRule] = ERROR_RULES) -> tuple[str, Mapping[str, Any]] | None:
     """Return class and attributes, or None."""
     for row in rows:
-        found = row.match_line(line)
-        if found is not None:
-            return row.cause, found
+        classified = row.match_line(line)
+        if classified is not None:
+            return row.cause, classified
     return None

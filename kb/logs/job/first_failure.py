@@ -38,12 +38,12 @@ def _prefer_rank_error(first: LogEvent | None, events: Sequence[LogEvent]) -> Lo
     if first is None or first.value != "crash_signal" or first.attrs.get("rank") is not None:
         return first
     signal = first.attrs.get("signal")
-    named = (
+    rank_errors = (
         event
         for event in events
         if event.value == first.value and event.attrs.get("signal") == signal and event.attrs.get("rank") is not None
     )
-    return next(named, first)
+    return next(rank_errors, first)
 
 
 def _find_earliest(events: Sequence[LogEvent]) -> LogEvent | None:
@@ -80,10 +80,10 @@ def _find_desync(events: Sequence[LogEvent]) -> list[LogEvent]:
     """The rank whose watchdog names another operation for the common sequence number."""
     if any(event.value == "collective_desync" for event in events):
         return []
-    waits = [event for event in events if event.value == "nccl_timeout" and {"seq", "op"} <= event.attrs.keys()]
-    usual = Counter((event.attrs["seq"], event.attrs["op"]) for event in waits).most_common(1)
+    waiting_events = [event for event in events if event.value == "nccl_timeout" and {"seq", "op"} <= event.attrs.keys()]
+    usual = Counter((event.attrs["seq"], event.attrs["op"]) for event in waiting_events).most_common(1)
     if not usual or usual[0][1] < 2:
         return []
     (seq, op), _ = usual[0]
-    odd = next((event for event in waits if event.attrs["seq"] == seq and event.attrs["op"] != op), None)
+    odd = next((event for event in waiting_events if event.attrs["seq"] == seq and event.attrs["op"] != op), None)
     return [replace(odd, value="collective_desync", attrs={**odd.attrs, "others": op})] if odd else []

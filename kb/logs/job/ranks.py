@@ -20,31 +20,31 @@ _FILE_PATTERN = re.compile(
 
 def parse_file_header(line: str) -> str | None:
     """Return the path of a `tail -v` header, or None."""
-    found = _HEADER_PATTERN.match(line) if line.startswith("==> ") else None
-    return found[1] if found else None
+    match = _HEADER_PATTERN.match(line) if line.startswith("==> ") else None
+    return match[1] if match else None
 
 
 def get_rank_from_path(path: str) -> str | None:
     """Return 8 for `/logs/4711/rank_8.log`, 5 for torchrun's `attempt_0/5/stderr.log`."""
-    found = _FILE_PATTERN.search(path)
-    return next((group for group in found.groups() if group is not None), None) if found else None
+    match = _FILE_PATTERN.search(path)
+    return next((group for group in match.groups() if group is not None), None) if match else None
 
 
 def split_rank_tag(line: str) -> tuple[str | None, str]:
     """Return the tag's rank and the line without it."""
-    found = RANK_TAG_PATTERN.match(line)
-    if not found:
+    match = RANK_TAG_PATTERN.match(line)
+    if not match:
         return None, line
-    return str(int(found[found.lastindex or 1])), line[found.end() :].removeprefix(" ")
+    return str(int(match[match.lastindex or 1])), line[match.end() :].removeprefix(" ")
 
 
 def find_rank_in_message(line: str) -> str | None:
     """Find the rank in `[Rank 2]` or `[PG 0 Rank 2]`."""
-    found = _INSIDE_PATTERN.search(line[:2000]) if "ank" in line else None
-    return next((str(int(group)) for group in found.groups() if group), None) if found else None
+    match = _INSIDE_PATTERN.search(line[:2000]) if "ank" in line else None
+    return next((str(int(group)) for group in match.groups() if group), None) if match else None
 
 
 def find_nccl_device(line: str) -> str | None:
     """Return the CUDA device of NCCL's tag, a last resort: it is the rank only in single-node jobs."""
-    found = _NCCL_PATTERN.search(line[:400])
-    return found[1] if found else None
+    match = _NCCL_PATTERN.search(line[:400])
+    return match[1] if match else None

@@ -47,8 +47,8 @@ class RasReader:
         if not rank or not self._counts:
             return None
         launched = int(rank[2] or 0) if rank[2] or rank[3] else self._counts[-1][1]
-        others = max(self._counts)[1]
-        if launched == others:
+        largest_world = max(self._counts)[1]
+        if launched == largest_world:
             return None
         node = {"node": rank["node"]} if rank["node"] else {}
-        return {"op": self._operation, "rank": rank[1], "launched": launched, "others": others, **node, "counts": True}
+        return {"op": self._operation, "rank": rank[1], "launched": launched, "others": largest_world, **node, "counts": True}

@@ -100,8 +100,8 @@ class JobLogReader:
     def finish(self) -> JobLog:
         """Return the result."""
         self._read_lines(*self._resume_traceback(build_piece(b""), []), final=True)
-        for key, again in self._again.items():
-            self._add_count(key, again.times)
+        for key, repeat_count in self._again.items():
+            self._add_count(key, repeat_count.times)
         self._again = {}
         events = tuple(mark_first_error(list(self._events.values())))
         first = next((event.attrs["rank"] for event in events if event.attrs["first"]), None)
@@ -117,12 +117,12 @@ class JobLogReader:
         return piece, wanted
 
     def _read_lines(self, piece: LogPiece, wanted: list[int], *, final: bool) -> None:
-        taken: set[int] = set()
+        taken_numbers: set[int] = set()
         self._tags = self._tags if len(self._tags) < _MAX_TAGS else {}
         lines = tracebacks.RankedLines(piece, self._tags)
         self._times = _PrecedingTimes(piece, self._now)
         for at, (number, said) in enumerate(zip(wanted, piece.get_lines(wanted), strict=True)):
-            if number in taken:
+            if number in taken_numbers:
                 continue
             if self._left_out >= MAX_LOST_ERRORS:
                 self._left_out += 1
@@ -133,11 +133,11 @@ class JobLogReader:
             elif tracebacks.TRACEBACK_START in line:
                 tail = tracebacks.read_traceback(lines, number)
                 if not tail.complete and not final and len(piece.block) - piece.get_start(number) < _MAX_CARRIED_BYTES:
-                    self._carry, gone = piece.get_rest(number, _CONTEXT_CHARS)
-                    self._carried = [one - gone for one in wanted[at:]]
+                    self._carry, dropped_count = piece.get_rest(number, _CONTEXT_CHARS)
+                    self._carried = [one - dropped_count for one in wanted[at:]]
                     return
                 self._add_traceback(tail, lines)
-                taken |= tail.lines
+                taken_numbers |= tail.lines
             else:
                 self._read_line(number, line, piece.kinds[number])
 
@@ -154,9 +154,9 @@ class JobLogReader:
             if behind := self._ras.read_line(line):
                 self._add_error(number, line, "collective_desync", dict(behind))
             return
-        found = classify_line(line, self._list_rules(line, kind if len(kind) <= MAX_LINE_CHARS else None))
-        if found:
-            cause, attrs = found
+        classified = classify_line(line, self._list_rules(line, kind if len(kind) <= MAX_LINE_CHARS else None))
+        if classified:
+            cause, attrs = classified
             self._add_error(number, line, cause, build_error_attrs(cause, attrs, line))
 
     def _list_rules(self, line: str, kind: bytes | None = None) -> tuple[ErrorRule, ...]:
@@ -177,25 +177,27 @@ class JobLogReader:
         cause: str = "python_exception"
         attrs: dict[str, Any] = {}
         for raised in tail.chain:
-            if found := self._classify_exception(raised):
-                cause, attrs = found
+            if classified := self._classify_exception(raised):
+                cause, attrs = classified
                 break
         else:
             if last.type.rpartition(".")[2] in _LAUNCHER_EXCEPTIONS:
                 return
-            if found := self._classify_message_below(last, tail, lines):
-                cause, attrs = found
-        said = f"{last.type}: {last.detail}" if last.detail else last.type
+            if classified := self._classify_message_below(last, tail, lines):
+                cause, attrs = classified
+        raised_text = f"{last.type}: {last.detail}" if last.detail else last.type
         chain = {"chain": tuple(raised.type for raised in tail.chain)} if len(tail.chain) > 1 else {}
-        self._add_error(tail.start, tail.line or said, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank)
+        self._add_error(
+            tail.start, tail.line or raised_text, cause, {**attrs, "type": last.type, "detail": last.detail, **chain}, rank=tail.rank
+        )
 
     def _classify_exception(self, raised: tracebacks.RaisedException) -> tuple[str, dict[str, Any]] | None:
         line = f"{raised.type}: {raised.detail}"
         name = raised.type.rpartition(".")[2]
         if name in _CAUSES_BY_EXCEPTION:
             return _CAUSES_BY_EXCEPTION[name], {}
-        found = classify_line(line, self._list_rules(line))
-        return (found[0], build_error_attrs(found[0], found[1], line)) if found else None
+        classified = classify_line(line, self._list_rules(line))
+        return (classified[0], build_error_attrs(classified[0], classified[1], line)) if classified else None
 
     def _classify_message_below(
         self, last: tracebacks.RaisedException, tail: tracebacks.Traceback, lines: tracebacks.RankedLines
@@ -208,13 +210,13 @@ class JobLogReader:
             if line.startswith("[") or find_time(line):
                 break
             tail.lines.add(at)
-            if found := classify_line(line, self._list_rules(line)):
-                return found[0], build_error_attrs(found[0], found[1], line)
+            if classified := classify_line(line, self._list_rules(line)):
+                return classified[0], build_error_attrs(classified[0], classified[1], line)
         return None
 
     def _add_error(self, number: int, line: str, cause: str, attrs: dict[str, Any], rank: str | None = None) -> None:
-        named = attrs.pop("rank", None) if cause == "collective_desync" else None
-        rank = named or rank or self._find_rank(line)
+        named_rank = attrs.pop("rank", None) if cause == "collective_desync" else None
+        rank = named_rank or rank or self._find_rank(line)
         key = (cause, rank, self._file, attrs.get("type"), attrs.get("device"))
         if key in self._events:
             self._count_repeat(key, attrs)
@@ -233,19 +235,19 @@ class JobLogReader:
         self._events[key] = LogEvent("job.error", cause, device, time, "", str(redact_start(line, 2000)), base)
 
     def _count_repeat(self, key: tuple[object, ...], attrs: Mapping[str, Any]) -> None:
-        names, again = tuple(attrs), self._again.get(key)
-        if again and again.names == names:
-            again.times += 1
+        names, repeat_count = tuple(attrs), self._again.get(key)
+        if repeat_count and repeat_count.names == names:
+            repeat_count.times += 1
             return
-        if again:
-            self._add_count(key, again.times)
-        known = self._events[key]
-        self._events[key] = replace(known, attrs={**attrs, **known.attrs})
+        if repeat_count:
+            self._add_count(key, repeat_count.times)
+        event = self._events[key]
+        self._events[key] = replace(event, attrs={**attrs, **event.attrs})
         self._again[key] = _RepeatCount(names)
 
     def _add_count(self, key: tuple[object, ...], times: int) -> None:
-        known = self._events[key]
-        self._events[key] = replace(known, attrs={**known.attrs, "count": known.attrs["count"] + times})
+        event = self._events[key]
+        self._events[key] = replace(event, attrs={**event.attrs, "count": event.attrs["count"] + times})
 
     def _find_rank(self, line: str) -> str | None:
         return split_rank_tag(line)[0] or self._rank or find_rank_in_message(line) or find_nccl_device(line)
@@ -261,10 +263,10 @@ class _PrecedingTimes:
 
     def find_time_before(self, number: int) -> datetime | None:
         """None across a file header or beyond _CONTEXT_CHARS."""
-        asked, known, self._asked, self._found = self._asked, self._found, number, None
+        asked_number, known_time, self._asked, self._found = self._asked, self._found, number, None
         for at, line in self._iter_backwards(number):
-            if at < asked:
-                self._found = known if known and self._piece.count_chars(known[0], number) <= _CONTEXT_CHARS else None
+            if at < asked_number:
+                self._found = known_time if known_time and self._piece.count_chars(known_time[0], number) <= _CONTEXT_CHARS else None
                 break
             if line.startswith("==> "):
                 break
@@ -274,12 +276,12 @@ class _PrecedingTimes:
         return self._found[1] if self._found else None
 
     def _iter_backwards(self, number: int) -> Iterator[tuple[int, str]]:
-        left = _CONTEXT_CHARS
-        while number > 0 and left > 0:
+        remaining_chars = _CONTEXT_CHARS
+        while number > 0 and remaining_chars > 0:
             number -= 1
             line = self._piece.get_raw_line(number, _WHOLE).decode("utf-8", "replace")
-            left -= len(line) + 1
-            yield number, line if left >= 0 else line[-left:]
+            remaining_chars -= len(line) + 1
+            yield number, line if remaining_chars >= 0 else line[-remaining_chars:]
 
 
 def read_job_log(text: str, now: datetime | None = None) -> JobLog:
@@ -296,7 +298,7 @@ def list_job_events(text: str, now: datetime | None = None) -> list[LogEvent]:
 
 def _find_wanted_lines(text: str) -> list[int]:
     starts = {start for start, _ in _NEEDED_NEEDLES.find_in_text(text)}
-    starts |= {text.rfind("\n", 0, found.start()) + 1 for found in (EXPLODING_GRADIENT_PATTERN.finditer(text) if "rad" in text else ())}
+    starts |= {text.rfind("\n", 0, match.start()) + 1 for match in (EXPLODING_GRADIENT_PATTERN.finditer(text) if "rad" in text else ())}
     numbers, line, at = [], 0, 0
     for start in sorted(starts):
         line, at = line + text.count("\n", at, start), start

@@ -15,7 +15,8 @@ from kb.logs.job.ranks import RANK_TAG_PATTERN, parse_file_header, split_rank_ta
 from kb.logs.log_piece import LogPiece
 
 TRACEBACK_START = "Traceback (most recent call last)"
-_START, _ABOVE = TRACEBACK_START.encode(), b"above exception"
+_START = TRACEBACK_START.encode()
+_ABOVE = b"above exception"
 CHAIN_TEXTS = ("During handling of the above exception", "The above exception was the direct cause")
 _RAISED_PATTERN = re.compile(r"([A-Za-z_][\w.]{0,200})(?:: ?(.{0,4000}))?$")
 _MOST = 4000
@@ -185,21 +186,21 @@ class RankedLines:
 
 def _find_tag(kind: bytes) -> RankTag | None:
     head = kind[:_MAX_TAG_BYTES].decode("utf-8", "replace")
-    found = RANK_TAG_PATTERN.match(head)
-    if not found:
+    match = RANK_TAG_PATTERN.match(head)
+    if not match:
         return None
-    begin, end = (len(head[:at].encode()) for at in found.span(found.lastindex or 1))
-    return begin, end, found.end(), head[found.end() :].removeprefix(" ")[:1] in _FRAME_BEGINS
+    begin, end = (len(head[:at].encode()) for at in match.span(match.lastindex or 1))
+    return begin, end, match.end(), head[match.end() :].removeprefix(" ")[:1] in _FRAME_BEGINS
 
 
 def read_traceback(lines: RankedLines, number: int) -> Traceback:
     """Read the traceback at this line, skipping other ranks' lines."""
     tag, bare = split_rank_tag(lines.get_line(number))
     tail = Traceback(number, tag, bare[: max(bare.find(TRACEBACK_START), 0)], {number})
-    for found in lines.iter_lines_after(number, tag):
-        if found is None:
+    for line in lines.iter_lines_after(number, tag):
+        if line is None:
             return tail
-        if not tail.take_line(found, lines):
+        if not tail.take_line(line, lines):
             break
     tail.complete = True
     return tail

@@ -21,16 +21,16 @@ _CONSEQUENCE_SECONDS = 60.0
 
 def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
     """Drop the sentence after the kernel's record of the same kill (`oom-kill:constraint=…`)."""
-    kept: list[LogEvent] = []
-    seen: dict[object, datetime | None] = {}
+    kept_events: list[LogEvent] = []
+    last_seen: dict[object, datetime | None] = {}
     for event in events:
         if event.kind == "kernel.oom_kill":
             key = (event.attrs.get("pid"), event.boot_id)
-            if key in seen and _is_within_window(seen[key], event.time):
+            if key in last_seen and _is_within_window(last_seen[key], event.time):
                 continue
-            seen[key] = event.time
-        kept.append(event)
-    return kept
+            last_seen[key] = event.time
+        kept_events.append(event)
+    return kept_events
 
 
 def mark_causes(events: Iterable[LogEvent]) -> list[LogEvent]:
@@ -54,7 +54,7 @@ def _find_cause(event: LogEvent, recent: Mapping[object, list[LogEvent]]) -> int
     if "caused_by" in event.attrs:
         return int(event.attrs["caused_by"])
     of_links = event.kind == "kernel.sxid" or event.value == 74
-    if of_links and any(_is_soon_after(gone, event) for gone in recent.get("gone", []) if gone.device != event.device):
+    if of_links and any(_is_soon_after(gone_event, event) for gone_event in recent.get("gone", []) if gone_event.device != event.device):
         return 79
     if event.kind == "kernel.sxid":
         return None

@@ -109,14 +109,14 @@ class KernelLogReader:
     def _read_lines(self, lines: Sequence[str]) -> None:
         for line in lines:
             head = split_head(line)
-            said = self._said.get(head) if head else None
+            cached_rules = self._said.get(head) if head else None
             if self.left_out >= MAX_LOST_EVENTS:
                 self.left_out += 1
-            elif head and said and said.more:
-                said.more.count += 1
-                said.more.line = line
-            elif head and said:
-                self._keep_event(said, read_head_time(line, head, self._now), line)
+            elif head and cached_rules and cached_rules.more:
+                cached_rules.more.count += 1
+                cached_rules.more.line = line
+            elif head and cached_rules:
+                self._keep_event(cached_rules, read_head_time(line, head, self._now), line)
             elif boot := BOOT_PATTERN.match(line):
                 self._boot, self._said = boot[1], {}
             else:
@@ -137,18 +137,18 @@ class KernelLogReader:
         driver = _is_driver_message(message, prefix)
         if driver and self._read_driver_line(message, prefix, line):
             return
-        said = self._match_rules(message, prefix)
-        if said:
-            self._keep_event(said, prefix, line)
+        rules = self._match_rules(message, prefix)
+        if rules:
+            self._keep_event(rules, prefix, line)
             if head and not driver:
                 self._said = self._said if len(self._said) < MAX_EVENT_KINDS else {}
-                self._said[head] = said
+                self._said[head] = rules
 
     def _keep_event(self, said: _LineEvent, prefix: LinePrefix, line: str) -> None:
-        kept = len(self._events)
+        event_count = len(self._events)
         said.more = self._add_event(said.kind, said.value, said.device, prefix, line, said.attrs)
-        if said.kind == "kernel.aer" and len(self._events) > kept:
-            self._aer[said.device or ""] = kept
+        if said.kind == "kernel.aer" and len(self._events) > event_count:
+            self._aer[said.device or ""] = event_count
 
     def _add_event(
         self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]
@@ -185,13 +185,13 @@ class KernelLogReader:
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
         """True if handled."""
-        if seen := parse_xid(message):
-            self._add_event("kernel.xid", seen.code, seen.device, prefix, line, seen.attrs)
-            if decoded := parse_nvlink5(seen.code, str(seen.attrs.get("detail", ""))):
-                self._add_event("kernel.nvlink5", decoded[0], seen.device, prefix, line, decoded[1])
+        if xid := parse_xid(message):
+            self._add_event("kernel.xid", xid.code, xid.device, prefix, line, xid.attrs)
+            if decoded := parse_nvlink5(xid.code, str(xid.attrs.get("detail", ""))):
+                self._add_event("kernel.nvlink5", decoded[0], xid.device, prefix, line, decoded[1])
             return True
-        if seen := parse_sxid(message):
-            self._add_event("kernel.sxid", seen.code, seen.device, prefix, line, seen.attrs)
+        if xid := parse_sxid(message):
+            self._add_event("kernel.sxid", xid.code, xid.device, prefix, line, xid.attrs)
             return True
         return message.startswith("NVRM: ") and (
             self._read_fallen_gpu(message, prefix, line) or self._read_version_mismatch(message, prefix, line)
@@ -232,8 +232,8 @@ class KernelLogReader:
             self._name_aer(name[1], name[2])
             return None
         for row in list_eligible_rules(message):
-            if prefix.source in row.sources and (found := row.pattern.match(message)):
-                return _LineEvent(row.kind, *_build_event_values(row, found))
+            if prefix.source in row.sources and (match := row.pattern.match(message)):
+                return _LineEvent(row.kind, *_build_event_values(row, match))
         return None
 
     def _name_aer(self, device: str, error: str) -> None:
@@ -270,16 +270,16 @@ def has_prefixes(text: str) -> bool:
 
 
 def _build_event_values(row: MessageRule, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
-    groups = {name: given for name, given in found.groupdict().items() if given is not None}
+    groups = {name: value for name, value in found.groupdict().items() if value is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
     attrs: dict[str, Any] = {
-        name: given if (number := parse_integer(given)) is None or number < 0 else number for name, given in groups.items()
+        name: value if (number := parse_integer(value)) is None or number < 0 else number for name, value in groups.items()
     }
     shape = _EVENT_SHAPERS.get(row.kind)
-    said: object = row.value or value.strip()
+    shaped: object = row.value or value.strip()
     if shape:
-        said, device, attrs = shape(said, device, attrs)
-    return said, (normalize_bdf(device) or device) if device else None, attrs
+        shaped, device, attrs = shape(shaped, device, attrs)
+    return shaped, (normalize_bdf(device) or device) if device else None, attrs
 
 
 def _shape_oom_kill(value: object, device: str | None, attrs: dict[str, Any]) -> tuple[object, str | None, dict[str, Any]]:

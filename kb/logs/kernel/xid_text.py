@@ -58,8 +58,8 @@ def parse_xid(message: str) -> XidSighting | None:
     pid, rest = _parse_pid(message[head.end() :])
     name, detail = _parse_process_name(rest)
     code, device = int(head[3]), normalize_bdf(head[1])
-    said = {"bdf": device, "mig": head[2], "pid": pid, "name": name, "detail": detail[:300]}
-    return XidSighting(code, device, {key: value for key, value in (said | _parse_detail(code, detail)).items() if value is not None})
+    fields = {"bdf": device, "mig": head[2], "pid": pid, "name": name, "detail": detail[:300]}
+    return XidSighting(code, device, {key: value for key, value in (fields | _parse_detail(code, detail)).items() if value is not None})
 
 
 def parse_sxid(message: str) -> XidSighting | None:
@@ -70,91 +70,91 @@ def parse_sxid(message: str) -> XidSighting | None:
     detail = message[head.end() :]
     if not head[4] and re.match(r"(?:Severity|Data \{|Additional)", detail):
         return None
-    link = head[5] or (found[1] if (found := _SXID_LINK_PATTERN.search(detail)) else None)
+    link = head[5] or (match[1] if (match := _SXID_LINK_PATTERN.search(detail)) else None)
     attrs: dict[str, Any] = {"bdf": normalize_bdf(head[2]), "fatal": head[4] == "Fatal", "detail": detail[:300]}
     return XidSighting(int(head[3]), f"nvswitch{head[1]}", attrs | ({"link": int(link)} if link else {}))
 
 
 def parse_nvlink5(code: int, detail: str) -> tuple[str, Mapping[str, Any]] | None:
     """Return unit and attributes (Xid 144 to 150); `intrinfo` and `errorstatus` decode further."""
-    found = _NVL5_PATTERN.search(detail) if code in NVLINK5_XIDS else None
-    if not found:
+    match = _NVL5_PATTERN.search(detail) if code in NVLINK5_XIDS else None
+    if not match:
         return None
-    words = found[7].split()
-    return found[1], {
+    words = match[7].split()
+    return match[1], {
         "xid": code,
-        "severity": "fatal" if found[3] == "Fatal" else "nonfatal",
-        "link": int(found[6]),
-        "injected": found[5] != "i0",
+        "severity": "fatal" if match[3] == "Fatal" else "nonfatal",
+        "link": int(match[6]),
+        "injected": match[5] != "i0",
         "intrinfo": words[0] if words else "",
         "errorstatus": words[1] if len(words) > 1 else "",
-        "words": found[7],
+        "words": match[7],
     }
 
 
 def _parse_pid(text: str) -> tuple[int | None, str]:
-    found = _PID_PATTERN.match(text)
-    if not found:
+    match = _PID_PATTERN.match(text)
+    if not match:
         return None, text
-    given = found[1] or found[2] or ""
-    return (int(given) if re.fullmatch(r"[0-9]{1,10}", given) else None), text[found.end() :]
+    pid = match[1] or match[2] or ""
+    return (int(pid) if re.fullmatch(r"[0-9]{1,10}", pid) else None), text[match.end() :]
 
 
 def _parse_process_name(text: str) -> tuple[str | None, str]:
     """A name may hold commas, so a known detail text ends it first."""
-    found = _NAME_PATTERN.match(text)
-    if not found:
+    match = _NAME_PATTERN.match(text)
+    if not match:
         return None, text
-    if found[1] is not None:
-        return found[1], text[found.end() :]
-    rest = text[found.end() :]
+    if match[1] is not None:
+        return match[1], text[match.end() :]
+    rest = text[match.end() :]
     if end := (_DETAIL_PATTERN.search(rest) or re.search(", |$", rest)):
         rest, detail = rest[: end.start()], rest[end.end() :]
     return (None if rest == "<unknown>" else rest), detail
 
 
 def _parse_detail(code: int, detail: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if where := _WHERE_PATTERN.search(detail):
-        found = {"gpc": int(where[1]), "tpc": int(where[2]), "sm": int(where[3]) if where[3] else None}
+    fields: dict[str, Any] = {}
+    if match := _WHERE_PATTERN.search(detail):
+        fields = {"gpc": int(match[1]), "tpc": int(match[2]), "sm": int(match[3]) if match[3] else None}
     elif client := _CLIENT_PATTERN.search(detail):
-        found = {"gpc": int(client[1])}
+        fields = {"gpc": int(client[1])}
     if "caused by" in detail and (caused := _CAUSED_PATTERN.search(detail)):
-        found["caused_by"] = int(caused[1])
+        fields["caused_by"] = int(caused[1])
     if channel := _CHANNEL_PATTERN.search(detail):
-        found["channel"] = channel[1]
+        fields["channel"] = channel[1]
     reader = _DETAIL_PARSERS.get(code)
-    return found | (reader(detail) if reader else {})
+    return fields | (reader(detail) if reader else {})
 
 
 def _parse_recovery(detail: str) -> dict[str, Any]:
-    found = _RECOVERY_PATTERN.match(detail)
-    return {"recovery": found[4], "recovery_from": found[2]} if found else {}
+    match = _RECOVERY_PATTERN.match(detail)
+    return {"recovery": match[4], "recovery_from": match[2]} if match else {}
 
 
 def _parse_fatal_link(detail: str) -> dict[str, Any]:
-    found = _FATAL_LINK_PATTERN.search(detail)
-    return {"link": int(found[1]), "registers": found[2]} if found else {}
+    match = _FATAL_LINK_PATTERN.search(detail)
+    return {"link": int(match[1]), "registers": match[2]} if match else {}
 
 
 def _parse_fault(detail: str) -> dict[str, Any]:
-    found = _FAULT_PATTERN.search(detail)
-    return {"fault": found[1], "access": found[2]} if found else {}
+    match = _FAULT_PATTERN.search(detail)
+    return {"fault": match[1], "access": match[2]} if match else {}
 
 
 def _parse_gsp(detail: str) -> dict[str, Any]:
-    found = _GSP_PATTERN.search(detail)
-    return {"gpu_index": int(found[1]) if found[1] else None, "function": found[3] or found[2]} if found else {}
+    match = _GSP_PATTERN.search(detail)
+    return {"gpu_index": int(match[1]) if match[1] else None, "function": match[3] or match[2]} if match else {}
 
 
 def _parse_row_remap(detail: str) -> dict[str, Any]:
-    found = _ROW_PATTERN.search(detail)
-    return {"address": found[1]} if found else {}
+    match = _ROW_PATTERN.search(detail)
+    return {"address": match[1]} if match else {}
 
 
 def _parse_any_link(detail: str) -> dict[str, Any]:
-    found = re.search(r"\b[Ll]ink (-?\d{1,3})\b", detail)
-    return {"link": int(found[1])} if found else {}
+    match = re.search(r"\b[Ll]ink (-?\d{1,3})\b", detail)
+    return {"link": int(match[1])} if match else {}
 
 
 _DETAIL_PARSERS = {

@@ -13,9 +13,9 @@ from typing import IO
 
 from kb.logs.event import LogEvent, fold_events
 from kb.logs.job.error_rules import EXPLODING_GRADIENT_PATTERN
-from kb.logs.job.reader import NEEDED_TEXTS as JOB
+from kb.logs.job.reader import NEEDED_TEXTS as JOB_NEEDED_TEXTS
 from kb.logs.job.reader import JobLog, JobLogReader
-from kb.logs.kernel.reader import NEEDED_TEXTS as KERNEL
+from kb.logs.kernel.reader import NEEDED_TEXTS as KERNEL_NEEDED_TEXTS
 from kb.logs.kernel.reader import KernelLogReader
 from kb.logs.log_piece import LogPiece, build_piece
 from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
@@ -128,10 +128,10 @@ class LogCompressor:
         counts.pop(b"", None)
         if fresh := self._list_new_kinds(counts):
             self._learn_kinds(fresh)
-        told = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
-        self._add_block_counts(piece, counts, told)
-        if wanted := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
-            self._extract_events(piece, told, wanted)
+        line_by_kind = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
+        self._add_block_counts(piece, counts, line_by_kind)
+        if wanted_kinds := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+            self._extract_events(piece, line_by_kind, wanted_kinds)
         elif self._job.is_waiting:
             self._job.read_piece(piece, [])
         self._lines += counts.total()
@@ -155,10 +155,10 @@ class LogCompressor:
 
     def _learn_shapes(self, shapes: Sequence[str]) -> None:
         text = "\n".join(shapes)
-        held = {start: needles for (start, _), needles in _NEEDLES.find_in_text(text).items()}
+        needles_by_start = {start: needles for (start, _), needles in _NEEDLES.find_in_text(text).items()}
         at = 0
         for shape in shapes:
-            needles = held.get(at)
+            needles = needles_by_start.get(at)
             self._shapes[shape] = self._classify_line(shape) if needles is None else self._classify_by_needles(needles, shape)
             at += len(shape) + 1
 
@@ -201,7 +201,7 @@ class LogCompressor:
         """`told`: lines that no rule drops."""
         keys = piece.kinds
         last = dict(zip(map(keys.__getitem__, told), told, strict=True))
-        seen: dict[str, list[int]] = {}
+        tally: dict[str, list[int]] = {}
         at = 0
         for key, count in counts.items():  # in the order of first sight
             kind = self._kinds[key]
@@ -209,19 +209,19 @@ class LogCompressor:
                 self._dropped[kind.rule] += count
             elif kind.xid:
                 continue
-            elif row := seen.get(kind.template):
+            elif row := tally.get(kind.template):
                 row[0] += count
                 row[2] = max(row[2], last[key])
             else:
                 at = keys.index(key, at)
-                seen[kind.template] = [count, at, last[key]]
-        for template, (count, at, until) in seen.items():
+                tally[kind.template] = [count, at, last[key]]
+        for template, (count, at, until) in tally.items():
             first, end = piece.get_raw_line(at, KEPT_LINE_BYTES), piece.get_raw_line(until, KEPT_LINE_BYTES)
             self._add_to_tally(template, count, self._done + piece.get_start(at), self._done + piece.get_start(until), first, end)
 
     def _add_to_tally(self, text: str, count: int, start: int, end: int, first: bytes, last: bytes, *, fixed: bool = False) -> None:
-        if known := self._groups.get(text):
-            known.add_lines(count, start, end, first, last)
+        if group := self._groups.get(text):
+            group.add_lines(count, start, end, first, last)
         else:
             self._groups[text] = TemplateTally(text, count, start, end, first[:KEPT_LINE_BYTES], last[:KEPT_LINE_BYTES], fixed)
 
@@ -249,12 +249,12 @@ class LogCompressor:
         )
 
     def _mask_cached(self, text: str) -> str:
-        known = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
-        if known is None:
+        template = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
+        if template is None:
             if len(self._parts) >= _MAX_TEMPLATES:
                 self._parts = {}
-            known = self._parts[shape] = mask_line(shape)
-        return known
+            template = self._parts[shape] = mask_line(shape)
+        return template
 
     def _build_template(self, group: TemplateTally) -> Template:
         example = _decode_start(group.first)
@@ -278,8 +278,9 @@ def _decode_start(line: bytes) -> str:
     return line[:KEPT_LINE_BYTES].decode("utf-8", "replace")
 
 
-_DIGIT_NEEDLES = tuple(needle for needle in JOB if any(map(str.isdigit, needle)))
-_KERNEL_NEEDLES, _JOB_NEEDLES = frozenset(map(zero_digits, KERNEL)), frozenset(JOB) - frozenset(_DIGIT_NEEDLES)
+_DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
+_KERNEL_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS))
+_JOB_NEEDLES = frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
 _NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
 _ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
 _GRADIENT_NEEDLE = "rad"  # in every line about a gradient

@@ -64,10 +64,10 @@ def mask_line(line: str) -> str:
 
 def mask_around_xid(line: str, masked: Callable[[str], str] = mask_line) -> str:
     """Return a raw line's template, keeping the Xid's device and number."""
-    found = XID_PATTERN.search(line)
-    if not found:
+    match = XID_PATTERN.search(line)
+    if not match:
         return masked(zero_digits(line))
-    return f"{masked(zero_digits(line[: found.start()]))} {found[0]}{masked(zero_digits(line[found.end() :]))}".strip()
+    return f"{masked(zero_digits(line[: match.start()]))} {match[0]}{masked(zero_digits(line[match.end() :]))}".strip()
 
 
 def build_template(line: str) -> str:

@@ -36,9 +36,9 @@ class TemplateTally:
 
 def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[TemplateTally], int]:
     """Return at most `limit` templates in order, and the others' line count."""
-    kept = _merge_alike(groups) if len(groups) > limit else list(groups)
-    size = max((group.last_offset for group in kept), default=0) + 1
-    ranked = sorted(kept, key=lambda group: -score_template(group.text, group.count, group.last_offset / size, fixed=group.fixed))
+    groups_kept = _merge_alike(groups) if len(groups) > limit else list(groups)
+    size = max((group.last_offset for group in groups_kept), default=0) + 1
+    ranked = sorted(groups_kept, key=lambda group: -score_template(group.text, group.count, group.last_offset / size, fixed=group.fixed))
     chosen, rest = ranked[:limit], ranked[limit:]
     return sorted(chosen, key=lambda group: group.offset), sum(group.count for group in rest)
 
@@ -55,22 +55,22 @@ def has_trouble_word(text: str) -> bool:
 
 def _merge_alike(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
     shapes: dict[tuple[int, str], list[TemplateTally]] = {}
-    kept: list[TemplateTally] = []
+    tallies: list[TemplateTally] = []
     for group in groups:
         words = group.text.split(" ")
         if group.fixed:
-            kept.append(group)
+            tallies.append(group)
             continue
-        alike = shapes.setdefault((len(words), words[0]), [])
-        for other in alike[:_MAX_COMPARED_TEMPLATES]:
+        same_shape = shapes.setdefault((len(words), words[0]), [])
+        for other in same_shape[:_MAX_COMPARED_TEMPLATES]:
             if text := _find_common_words(other.text.split(" "), words):
                 other.absorb(group)
                 other.text = text
                 break
         else:
-            alike.append(group)
-            kept.append(group)
-    return kept
+            same_shape.append(group)
+            tallies.append(group)
+    return tallies
 
 
 def _find_common_words(one: list[str], other: list[str]) -> str | None:

@@ -24,8 +24,8 @@ def maker(name: str) -> tuple[str, Callable[[], Arm]]:
     place, _, attribute = name.rpartition(":")
     try:
         found = getattr(_module(place), attribute)
-    except (ImportError, AttributeError, OSError, SyntaxError) as why:
-        raise NoSuchArm(f"{name}: {why}") from why
+    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+        raise NoSuchArm(f"{name}: {error}") from error
     if not callable(getattr(found, "solve", None)):
         raise NoSuchArm(f"{name}: it has no method `solve`")
     words = (found.__doc__ or "brought from outside").strip().splitlines()[0].rstrip(".")

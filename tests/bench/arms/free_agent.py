@@ -53,6 +53,6 @@ class FreeAgent:
 async def _run(stage: Stage, host: str, command: str) -> tuple[str, float]:
     try:
         ran = await stage.transport.run(host, shlex.split(command), timeout=60.0, cap=200_000)
-    except (ValueError, Unreachable) as why:
-        return str(why), 0.0
+    except (ValueError, Unreachable) as error:
+        return str(error), 0.0
     return ran.text + ran.stderr.decode("utf-8", "replace"), ran.seconds

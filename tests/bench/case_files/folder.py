@@ -30,8 +30,8 @@ def read_folder(folder: Path) -> list[Mapping[str, Any]]:
     for path in case_files(folder):
         try:
             raw = read_case(path)
-        except Refusal as why:
-            bad.append(str(why))
+        except Refusal as error:
+            bad.append(str(error))
             continue
         name = str(raw["id"])
         if name in names:  # files in different folders may share a name
@@ -47,10 +47,10 @@ def read_case(path: Path) -> Raw:
     """Return one case in the shape of a generated one. Raises Refusal if it cannot be simulated or marked."""
     try:
         raw = load_plain(path.read_text())
-    except OSError as why:
-        raise Refusal(f"{path}: cannot be read: {why.strerror}", 2) from why
-    except (yaml.YAMLError, UnicodeDecodeError) as why:
-        raise Refusal(f"{path}: is not YAML: {' '.join(str(why).split())}", 2) from why
+    except OSError as error:
+        raise Refusal(f"{path}: cannot be read: {error.strerror}", 2) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Refusal(f"{path}: is not YAML: {' '.join(str(error).split())}", 2) from error
     if not isinstance(raw, dict):
         raise Refusal(f"{path}: is no case; it must be a mapping", 2)
     if not isinstance(raw.get("layer") or "", str):
@@ -59,8 +59,8 @@ def read_case(path: Path) -> Raw:
         raw = resolved(raw, str(path))
         case = parse_case(raw, str(path), default_id=path.stem)
         read_truth(case.truth, str(path))
-    except (BadCase, BadTruth, BadSwap) as why:
-        raise Refusal(str(why), 2) from why
+    except (BadCase, BadTruth, BadSwap) as error:
+        raise Refusal(str(error), 2) from error
     ticket: Raw = {"channel": case.ticket.channel, "author": case.ticket.author, "text": case.ticket.text, "blames": case.ticket.blames}
     ticket |= {"attachments": [{"name": row.name, "text": row.text} for row in case.ticket.attachments]} if case.ticket.attachments else {}
     return {

@@ -29,8 +29,8 @@ def problems(raw: Mapping[str, Any]) -> list[str]:
     try:
         case = parse_case(dict(raw), name)
         truth = read_truth(case.truth, name)
-    except (BadCase, BadTruth) as why:
-        return [str(why)]
+    except (BadCase, BadTruth) as error:
+        return [str(error)]
     found = [] if case.ticket.text.strip() else [f"{name}: ticket.text is empty"]
     found += [] if case.layer else [f"{name}: layer is missing"]
     if case.outputs:  # the oracle sees injected faults, but no handwritten outputs

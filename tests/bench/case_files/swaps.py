@@ -65,6 +65,6 @@ def _printed(cluster: Cluster, host: str, name: str, where: str) -> str:
         raise BadSwap(f"{where}: swaps are made in the output of one command, CHECK.COMMAND")
     try:
         argv = (*LOOK, name) if found.privileged else found.fill_argv({**SLOTS, "node": host, "master": host})
-    except BadSlot as why:
-        raise BadSwap(f"{where}: {why}") from why
+    except BadSlot as error:
+        raise BadSwap(f"{where}: {error}") from error
     return cluster.answer(host, argv).stdout.decode()

@@ -160,9 +160,9 @@ def read_truth(data: Mapping[str, Any], source: str = "case") -> Truth:
     """Return a case file's truth. Raises BadTruth with every problem."""
     try:
         read = _Truth.model_validate(data)
-    except ValidationError as why:
-        problems = [f"{'.'.join(('truth', *map(str, one['loc'])))}: {_SAYS.get(one['type'], one['msg'])}" for one in why.errors()]
-        raise BadTruth(f"{source}: {'; '.join(problems)}") from why
+    except ValidationError as error:
+        problems = [f"{'.'.join(('truth', *map(str, one['loc'])))}: {_SAYS.get(one['type'], one['msg'])}" for one in error.errors()]
+        raise BadTruth(f"{source}: {'; '.join(problems)}") from error
     plans = read.remediation or _Plans()
     return Truth(
         primary=_culprit(read.primary),

@@ -62,8 +62,8 @@ def _work(job: Job) -> dict[str, Any]:
     structlog.configure(processors=[_quiet])
     try:
         return played(*job)
-    except Exception as why:
-        return {"failed": f"{type(why).__name__}: {why}"[:300]}
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {error}"[:300]}
 
 
 def _quiet(logger: Any, method: str, event: Any) -> Any:

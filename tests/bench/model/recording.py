@@ -44,8 +44,8 @@ def begin(path: Path, model: str) -> None:
         return
     try:
         path.write_text(json.dumps({"recording": SCHEMA, "model": model}) + "\n")
-    except OSError as why:
-        raise Refusal(f"--record {path}: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--record {path}: {error.strerror}", 2) from error
 
 
 def add(path: Path, key: Key, name: str, answer: ModelReply | EndpointFailure) -> None:
@@ -76,18 +76,18 @@ def read_recording(path: Path) -> Recording:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         model = _model_of(json.loads(lines[0]))
-    except OSError as why:
-        raise Refusal(f"{path}: {why.strerror}", 2) from why
-    except (ValueError, KeyError, IndexError, TypeError) as why:
-        raise Refusal(f"{path}: is no recording of `rackmedic bench run --record` (schema {SCHEMA})", 2) from why
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror}", 2) from error
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise Refusal(f"{path}: is no recording of `rackmedic bench run --record` (schema {SCHEMA})", 2) from error
     answers: dict[Key, ModelReply | EndpointFailure] = {}
     for number, line in enumerate(lines[1:], 2):
         try:
             row = json.loads(line)
             answers[Key(*(row[name] for name in Key._fields))] = _answer(row)
-        except (ValueError, KeyError, TypeError) as why:
+        except (ValueError, KeyError, TypeError) as error:
             if number < len(lines):
-                raise Refusal(f"{path}:{number}: cannot be read; the recording is damaged", 2) from why
+                raise Refusal(f"{path}:{number}: cannot be read; the recording is damaged", 2) from error
     return Recording(model, answers)
 
 

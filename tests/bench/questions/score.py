@@ -98,8 +98,8 @@ def drafted(question: Sentence, text: str) -> Check | str:
         (Path(folder) / "draft.yaml").write_text(text)
         try:
             found = load_site_checks(Path(folder), known=CHECKS)
-        except BadChecks as why:
-            return str(why).replace(f"{folder}/", "")
+        except BadChecks as error:
+            return str(error).replace(f"{folder}/", "")
     if len(found) != 1:
         return f"{len(found)} checks where one was asked for"
     [check] = found.values()

@@ -23,9 +23,9 @@ class Journal:
         self._file = path.open("a+")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as why:
+        except OSError as error:
             self._file.close()
-            raise Refusal(f"{path}: another run writes these results; wait for it, or give another --json", 2) from why
+            raise Refusal(f"{path}: another run writes these results; wait for it, or give another --json", 2) from error
         self._read({"journal": SCHEMA, "digest": digest})
         self.kept = len(self.rows)
 

@@ -33,10 +33,10 @@ def _some(work: Callable[[Job], Done], jobs: Sequence[Job], processes: int) -> I
     try:
         for task in as_completed([pool.submit(work, job) for job in jobs]):
             yield task.result()
-    except BrokenProcessPool as why:
+    except BrokenProcessPool as error:
         raise Refusal(
             "a worker process was killed, most likely for memory; the same command goes on where it stopped, try --jobs 1"
-        ) from why
+        ) from error
     finally:
         running = list((getattr(pool, "_processes", None) or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)

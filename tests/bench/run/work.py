@@ -66,11 +66,11 @@ async def _row(case: SimulatedCase, job: Job, name: str, before: str) -> dict[st
             answer = await _arm(name).solve(ready.stage)
             if line:
                 _answered(line)
-        except NotRun as why:
-            return row | {"failed": str(why), "unrecorded": isinstance(why, NotRecorded)}
-        except Exception as why:  # any exception leaves the case without an answer
+        except NotRun as error:
+            return row | {"failed": str(error), "unrecorded": isinstance(error, NotRecorded)}
+        except Exception as error:  # any exception leaves the case without an answer
             answer = Answer((CRASHED,))
-            row |= {"crashed": f"{type(why).__name__}: {why}"[:300], "where": _place(why)}
+            row |= {"crashed": f"{type(error).__name__}: {error}"[:300], "where": _place(error)}
         back = {new: old for old, new in names.items()}
         # Rounded, so that a process's order of float additions does not show.
         sure = None if answer.confidence is None else round(answer.confidence, 6)

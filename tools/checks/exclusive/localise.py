@@ -106,8 +106,8 @@ class _SlowHostSearch:
         return sorted({host for world, bad in self.tried.items() if bad is not False for host in world} - good)
 
     def _list_untested_hosts(self) -> tuple[str, ...]:
-        told = {host for world, bad in self.tried.items() if bad is not None for host in world}
-        return tuple(host for host in self.hosts if host not in told)
+        tested_hosts = {host for world, bad in self.tried.items() if bad is not None for host in world}
+        return tuple(host for host in self.hosts if host not in tested_hosts)
 
     def _test_across_leaves(self) -> RoundGenerator:
         """Groups inside leaves are good: test across until each leaf took part or one is bad."""
@@ -124,10 +124,10 @@ class _SlowHostSearch:
         """Pair suspects with good hosts of their leaf if possible (`elsewhere`: another). Cleared suspects count as
         good.
         """
-        left = list(suspects)
+        remaining = list(suspects)
         for _ in range(MAX_RETEST_ROUNDS):
             free, good, worlds, later = sorted(self._list_good_hosts()), sorted(self._list_good_hosts()), list[HostGroup](), list[str]()
-            for host in left:
+            for host in remaining:
                 mate = self._choose_partner(host, free, elsewhere)
                 if mate:
                     free.remove(mate)
@@ -135,21 +135,23 @@ class _SlowHostSearch:
                 elif self._choose_partner(host, good, elsewhere):
                     later.append(host)
             yield from self._test_groups(worlds)
-            left = later
+            remaining = later
 
     def _choose_partner(self, host: str, free: Sequence[str], elsewhere: bool) -> str:
-        here = [mate for mate in free if mate != host and self.leaf_of(mate) == self.leaf_of(host)]
-        there = [mate for mate in free if mate != host and self.leaf_of(mate) != self.leaf_of(host)]
-        return next(iter(there if elsewhere else here or there), "")
+        local_mates = [mate for mate in free if mate != host and self.leaf_of(mate) == self.leaf_of(host)]
+        remote_mates = [mate for mate in free if mate != host and self.leaf_of(mate) != self.leaf_of(host)]
+        return next(iter(remote_mates if elsewhere else local_mates or remote_mates), "")
 
     def _list_single_causes(self) -> list[SingleCause]:
         """Pairs count only if a bad group holds them."""
         leaves = sorted({self.leaf_of(host) for host in self.hosts} - {""})
-        every = [SingleCause("host", (host,)) for host in self.hosts]
-        every += [SingleCause("pair", pair) for pair in {pair for world in self._list_bad_groups() for pair in combinations(world, 2)}]
-        every += [SingleCause(kind, (leaf,)) for leaf in leaves for kind in ("inside", "uplink")]
-        told = [(world, bad) for world, bad in self.tried.items() if bad is not None]
-        return [cause for cause in every if all(cause.predicts_bad_group(world, self.leaf_of) == bad for world, bad in told)]
+        single_causes = [SingleCause("host", (host,)) for host in self.hosts]
+        single_causes += [
+            SingleCause("pair", pair) for pair in {pair for world in self._list_bad_groups() for pair in combinations(world, 2)}
+        ]
+        single_causes += [SingleCause(kind, (leaf,)) for leaf in leaves for kind in ("inside", "uplink")]
+        results = [(world, bad) for world, bad in self.tried.items() if bad is not None]
+        return [cause for cause in single_causes if all(cause.predicts_bad_group(world, self.leaf_of) == bad for world, bad in results)]
 
     def _distinguish_causes(self) -> RoundGenerator:
         """Test while several single causes fit and a round would separate them."""
@@ -197,9 +199,9 @@ class _SlowHostSearch:
         """A host is guilty if bad beside good hosts only; a bad group of good hosts is a route."""
         good = self._list_good_hosts()
         guilty = {host for world in self._list_bad_groups() for host in world if host not in good and set(world) - {host} <= good}
-        left = [world for world in self._list_bad_groups() if not set(world) & guilty]
-        open_ = {host for world in left for host in world} - good
-        routes = tuple(sorted(world for world in left if not set(world) & open_))
+        unexplained = [world for world in self._list_bad_groups() if not set(world) & guilty]
+        open_ = {host for world in unexplained for host in world} - good
+        routes = tuple(sorted(world for world in unexplained if not set(world) & open_))
         return self._build_localisation(tuple(sorted(guilty)), routes, among=tuple(sorted(open_)))
 
     def _build_all_bad_result(self) -> LocalisationResult:
@@ -221,14 +223,14 @@ def build_first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lamb
     for host in hosts:
         by_leaf[leaf_of(host)].append(host)
     worlds: list[HostGroup] = []
-    left: list[str] = []
+    remaining: list[str] = []
     for members in by_leaf.values():
         worlds += [tuple(members[n : n + 2]) for n in range(0, len(members) - 1, 2)]
-        left += members[-1:] if len(members) % 2 else []
-    worlds += [tuple(sorted(left[n : n + 2])) for n in range(0, len(left) - 1, 2)]
-    if len(left) % 2 and worlds:
-        at = next((n for n, world in enumerate(worlds) if leaf_of(world[0]) == leaf_of(left[-1])), len(worlds) - 1)
-        worlds[at] = tuple(sorted((*worlds[at], left[-1])))
+        remaining += members[-1:] if len(members) % 2 else []
+    worlds += [tuple(sorted(remaining[n : n + 2])) for n in range(0, len(remaining) - 1, 2)]
+    if len(remaining) % 2 and worlds:
+        at = next((n for n, world in enumerate(worlds) if leaf_of(world[0]) == leaf_of(remaining[-1])), len(worlds) - 1)
+        worlds[at] = tuple(sorted((*worlds[at], remaining[-1])))
     return worlds
 
 

@@ -48,15 +48,15 @@ def parse_nccl(text: str) -> Sequence[Fact]:
     if not table.rows and not failure:
         raise Unreadable("no row of the table and no known failure")
     ranks, derived = _count_ranks(table)
-    found = [failure] if failure else []
+    facts = [failure] if failure else []
     if ranks:
-        found.append(Fact(CHECK, "nccl.ranks", ranks, attrs={"derived": True} if derived else {}))
+        facts.append(Fact(CHECK, "nccl.ranks", ranks, attrs={"derived": True} if derived else {}))
     if table.rows:
-        found += _build_table_facts(table, ranks)
+        facts += _build_table_facts(table, ranks)
     if table.rows and (table.broken or not table.ended):
-        why = f"{table.broken} rows break off" if table.broken else "the table ends without its footer"
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, why))
-    return found
+        problem = f"{table.broken} rows break off" if table.broken else "the table ends without its footer"
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, problem))
+    return facts
 
 
 def _find_failure(text: str, table: NcclTable) -> Fact | None:
@@ -88,37 +88,37 @@ def _count_ranks(table: NcclTable) -> tuple[int, bool]:
 def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
     """One rank moves nothing between GPUs, so its figures are dropped."""
     alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
-    found = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
+    facts = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
     if alone:
-        return found + [fact for fact in _build_wrong_facts(table) if fact.value]
-    found += _build_wrong_facts(table)
+        return facts + [fact for fact in _build_wrong_facts(table) if fact.value]
+    facts += _build_wrong_facts(table)
     best = max(table.rows, key=lambda row: row.busbw)
-    found.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
+    facts.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
     for row in table.rows:
         if row.size >= MIN_JUDGED_BYTES:
-            found.append(Fact(CHECK, "nccl.busbw_at", row.busbw, unit="GB/s", line=row.line[:300], attrs={"size": row.size}))
+            facts.append(Fact(CHECK, "nccl.busbw_at", row.busbw, unit="GB/s", line=row.line[:300], attrs={"size": row.size}))
     if table.averages:
         value, _, line = min(table.averages)
-        found.append(Fact(CHECK, "nccl.busbw_avg", value, unit="GB/s", line=line[:300]))
-    return found
+        facts.append(Fact(CHECK, "nccl.busbw_avg", value, unit="GB/s", line=line[:300]))
+    return facts
 
 
 def _build_wrong_facts(table: NcclTable) -> list[Fact]:
     """Count wrong elements (old column: sizes beyond tolerance). Zero only for a complete, checked table."""
-    counted = [
+    wrong_counts = [
         (row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None
     ]
-    said = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
-    total = max(sum(count for _, count in counted), said)
+    failed_count = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
+    total = max(sum(count for _, count in wrong_counts), failed_count)
     if total:
-        line = next((row.line for row, count in counted if count), next((line for _, _, line in table.bounds), ""))
-        sizes = sorted({row.size for row, count in counted if count})
+        line = next((row.line for row, count in wrong_counts if count), next((line for _, _, line in table.bounds), ""))
+        sizes = sorted({row.size for row, count in wrong_counts if count})
         attrs = {"sizes": sizes[:40], "rows": len(sizes), "column": "error" if table.deviation else "wrong"}
         return [Fact(CHECK, "nccl.wrong", total, line=line[:300], attrs=attrs)]
-    if not counted:
+    if not wrong_counts:
         return [Fact(CHECK, "nccl.wrong", status=Status.ABSENT, line="results were not checked")]
-    whole = bool(table.bounds) and not table.broken
-    return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if whole else []
+    is_complete = bool(table.bounds) and not table.broken
+    return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if is_complete else []
 
 
 def _count_wrong(row: SizeRow, cell: float | None, deviation: bool) -> int | None:

@@ -35,11 +35,11 @@ LAUNCH_COMMANDS: Mapping[str, tuple[str, ...]] = {
 
 
 def parse_pair(text: str) -> Sequence[Fact]:
-    wanted = ("nccl.busbw_max", "nccl.failure", "nccl.wrong")
-    found = [replace(fact, check=CHECK) for fact in parse_nccl(text) if fact.key in wanted or not fact.key]
-    if not found:
+    wanted_keys = ("nccl.busbw_max", "nccl.failure", "nccl.wrong")
+    facts = [replace(fact, check=CHECK) for fact in parse_nccl(text) if fact.key in wanted_keys or not fact.key]
+    if not facts:
         raise Unreadable("no bandwidth between ranks was measured")
-    return found
+    return facts
 
 
 @dataclass(slots=True)
@@ -61,13 +61,13 @@ async def run_pairs(parties: Sequence[CheckParticipant], say: RunNamedCommand) -
     try:
         worlds = next(search)
         while True:
-            said = await asyncio.gather(*(_launch_group([by_name[host] for host in world], say) for world in worlds))
-            seconds += max((answer.seconds for answer in said), default=0.0)
-            missing |= {world[0] for world, answer in zip(worlds, said, strict=True) if answer.missing}
-            runs |= {world: _build_group_run(answer) for world, answer in zip(worlds, said, strict=True)}
+            pair_runs = await asyncio.gather(*(_launch_group([by_name[host] for host in world], say) for world in worlds))
+            seconds += max((answer.seconds for answer in pair_runs), default=0.0)
+            missing |= {world[0] for world, answer in zip(worlds, pair_runs, strict=True) if answer.missing}
+            runs |= {world: _build_group_run(answer) for world, answer in zip(worlds, pair_runs, strict=True)}
             worlds = search.send({world: _is_bad_group(world, runs, by_name) for world in worlds})
-    except StopIteration as end:
-        located: LocalisationResult = end.value
+    except StopIteration as error:
+        located: LocalisationResult = error.value
     return JointResult({host: _build_host_facts(host, located, runs, by_name) for host in by_name}, seconds, frozenset(missing))
 
 
@@ -115,20 +115,20 @@ def _get_reference_busbw(party: CheckParticipant, runs: Mapping[HostGroup, _Grou
 def _build_host_facts(
     host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]
 ) -> list[Fact]:
-    mine = {world: run for world, run in runs.items() if host in world}
-    told = {world: run for world, run in mine.items() if run.busbw is not None}
-    if not told:
-        why = next((run.line for run in mine.values() if run.line), "no group with this host ran")
-        return [build_unobserved_fact(CHECK, Status.UNREADABLE, why)]
-    world, best = max(told.items(), key=lambda row: row[1].busbw or 0.0)
+    own_runs = {world: run for world, run in runs.items() if host in world}
+    measured_runs = {world: run for world, run in own_runs.items() if run.busbw is not None}
+    if not measured_runs:
+        reason = next((run.line for run in own_runs.values() if run.line), "no group with this host ran")
+        return [build_unobserved_fact(CHECK, Status.UNREADABLE, reason)]
+    world, best = max(measured_runs.items(), key=lambda row: row[1].busbw or 0.0)
     mates = [mate for mate in world if mate != host]
-    found = [Fact(CHECK, "nccl.pair_busbw", best.busbw, unit="GB/s", line=best.line[:300], attrs={"with": mates})] if best.busbw else []
-    verdict = _build_verdict_fact(host, located, told, mates)
-    found += [verdict] if verdict else []
+    facts = [Fact(CHECK, "nccl.pair_busbw", best.busbw, unit="GB/s", line=best.line[:300], attrs={"with": mates})] if best.busbw else []
+    verdict = _build_verdict_fact(host, located, measured_runs, mates)
+    facts += [verdict] if verdict else []
     leaf = parties[host].leaf
     if leaf and leaf in located.leaves:
-        found.append(Fact(CHECK, "nccl.slow_leaf", leaf, line=f"groups of leaf {leaf} are slow and none of its hosts alone is to blame"))
-    return found
+        facts.append(Fact(CHECK, "nccl.slow_leaf", leaf, line=f"groups of leaf {leaf} are slow and none of its hosts alone is to blame"))
+    return facts
 
 
 def _build_verdict_fact(host: str, located: LocalisationResult, told: Mapping[HostGroup, _GroupRun], mates: Sequence[str]) -> Fact | None:

@@ -112,10 +112,10 @@ def _parse_measurements(cells: Sequence[str]) -> tuple[SizeMeasurement, ...]:
     """(time, algbw, busbw, wrong) once or twice; a ninth cell is the iterations."""
     if len(cells) not in (4, 5, 8, 9) or not all(_CELL_PATTERN.fullmatch(cell) for cell in cells):
         return ()
-    found = []
+    measurements = []
     for at in range(0, len(cells) - 3, 4):
         algbw, busbw = parse_number(cells[at + 1]), parse_number(cells[at + 2])
         if algbw is None or busbw is None:
             return ()
-        found.append(SizeMeasurement(algbw, busbw, parse_number(cells[at + 3])))
-    return tuple(found)
+        measurements.append(SizeMeasurement(algbw, busbw, parse_number(cells[at + 3])))
+    return tuple(measurements)

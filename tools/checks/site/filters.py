@@ -53,20 +53,20 @@ class LogFilter:
 def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
     """Return all folders' filters in file order. Raise BadFilters."""
     problems = Problems()
-    found: list[LogFilter] = []
-    taken: set[str] = set()
+    filters: list[LogFilter] = []
+    taken_ids: set[str] = set()
     for path in (path for folder in folders for path in list_yaml_files(folder)):
         document = read_document(path, problems)
         if document is None:
             continue
-        document.note_taken_ids("filters", taken, problems, "{}: there is a filter of this id already")
+        document.note_taken_ids("filters", taken_ids, problems, "{}: there is a filter of this id already")
         file = validate_document(document, _FilterFileModel, problems)
-        found += [row.filter for row in file.filters] if file else []
-        if sum(len(one.rules) for one in found) > MAX_LINE_KINDS:
+        filters += [row.filter for row in file.filters] if file else []
+        if sum(len(one.rules) for one in filters) > MAX_LINE_KINDS:
             problems.add(FilePosition(path), f"there are more than {MAX_LINE_KINDS} kinds of line with those of this file")
     if problems.found:
         raise BadFilters(problems.found)
-    return tuple(found)
+    return tuple(filters)
 
 
 def explain_unfilterable(line: str) -> str:
@@ -109,8 +109,8 @@ def _validate_line(given: str) -> str:
     line = given.rstrip("\n")
     if "\n" in line or not line.strip() or len(line) > MAX_LINE_CHARS:
         raise ValueError(f"must be one line of a log as it was printed, of at most {MAX_LINE_CHARS} characters")
-    if why := explain_unfilterable(line):
-        raise ValueError(f"no filter may drop it, {why}: {line[:120]!r}")
+    if refusal := explain_unfilterable(line):
+        raise ValueError(f"no filter may drop it, {refusal}: {line[:120]!r}")
     return line
 
 

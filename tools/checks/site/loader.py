@@ -21,7 +21,8 @@ from tools.checks.site.values import KINDS, BadPath, ValueReader, parse_json_pat
 INVENTORY_SLOTS = frozenset({"gpus", "job_logs", "nccl_tests"})  # command slots that the inventory fills
 # stand-in slot values while a command is validated
 _SLOT_SAMPLES = {"gpus": "8", "job_logs": "/shared/job-logs", "nccl_tests": "/opt/nccl-tests"}
-MAX_TIMEOUT_SECONDS, MAX_CAP_BYTES = 120.0, 4 * MIB
+MAX_TIMEOUT_SECONDS = 120.0
+MAX_CAP_BYTES = 4 * MIB
 
 
 class BadChecks(Exception):
@@ -40,18 +41,18 @@ def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequ
         programs: folders of the site's own programs.
     """
     problems = Problems()
-    found: dict[str, Check] = {}
-    taken = set(known)
+    checks: dict[str, Check] = {}
+    taken_ids = set(known)
     for path in (path for folder in folders for path in list_yaml_files(folder)):
         document = read_document(path, problems)
         if document is None:
             continue
-        document.note_taken_ids("checks", taken, problems, "{}: there is a check of this id already")
+        document.note_taken_ids("checks", taken_ids, problems, "{}: there is a check of this id already")
         file = validate_document(document, _CheckFileModel, problems, tuple(programs))
-        found |= {row.id: row.check for row in file.checks} if file else {}
+        checks |= {row.id: row.check for row in file.checks} if file else {}
     if problems.found:
         raise BadChecks(problems.found)
-    return found
+    return checks
 
 
 def _validate_id(name: str) -> str:
@@ -68,7 +69,7 @@ def _validate_command(given: Any, info: ValidationInfo) -> tuple[str, ...]:
     slots = [
         slot for word in given for slot in re.findall(r"{([a-z_]*)}", word) if slot not in INVENTORY_SLOTS or slot not in SLOT_PATTERNS
     ]
-    reasons = [f"command refused: {why}" for why in explain_refused_command(bare, info.context or ())]
+    reasons = [f"command refused: {refusal}" for refusal in explain_refused_command(bare, info.context or ())]
     reasons += [f"unknown slot {{{slot}}}; there are {', '.join(sorted(INVENTORY_SLOTS))}" for slot in slots]
     if reasons:
         raise ValueError(*reasons)
@@ -109,8 +110,8 @@ def _build_parse_validator(name: str, read_as: Callable[[str], Any]) -> PlainVal
             raise ValueError(f"{name} must be text")
         try:
             return read_as(given)
-        except (BadPattern, BadPath) as why:
-            raise ValueError(f"{name}: {why}") from why
+        except (BadPattern, BadPath) as error:
+            raise ValueError(f"{name}: {error}") from error
 
     return PlainValidator(check)
 
@@ -120,8 +121,8 @@ def _parse_wrong_when(given: Any) -> Expression | None:
         raise ValueError(f"wrong_when must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
         return Expression(squash_blanks(given)) if given.strip() else None
-    except BadExpression as why:
-        raise ValueError(f"wrong_when: {why}") from why
+    except BadExpression as error:
+        raise ValueError(f"wrong_when: {error}") from error
 
 
 class _FactModel(StrictModel):
@@ -141,8 +142,8 @@ class _FactModel(StrictModel):
         return self
 
     def build_reader(self, check: str) -> ValueReader:
-        how = (self.regex, self.path)
-        return ValueReader(check, self.key, self.kind, self.unit, *how, device=self.device, wrong=self.wrong_when, says=self.says)
+        sources = (self.regex, self.path)
+        return ValueReader(check, self.key, self.kind, self.unit, *sources, device=self.device, wrong=self.wrong_when, says=self.says)
 
 
 class _CheckModel(StrictModel):

@@ -25,7 +25,8 @@ from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.safe_patterns import BadPattern, LinePattern, compile_line_pattern
 
 MAX_RULES = 64
-MAX_LINE_CHARS, MAX_VALUE_CHARS = 500, 200  # characters of a line that a rule searches, and of a stored value
+MAX_LINE_CHARS = 500  # characters of a line that a rule searches
+MAX_VALUE_CHARS = 200  # of a stored value
 _MAX_ORDINARY_RATIO = 0.01  # share of ordinary lines above which a rule is refused
 
 LogKind = Literal["job", "kernel"]
@@ -86,34 +87,34 @@ class LogRule:
     def _extract_value(self, body: str) -> str | None:
         """Group `value`, else the first group, else the whole match."""
         body = body[:MAX_LINE_CHARS]
-        found = self.pattern.compiled.search(body) if self.pattern.needle in body else None
-        if found is None:
+        match = self.pattern.compiled.search(body) if self.pattern.needle in body else None
+        if match is None:
             return None
         groups = self.pattern.compiled.groups
-        value = found["value"] if "value" in self.pattern.compiled.groupindex else found[1] if groups else found[0]
+        value = match["value"] if "value" in self.pattern.compiled.groupindex else match[1] if groups else match[0]
         return redact(value or "")[:MAX_VALUE_CHARS].strip()
 
 
 def load_rules(*folders: Path) -> tuple[LogRule, ...]:
     """Return all folders' rules in file order. Raise BadRules."""
     problems = Problems()
-    found: list[LogRule] = []
-    taken: set[str] = set()
+    rules: list[LogRule] = []
+    taken_ids: set[str] = set()
     for path in (path for folder in folders for path in list_yaml_files(folder)):
         document = read_document(path, problems)
         if document is None:
             continue
-        before = len(taken)
-        document.note_taken_ids("rules", taken, problems, "{}: there is a rule of this id already")
+        before = len(taken_ids)
+        document.note_taken_ids("rules", taken_ids, problems, "{}: there is a rule of this id already")
         file = validate_document(document, _RuleFileModel, problems)
-        found += [row.rule for row in file.rules] if file else []
-        if before <= MAX_RULES < len(taken):
+        rules += [row.rule for row in file.rules] if file else []
+        if before <= MAX_RULES < len(taken_ids):
             problems.add(
                 FilePosition(path), f"there are more than {MAX_RULES} rules with those of this file; drop what found nothing for long"
             )
     if problems.found:
         raise BadRules(problems.found)
-    return tuple(found)
+    return tuple(rules)
 
 
 def _validate_id(name: str) -> str:
@@ -127,8 +128,8 @@ def _validate_pattern(given: Any) -> LinePattern:
         raise ValueError("pattern must be text")
     try:
         return compile_line_pattern(given, MAX_LINE_CHARS)
-    except BadPattern as why:
-        raise ValueError(f"pattern {why}") from why
+    except BadPattern as error:
+        raise ValueError(f"pattern {error}") from error
 
 
 def _validate_line(given: str) -> str:
@@ -172,8 +173,8 @@ class _RuleModel(StrictModel):
 def _explain_no_match(line: str, log: LogKind) -> str:
     if log == "kernel" and split_prefix(line).source not in ("", "kernel"):
         return "the line is a program's, not the kernel's"
-    known = classify_line(line) if log == "job" else next(((event.kind, {}) for event in list_kernel_events(line)), None)
-    return f"that line is known as {known[0]} already" if known else "the pattern does not match"
+    known_event = classify_line(line) if log == "job" else next(((event.kind, {}) for event in list_kernel_events(line)), None)
+    return f"that line is known as {known_event[0]} already" if known_event else "the pattern does not match"
 
 
 class _RuleFileModel(StrictModel):

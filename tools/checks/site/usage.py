@@ -52,16 +52,16 @@ class Usage:
     def _extract_operands(self, words: list[str]) -> list[str] | None:
         """Return the non-options; None if an option is unknown or a required one is missing."""
         now, later = self._known_options
-        seen: set[str] = set()
+        used_options: set[str] = set()
         operands: list[str] = []
         while words:
             word = words.pop(0)
             if not word.startswith("-"):
                 operands.append(word)
                 now = later
-            elif not now.accept_option(word, words, seen):
+            elif not now.accept_option(word, words, used_options):
                 return None
-        return operands if not self.must or seen & self._required_options else None
+        return operands if not self.must or used_options & self._required_options else None
 
 
 def build_usage(*forms: str, options: str = "", before: str = "", must: str = "") -> Usage:
@@ -91,10 +91,10 @@ _REPEAT_BOUNDS = {"": (1, 1), "?": (0, 1), "*": (0, 64), "+": (1, 64)}
 
 def _parse_form(form: str) -> Iterator[_FormPart]:
     for token in form.split():
-        found = _TOKEN_PATTERN.fullmatch(token)
-        if found is None:
+        match = _TOKEN_PATTERN.fullmatch(token)
+        if match is None:
             raise ValueError(f"{token!r} is no part of a form")
-        name, times = found.groups()
+        name, times = match.groups()
         yield _FormPart(frozenset() if name in KINDS else frozenset(name.split("|")), name, *_REPEAT_BOUNDS[times])
 
 

@@ -15,7 +15,9 @@ from tools.checks.check import Unreadable
 from tools.fact import Fact, Status, Value
 
 KINDS = ("bool", "int", "float", "str")
-MAX_LINE_CHARS, MAX_FACTS, MAX_VALUE_CHARS = 500, 512, 200
+MAX_LINE_CHARS = 500
+MAX_FACTS = 512
+MAX_VALUE_CHARS = 200
 
 
 class BadPath(ValueError):
@@ -29,10 +31,10 @@ _STEP_PATTERN = re.compile(r"[A-Za-z_][\w-]*|\[(\d+|\*)\]")
 
 def parse_json_path(text: str) -> tuple[str | int, ...]:
     """Parse `ports[*].state` to ("ports", "*", "state"); at most one `[*]`."""
-    found = _PATH_PATTERN.fullmatch(text)
-    if found is None:
+    match = _PATH_PATTERN.fullmatch(text)
+    if match is None:
         raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
-    steps = tuple(ANY_ELEMENT if m[1] == "*" else int(m[1]) if m[1] else m[0] for m in _STEP_PATTERN.finditer(found[1]))
+    steps = tuple(ANY_ELEMENT if m[1] == "*" else int(m[1]) if m[1] else m[0] for m in _STEP_PATTERN.finditer(match[1]))
     if steps.count(ANY_ELEMENT) > 1:
         raise BadPath(f"{text!r} has more than one [*]")
     return steps
@@ -60,26 +62,26 @@ class ValueReader:
     def extract_facts(self, text: str) -> list[Fact]:
         """Return the facts. Raise Unreadable if the text cannot be parsed."""
         rows = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
-        found = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
-        return found or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
+        facts = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
+        return facts or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
 
     def _iter_line_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
         assert self.pattern is not None  # callers ask for lines only where there is a pattern
-        matches = ((found, line) for line in split_lines(text) if (found := self.pattern.search(line[:MAX_LINE_CHARS])))
+        matches = ((match, line) for line in split_lines(text) if (match := self.pattern.search(line[:MAX_LINE_CHARS])))
         if not self.pattern.groups or set(self.pattern.groupindex) == {"device"}:
             first = next(matches, None)
             yield first is not None, "", first[1] if first else f"no line matches {self.pattern.pattern}"
             return
         name: str | int = "value" if "value" in self.pattern.groupindex else 1
-        for found, line in matches:
-            if found[name] is not None:
-                yield found[name], found.groupdict().get("device") or self.device, line
+        for match, line in matches:
+            if match[name] is not None:
+                yield match[name], match.groupdict().get("device") or self.device, line
 
     def _iter_json_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
         try:
             root, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
-        except (ValueError, RecursionError) as why:
-            raise Unreadable(f"expected JSON: {why}") from why
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"expected JSON: {error}") from error
         each = self.path.index(ANY_ELEMENT) if ANY_ELEMENT in self.path else len(self.path) - 1
         for parent, name in _iter_elements(root, self.path[:each], self.path[each] if ANY_ELEMENT in self.path else None):
             value = _get_at_path(parent, self.path[each + 1 :] if ANY_ELEMENT in self.path else self.path[each:])
@@ -90,10 +92,10 @@ class ValueReader:
         if not self.device:
             return name
         try:
-            found = _get_at_path(element, parse_json_path(self.device))
+            device = _get_at_path(element, parse_json_path(self.device))
         except BadPath:
-            found = None
-        return str(found)[:MAX_VALUE_CHARS] if isinstance(found, (str, int)) else self.device
+            device = None
+        return str(device)[:MAX_VALUE_CHARS] if isinstance(device, (str, int)) else self.device
 
     def _build_fact(self, raw: Any, device: str, line: str) -> Fact:
         value = _convert_value(raw, self.kind, self.key)
@@ -118,13 +120,13 @@ class ValueReader:
 
 def _iter_elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
     """Yield the value at the path; with [*] each element with its name or number."""
-    found = _get_at_path(root, path)
+    elements = _get_at_path(root, path)
     if each is None:
-        yield found, ""
-    elif isinstance(found, dict):
-        yield from ((value, str(name)[:MAX_VALUE_CHARS]) for name, value in found.items())
-    elif isinstance(found, list):
-        yield from ((value, str(place)) for place, value in enumerate(found))
+        yield elements, ""
+    elif isinstance(elements, dict):
+        yield from ((value, str(name)[:MAX_VALUE_CHARS]) for name, value in elements.items())
+    elif isinstance(elements, list):
+        yield from ((value, str(place)) for place, value in enumerate(elements))
 
 
 def _get_at_path(value: Any, path: tuple[str | int, ...]) -> Any:
@@ -160,11 +162,11 @@ def _convert_value(raw: Any, kind: str, key: str) -> Value:
         if kind == "bool":
             return raw if isinstance(raw, bool) else _BOOLEAN_WORDS[str(raw).strip().lower()]
         number = float(str(raw).strip().replace(",", "")[:40])
-        whole = int(number)
-    except (KeyError, ValueError, OverflowError) as why:
-        raise Unreadable(f"{key}: {str(raw)[:60]!r} is no {kind}") from why
+        whole_number = int(number)
+    except (KeyError, ValueError, OverflowError) as error:
+        raise Unreadable(f"{key}: {str(raw)[:60]!r} is no {kind}") from error
     if kind == "float":
         return number
-    if whole != number:
+    if whole_number != number:
         raise Unreadable(f"{key}: {str(raw)[:60]!r} is no whole number")
-    return whole
+    return whole_number

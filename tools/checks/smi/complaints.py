@@ -49,36 +49,36 @@ def has_complaint(text: str) -> bool:
 
 def parse_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
     """Return the messages' facts. `names` maps addresses to the report's device names."""
-    found: dict[tuple[str, str | None], Fact] = {}
+    fact_by_error: dict[tuple[str, str | None], Fact] = {}
     for line in split_lines(text):
         for fact in _parse_line(line.strip(), names or {}):
-            found.setdefault((fact.key, fact.device), fact)
-    return list(found.values())
+            fact_by_error.setdefault((fact.key, fact.device), fact)
+    return list(fact_by_error.values())
 
 
 def _parse_line(line: str, names: Mapping[str, str]) -> list[Fact]:
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for row in COMPLAINTS:
         match = row.pattern.search(line)
         if match:
-            found += _build_complaint_facts(row.error, _get_device(match, names), line)
+            facts += _build_complaint_facts(row.error, _get_device(match, names), line)
             break
     if library := _LIBRARY_PATTERN.search(line):
-        found.append(Fact("smi", "driver.library_version", library[1], line=line))
+        facts.append(Fact("smi", "driver.library_version", library[1], line=line))
     if corrupt := _INFOROM_PATTERN.search(line):
-        found.append(Fact("smi", "gpu.inforom_corrupt", True, _get_device(corrupt, names), line=line))
-    return found
+        facts.append(Fact("smi", "gpu.inforom_corrupt", True, _get_device(corrupt, names), line=line))
+    return facts
 
 
 def _build_complaint_facts(error: str, device: str | None, line: str) -> list[Fact]:
-    found = [Fact("smi", "smi.error", error, line=line)]
+    facts = [Fact("smi", "smi.error", error, line=line)]
     if error == "driver_library_mismatch":
-        found.append(Fact("smi", "driver.mismatch", True, line=line))
+        facts.append(Fact("smi", "driver.mismatch", True, line=line))
     if error == "no_devices":
-        found.append(Fact("smi", "gpu.count", 0, line=line))
+        facts.append(Fact("smi", "gpu.count", 0, line=line))
     if error == "gpu_lost" and device:
-        found.append(Fact("smi", "gpu.lost", True, device, line=line))
-    return found
+        facts.append(Fact("smi", "gpu.lost", True, device, line=line))
+    return facts
 
 
 def _get_device(match: re.Match[str], names: Mapping[str, str]) -> str | None:

@@ -27,11 +27,11 @@ def _expand_path(path: str) -> list[str]:
 
 
 def _parse_fields(text: str) -> tuple[Field, ...]:
-    found = []
+    fields = []
     for row in filter(None, (row.strip() for row in text.split("\n\n"))):
         key, reads, *paths = row.split()
-        found.append(Field(key, reads, tuple(spelling for path in paths for spelling in _expand_path(path))))  # type: ignore[arg-type]  # a test checks every row
-    return tuple(found)
+        fields.append(Field(key, reads, tuple(spelling for path in paths for spelling in _expand_path(path))))  # type: ignore[arg-type]  # a test checks every row
+    return tuple(fields)
 
 
 _SRAM_PARTS = ("register_file", "l1_cache", "l2_cache", "texture_memory", "texture_shm", "texture_shared", "cbu")

@@ -69,23 +69,23 @@ def normalize_label(label: str) -> str:
 
 
 def build_gpu_facts(device: str, fields: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
-    found = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
-    found += [row for row in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if row]
+    facts = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
+    facts += [row for row in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if row]
     if address:
-        found.append(
+        facts.append(
             Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE)
         )
     if processes is not None:
-        found.append(Fact(CHECK, "gpu.processes", processes))
+        facts.append(Fact(CHECK, "gpu.processes", processes))
     errors, lost = _find_errors(fields)
     if lost:
-        found = [row for row in found if row.key in IDENTITY_KEYS and row.status is Status.OK]
+        facts = [row for row in facts if row.key in IDENTITY_KEYS and row.status is Status.OK]
     elif errors:
-        found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
-    found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
+        facts.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
+    facts.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
     return [
-        Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, found))
-        for row in found
+        Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, facts))
+        for row in facts
     ]
 
 
@@ -185,9 +185,9 @@ def _build_recovery_fact(fields: GpuFields) -> Fact | None:
     if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
     reset, drain = fields.get("reset_required"), fields.get("drain_and_reset_recommended")
-    asked = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
-    if asked:
-        return Fact(CHECK, "gpu.recovery_action", asked[0][0], line=asked[0][1].line)
+    actions = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
+    if actions:
+        return Fact(CHECK, "gpu.recovery_action", actions[0][0], line=actions[0][1].line)
     if reset and reset.text.strip() == "No":
         return Fact(CHECK, "gpu.recovery_action", "None", line=reset.line)
     return Fact(CHECK, "gpu.recovery_action", status=classify_cell(cell.text), line=cell.line) if cell else None
@@ -220,7 +220,7 @@ def _build_slowdown_fact(fields: GpuFields) -> Fact | None:
     )
     cells = [next((cell for name in pair if (cell := fields.get(name))), None) for pair in names]
     values = [parse_cell(cell.text, "int") if cell and classify_cell(cell.text) is Status.OK else None for cell in cells]
-    now, left, margin = values
-    if isinstance(now, int) and isinstance(left, int) and isinstance(margin, int) and cells[2]:
-        return Fact(CHECK, "gpu.temp.slowdown", now + left - margin, line=cells[2].line, attrs={"margin": margin})
+    now, seconds_left, margin = values
+    if isinstance(now, int) and isinstance(seconds_left, int) and isinstance(margin, int) and cells[2]:
+        return Fact(CHECK, "gpu.temp.slowdown", now + seconds_left - margin, line=cells[2].line, attrs={"margin": margin})
     return None

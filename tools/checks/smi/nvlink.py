@@ -44,18 +44,18 @@ class _GpuLinks:
 
 
 def is_nvlink(text: str) -> bool:
-    lead = _GPU_PATTERN.match(get_first_line(text) or "") is not None
-    return lead and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE_PATTERN.search(text) or _ALL_DOWN_PATTERN.search(text))
+    is_gpu_list = _GPU_PATTERN.match(get_first_line(text) or "") is not None
+    return is_gpu_list and bool(re.search(r"(?m)^\s*Link \d{1,3}: ", text) or _NONE_PATTERN.search(text) or _ALL_DOWN_PATTERN.search(text))
 
 
 def parse_nvlink(text: str) -> Sequence[Fact]:
     gpus: dict[int, _GpuLinks] = {}
-    here = _GpuLinks()
+    links = _GpuLinks()
     for line in split_lines(text):
         if head := _GPU_PATTERN.match(line):
-            here = gpus.setdefault(int(head[1]), _GpuLinks())
+            links = gpus.setdefault(int(head[1]), _GpuLinks())
         else:
-            _add_line(here, line)
+            _add_line(links, line)
     return [fact for number, gpu in gpus.items() for fact in _build_gpu_facts(f"gpu{number}", gpu)]
 
 
@@ -75,25 +75,25 @@ def _add_line(gpu: _GpuLinks, line: str) -> None:
 
 
 def _build_gpu_facts(device: str, gpu: _GpuLinks) -> list[Fact]:
-    found: list[Fact] = []
+    facts: list[Fact] = []
     if gpu.none:
-        found.append(Fact(CHECK, "nvlink.active", None, device, Status.ABSENT, line=gpu.none))
+        facts.append(Fact(CHECK, "nvlink.active", None, device, Status.ABSENT, line=gpu.none))
     elif gpu.all_down and not gpu.speeds:
-        found.append(Fact(CHECK, "nvlink.active", 0, device, line=gpu.all_down))
+        facts.append(Fact(CHECK, "nvlink.active", 0, device, line=gpu.all_down))
     elif gpu.speeds or gpu.down:
         line = f"{len(gpu.speeds)} links up, {len(gpu.down)} inactive"
         attrs = {"links": gpu.down} if gpu.down else {}
-        found.append(Fact(CHECK, "nvlink.active", len(gpu.speeds), device, line=line))
-        found.append(Fact(CHECK, "nvlink.inactive", len(gpu.down), device, line=line, attrs=attrs))
+        facts.append(Fact(CHECK, "nvlink.active", len(gpu.speeds), device, line=line))
+        facts.append(Fact(CHECK, "nvlink.inactive", len(gpu.down), device, line=line, attrs=attrs))
     if gpu.speeds:
-        found.append(Fact(CHECK, "nvlink.speed", min(gpu.speeds), device, unit="GB/s", line=f"slowest link: {min(gpu.speeds)} GB/s"))
-    return found + _build_error_facts(device, gpu.errors)
+        facts.append(Fact(CHECK, "nvlink.speed", min(gpu.speeds), device, unit="GB/s", line=f"slowest link: {min(gpu.speeds)} GB/s"))
+    return facts + _build_error_facts(device, gpu.errors)
 
 
 def _build_error_facts(device: str, errors: dict[str, dict[int, int]]) -> list[Fact]:
-    found, all_errors = [], dict[int, int]()
+    facts, all_errors = [], dict[int, int]()
     for key, links in errors.items():
-        found.append(
+        facts.append(
             Fact(CHECK, key, sum(links.values()), device, line=f"{key.partition('.')[2]}: {sum(links.values())} on {len(links)} links")
         )
         for link, count in links.items():
@@ -101,5 +101,5 @@ def _build_error_facts(device: str, errors: dict[str, dict[int, int]]) -> list[F
     worst = max(all_errors, key=lambda link: all_errors[link], default=None)
     if worst is not None and all_errors[worst]:
         line = f"link {worst}: {all_errors[worst]} errors"
-        found.append(Fact(CHECK, "nvlink.worst_link", worst, device, line=line, attrs={"errors": all_errors[worst]}))
-    return found
+        facts.append(Fact(CHECK, "nvlink.worst_link", worst, device, line=line, attrs={"errors": all_errors[worst]}))
+    return facts

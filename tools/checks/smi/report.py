@@ -24,13 +24,13 @@ class ReportedGpu(NamedTuple):
 
 
 def build_host_facts(head: Mapping[str, str]) -> list[Fact]:
-    found = []
+    facts = []
     for name, key in HOST_KEYS.items():
         text = head.get(name, "").strip()
         if text:
             status = classify_cell(text)
-            found.append(Fact(CHECK, key, text[:60] if status is Status.OK else None, status=status, line=f"{name} {text}"[:200]))
-    return found
+            facts.append(Fact(CHECK, key, text[:60] if status is Status.OK else None, status=status, line=f"{name} {text}"[:200]))
+    return facts
 
 
 def build_report_facts(
@@ -42,25 +42,25 @@ def build_report_facts(
     by
     address.
     """
-    said = parse_number(attached) if attached.strip() else None
-    some = not cut and said is not None and int(said) != len(gpus)
+    number = parse_number(attached) if attached.strip() else None
+    some = not cut and number is not None and int(number) != len(gpus)
     names = {(normalize_bdf(gpu.address or "") or str(at)): _name_gpu(gpu, at, some) for at, gpu in enumerate(gpus)}
     if len(names) < len(gpus):
         raise Unreadable("one PCI address stands for two GPUs: several reports glued together?")
-    found = [*host]
+    facts = [*host]
     for name, gpu in zip(names.values(), gpus, strict=True):
-        found += build_gpu_facts(name, gpu.leaves, gpu.address, gpu.processes)
-    found += parse_complaints(beside, names)
-    found += build_not_understood_facts(
+        facts += build_gpu_facts(name, gpu.leaves, gpu.address, gpu.processes)
+    facts += parse_complaints(beside, names)
+    facts += build_not_understood_facts(
         CHECK, (f"{name}: {line}" for name, gpu in zip(names.values(), gpus, strict=True) for line in list_unknown_lines(gpu.leaves))
     )
     if selected:
-        return found
-    if some and said is not None:
-        cut = f"{int(said)} GPUs are attached, {len(gpus)} are described"
+        return facts
+    if some and number is not None:
+        cut = f"{int(number)} GPUs are attached, {len(gpus)} are described"
     if cut:
-        return [*found, build_unobserved_fact(CHECK, Status.UNREADABLE, cut)]
-    return [*found, *_build_whole_report_facts(found, list(names.values()))]
+        return [*facts, build_unobserved_fact(CHECK, Status.UNREADABLE, cut)]
+    return [*facts, *_build_whole_report_facts(facts, list(names.values()))]
 
 
 def _name_gpu(gpu: ReportedGpu, at: int, some: bool) -> str:
@@ -73,6 +73,6 @@ def _name_gpu(gpu: ReportedGpu, at: int, some: bool) -> str:
 def _build_whole_report_facts(found: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
     lost = {fact.device for fact in found if fact.key == "gpu.lost" and fact.value is True}
     corrupt = {fact.device for fact in found if fact.key == "gpu.inforom_corrupt"}
-    counted = len(set(names) - lost)
-    count = [] if any(fact.key == "gpu.count" for fact in found) else [Fact(CHECK, "gpu.count", counted, line=f"{counted} GPUs answer")]
+    gpu_count = len(set(names) - lost)
+    count = [] if any(fact.key == "gpu.count" for fact in found) else [Fact(CHECK, "gpu.count", gpu_count, line=f"{gpu_count} GPUs answer")]
     return count + [Fact(CHECK, "gpu.inforom_corrupt", False, name) for name in names if name not in lost | corrupt]

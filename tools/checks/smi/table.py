@@ -36,9 +36,9 @@ def parse_table(text: str) -> Sequence[Fact]:
     if not gpus or head is None:
         raise Unreadable("a table head without a row of a GPU")
     versions = {"driver_version": head[2], "cuda_version": head[3].rstrip("|")}
-    beside = "\n".join(line for line in split_lines(text) if not line.startswith(("|", "+")))
+    other_lines = "\n".join(line for line in split_lines(text) if not line.startswith(("|", "+")))
     cut = "" if "+--" in text[text.rfind(gpus[-1].address or "") :] else "the table breaks off"
-    return build_report_facts(build_host_facts(versions), gpus, "", beside, cut)
+    return build_report_facts(build_host_facts(versions), gpus, "", other_lines, cut)
 
 
 def _iter_gpus(lines: Sequence[str]) -> Iterator[ReportedGpu]:

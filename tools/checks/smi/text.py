@@ -41,17 +41,17 @@ def parse_query(text: str) -> Sequence[Fact]:
     selected = bool(gpus) and not any(gpu.leaves.get("product_name") for gpu in gpus)
     if not gpus:
         raise Unreadable(f"no whole GPU section after {get_first_line(text)!r}")
-    whole = [gpu for gpu in gpus if selected or gpu.processes is not None]
-    broken = len(gpus) - len(whole)
-    whole = whole or gpus  # every section is truncated: use them, reported as cut
-    named = {normalize_label(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
+    complete_gpus = [gpu for gpu in gpus if selected or gpu.processes is not None]
+    broken = len(gpus) - len(complete_gpus)
+    complete_gpus = complete_gpus or gpus  # every section is truncated: use them, reported as cut
+    header_values = {normalize_label(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
     cut = f"{broken} of {len(gpus)} GPU sections break off" if broken else ""
-    beside = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _find_trailing_warnings(text)
+    other_lines = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _find_trailing_warnings(text)
     return build_report_facts(
-        build_host_facts(named),
-        [gpu._replace(processes=_get_process_count(gpu)) for gpu in whole],
-        named.get("attached_gpus", ""),
-        beside,
+        build_host_facts(header_values),
+        [gpu._replace(processes=_get_process_count(gpu)) for gpu in complete_gpus],
+        header_values.get("attached_gpus", ""),
+        other_lines,
         cut,
         selected=selected,
     )
@@ -83,8 +83,8 @@ def _parse_gpu_section(address: str, lines: Sequence[str]) -> ReportedGpu:
     start = next((at for at, line in enumerate(lines) if line.strip().startswith("Processes")), None)
     processes = None
     if start is not None:
-        said = lines[start].partition(":")[2].strip()
-        processes = -1 if said == "N/A" else sum(line.strip().startswith("Process ID") for line in lines[start:])
+        value = lines[start].partition(":")[2].strip()
+        processes = -1 if value == "N/A" else sum(line.strip().startswith("Process ID") for line in lines[start:])
     return ReportedGpu(GpuFields(_iter_cells(lines)), address, processes)
 
 
@@ -112,13 +112,13 @@ def is_list(text: str) -> bool:
 def parse_list(text: str) -> Sequence[Fact]:
     """Parse `GPU 0: NVIDIA L40S (UUID: GPU-…)` rows, and messages about lost GPUs."""
     rows = [(int(match[1]), match) for match in map(_LISTED_PATTERN.search, split_lines(text)) if match]
-    found = list(parse_complaints(text))
+    facts = list(parse_complaints(text))
     for number, match in rows:
-        found += [
+        facts += [
             Fact("smi", "gpu.uuid", match[3], f"gpu{number}", line=match[0]),
             Fact("smi", "gpu.product", match[2], f"gpu{number}", line=match[0]),
         ]
-    return [*found, Fact("smi", "gpu.count", len(rows), line=f"{len(rows)} GPUs are listed")]
+    return [*facts, Fact("smi", "gpu.count", len(rows), line=f"{len(rows)} GPUs are listed")]
 
 
 def is_csv(text: str) -> bool:
@@ -138,12 +138,12 @@ def parse_csv(text: str) -> Sequence[Fact]:
     """Parse `index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line per GPU."""
     rows = [row for row in csv.reader(_list_csv_lines(text), skipinitialspace=True) if row]
     names = [_normalize_column_name(cell) for cell in rows[0]]
-    whole = [row for row in rows[1:] if len(row) == len(names)]
-    if not whole:
+    complete_rows = [row for row in rows[1:] if len(row) == len(names)]
+    if not complete_rows:
         raise Unreadable(f"a header of {len(names)} names and no row with as many cells")
-    gpus = [_parse_csv_gpu(names, row) for row in whole]
-    versions = dict(zip(names, whole[0], strict=True))
-    cut = f"{len(rows) - 1 - len(whole)} rows do not fit the header" if len(whole) < len(rows) - 1 else ""
+    gpus = [_parse_csv_gpu(names, row) for row in complete_rows]
+    versions = dict(zip(names, complete_rows[0], strict=True))
+    cut = f"{len(rows) - 1 - len(complete_rows)} rows do not fit the header" if len(complete_rows) < len(rows) - 1 else ""
     return build_report_facts(build_host_facts(versions), gpus, "", text if cut else "", cut)
 
 

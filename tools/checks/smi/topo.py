@@ -33,14 +33,14 @@ def parse_matrix(text: str) -> Sequence[Fact]:
     columns = [word for word in head[: head.index("CPU")] if _NAME_PATTERN.fullmatch(word)]
     gpus = [name for name in columns if name.startswith("GPU")]
     rows = {row[0]: row for row in (line.split() for line in split_lines(clean)) if row and row[0] in gpus and len(row) > len(columns)}
-    whole = {name: row for name, row in rows.items() if all(_CELL_PATTERN.fullmatch(cell) for cell in row[1 : len(columns) + 1])}
-    missing = [name for name in gpus if name not in whole]
+    complete_rows = {name: row for name, row in rows.items() if all(_CELL_PATTERN.fullmatch(cell) for cell in row[1 : len(columns) + 1])}
+    missing = [name for name in gpus if name not in complete_rows]
     if missing:
         raise Unreadable(f"the matrix names {len(gpus)} GPUs, no whole row for {', '.join(missing[:4])}")
-    links = {name: _parse_links(dict(zip(columns, row[1:], strict=False)), gpus, name) for name, row in whole.items()}
+    links = {name: _parse_links(dict(zip(columns, row[1:], strict=False)), gpus, name) for name, row in complete_rows.items()}
     some = any(widths for widths, _ in links.values())
-    found = [fact for name, (widths, lines) in links.items() for fact in _build_gpu_facts(name, widths, lines, len(gpus) - 1, some)]
-    return [*found, Fact(CHECK, "topo.nics", len(columns) - len(gpus))]
+    facts = [fact for name, (widths, lines) in links.items() for fact in _build_gpu_facts(name, widths, lines, len(gpus) - 1, some)]
+    return [*facts, Fact(CHECK, "topo.nics", len(columns) - len(gpus))]
 
 
 def _parse_links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple[list[int], str]:
@@ -52,9 +52,9 @@ def _parse_links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple
 
 def _build_gpu_facts(name: str, widths: Sequence[int], line: str, peers: int, some: bool) -> list[Fact]:
     device = name.lower()
-    found = [
+    facts = [
         Fact(CHECK, "topo.peers", peers, device, line=line),
         Fact(CHECK, "topo.nvlinked", len(widths), device, line=line),
         Fact(CHECK, "topo.missing", some and not widths, device, line=line),
     ]
-    return [*found, Fact(CHECK, "topo.nvlink_width", min(widths), device, line=line)] if widths else found
+    return [*facts, Fact(CHECK, "topo.nvlink_width", min(widths), device, line=line)] if widths else facts

@@ -38,17 +38,17 @@ def parse_xml(text: str) -> Sequence[Fact]:
     closing = text.find(f"</{ROOT_ELEMENT}>")
     end = closing + len(f"</{ROOT_ELEMENT}>") if closing >= 0 else len(text)
     tail = text[end:] if closing >= 0 else _find_plain_tail(text)
-    beside = f"{text[:start]}\n{tail}"
+    surrounding_text = f"{text[:start]}\n{tail}"
     try:
         root, cut = _parse_root(text[start:end])
-    except DefusedXmlException as why:
-        raise Unreadable(f"refused XML with entities or external references ({type(why).__name__})") from why
+    except DefusedXmlException as error:
+        raise Unreadable(f"refused XML with entities or external references ({type(error).__name__})") from error
     gpus = [_parse_gpu(element) for element in root.iter("gpu")]
     attached = root.findtext("attached_gpus", "")
     if not cut and root.tag != ROOT_ELEMENT:
         raise Unreadable(f"expected <{ROOT_ELEMENT}>, found <{root.tag}>")
     host = build_host_facts({name: root.findtext(name, "") for name in ("driver_version", "cuda_version")})
-    return build_report_facts(host, gpus, attached, beside, cut)
+    return build_report_facts(host, gpus, attached, surrounding_text, cut)
 
 
 def _find_plain_tail(text: str) -> str:
@@ -65,7 +65,7 @@ def _parse_root(text: str) -> tuple[Element, str]:
     """Return the tree, and why it is incomplete or "". Broken text keeps its complete <gpu> elements."""
     try:
         return _parse_tree(text), ""
-    except (ParseError, ValueError) as why:
+    except (ParseError, ValueError) as error:
         if _INVALID_XML_CHARS_PATTERN.search(text):
             return _parse_root(_INVALID_XML_CHARS_PATTERN.sub("\ufffd", text))
         root = Element(ROOT_ELEMENT)
@@ -75,8 +75,8 @@ def _parse_root(text: str) -> tuple[Element, str]:
             except (ParseError, ValueError):
                 continue
         if not len(root):
-            raise Unreadable(f"XML breaks off before the first whole GPU: {why}") from why
-        return root, f"XML is broken or cut: {why}"
+            raise Unreadable(f"XML breaks off before the first whole GPU: {error}") from error
+        return root, f"XML is broken or cut: {error}"
 
 
 def _iter_whole_elements(text: str) -> Iterator[str]:
@@ -104,9 +104,9 @@ def _iter_cells(element: Element, path: str = "", depth: int = 0) -> Iterator[tu
     for child in element:
         if child.tag in SKIPPED_ELEMENTS or depth > 12:
             continue
-        here = f"{path}/{child.tag}" if path else str(child.tag)
+        child_path = f"{path}/{child.tag}" if path else str(child.tag)
         if len(child):
-            yield from _iter_cells(child, here, depth + 1)
+            yield from _iter_cells(child, child_path, depth + 1)
         else:
             text = (child.text or "").strip()
-            yield here, Cell(text, f"<{child.tag}>{text}</{child.tag}>"[:300])
+            yield child_path, Cell(text, f"<{child.tag}>{text}</{child.tag}>"[:300])

@@ -7,7 +7,8 @@ from kb.scan import split_lines
 from tools.inventory.sources.source_rows import BadSource
 from tools.transport import Transport, Unreachable
 
-COMMAND_TIMEOUT_SECONDS, MAX_OUTPUT_BYTES = 30.0, 64 << 20
+COMMAND_TIMEOUT_SECONDS = 30.0
+MAX_OUTPUT_BYTES = 64 << 20
 
 
 class CommandFailed(BadSource):
@@ -28,12 +29,12 @@ async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, byte
     try:
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL  # without a terminal no password prompt can wait
         process = await asyncio.create_subprocess_exec(*argv, stdin=nothing, stdout=pipe, stderr=pipe)
-    except OSError as why:
-        raise BadSource([f"{argv[0]}: cannot be run here: {why.strerror}"]) from why
+    except OSError as error:
+        raise BadSource([f"{argv[0]}: cannot be run here: {error.strerror}"]) from error
     try:
         out, err = await asyncio.wait_for(process.communicate(), COMMAND_TIMEOUT_SECONDS)
-    except TimeoutError as why:
-        raise BadSource([f"{' '.join(argv)}: no answer within {COMMAND_TIMEOUT_SECONDS:g} s"]) from why
+    except TimeoutError as error:
+        raise BadSource([f"{' '.join(argv)}: no answer within {COMMAND_TIMEOUT_SECONDS:g} s"]) from error
     finally:
         if process.returncode is None:
             process.kill()
@@ -44,17 +45,17 @@ async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, byte
 async def run_on_host(transport: Transport, host: str, argv: Sequence[str]) -> str:
     """Return a command's stdout on a host. Raises BadSource."""
     try:
-        ran = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        raise BadSource([f"{host}: {why.why}"]) from why
-    if ran.truncated or ran.timed_out or ran.exit_status is None:
+        result = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        raise BadSource([f"{host}: {error.why}"]) from error
+    if result.truncated or result.timed_out or result.exit_status is None:
         raise BadSource([f"{host}: {' '.join(argv)}: no whole answer within {COMMAND_TIMEOUT_SECONDS:g} s"])
-    return _decode_output(argv, ran.exit_status, ran.stdout, ran.stderr)
+    return _decode_output(argv, result.exit_status, result.stdout, result.stderr)
 
 
 def _decode_output(argv: Sequence[str], status: int | None, out: bytes, err: bytes) -> str:
     if status != 0:
         complaint = split_lines((err or out).decode("utf-8", "replace").strip())
-        said = complaint[-1][:200] if complaint else ""
-        raise CommandFailed(f"{' '.join(argv)}: {said or f'exit status {status}'}", said)
+        complaint_text = complaint[-1][:200] if complaint else ""
+        raise CommandFailed(f"{' '.join(argv)}: {complaint_text or f'exit status {status}'}", complaint_text)
     return out.decode("utf-8", "replace")
