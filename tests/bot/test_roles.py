@@ -89,7 +89,7 @@ def test_a_file_never_gives_a_role_what_it_has_not(act: str) -> None:
         ("button.approval.approve: [approver]", "cannot be changed"),
         ("command.stop: [admin]", "cannot be changed"),
         ("command.resume: [operator]", "operator may not"),
-        ("intent.correct: [knowledge_editor]", "nobody would be left"),
+        ("intent.correct: [knowledge_editor]", "no person would be left"),
         ("intent.correct: [king]", "king"),
     ],
 )
