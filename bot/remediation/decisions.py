@@ -59,7 +59,7 @@ class ApprovalDecisions:
         state_of: IncidentStateLoader,
         wake: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._ledger, self._tender, self._index, self._rights = ledger, reconciler, index, rights
+        self._ledger, self._reconciler, self._index, self._rights = ledger, reconciler, index, rights
         self._deliver, self._transport, self._facts_of, self._state_of, self._wake = deliver, transport, facts_of, state_of, wake
 
     async def cast_vote(
@@ -128,7 +128,7 @@ class ApprovalDecisions:
             raise CannotPropose("That node is not held by this incident.")
         if blocker := get_return_blocker(drained, remediations):
             raise CannotPropose(f"{drained.target} is not returned: {blocker}.")
-        if back := await self._tender.find_returned_node(incident, drained):
+        if back := await self._reconciler.find_returned_node(incident, drained):
             raise CannotPropose(f"{back}: I no longer hold it.")
         return_remediation = propose_return(incident, drained)
         for row in list_unresolved_on_host(drained, remediations):
@@ -145,7 +145,7 @@ class ApprovalDecisions:
         if human not in await self._rights.list_record_approvers(record):
             raise NotAnApprover(NotAnApprover.__doc__)
         remediations = IncidentView(await self._state_of(incident)).remediations
-        await self._tender.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, human)
+        await self._reconciler.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, human)
         await self._index.schedule_check(incident)
         await self._wake(incident)
         return record
@@ -184,7 +184,7 @@ class ApprovalDecisions:
 
     async def get_change_allowance(self, incidents: Sequence[str]) -> BrakeHeadroom:
         """Return how much the brakes still allow."""
-        return await compute_headroom(self._ledger, self._tender.proposer.inventory.groups, incidents)
+        return await compute_headroom(self._ledger, self._reconciler.proposer.inventory.groups, incidents)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class ApprovalDecisions:
 
     async def _require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         try:
-            await self._tender.require_fault_gone(incident, remediation)
+            await self._reconciler.require_fault_gone(incident, remediation)
         except ProposalDeferred as error:
             raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {error}.") from error
 
@@ -236,7 +236,7 @@ class ApprovalDecisions:
         except NotFound:
             pass
         try:
-            proposal = await self._tender.create_proposal(incident, remediation, requested_by=requested_by, ahead=True)
+            proposal = await self._reconciler.create_proposal(incident, remediation, requested_by=requested_by, ahead=True)
         except ProposalDeferred as error:
             raise CannotPropose(f"{CANNOT_PROPOSE_TEXT}: {error}.") from error
         await self._wake(proposal.approval)

@@ -35,7 +35,7 @@ class DrainedNodeMonitor:
     """Reports changes of drained nodes to the incident's inbox, once a turn."""
 
     ledger: Ledger
-    deliver: EventDelivery
+    event_delivery: EventDelivery
     proposer: Proposer
     clock: Clock
 
@@ -78,7 +78,7 @@ class DrainedNodeMonitor:
         """Send the event at most once a turn."""
         key = f"hold:{remediation.id}:{event}:{state.get('turns', 0)}"
         at = self.clock.now().isoformat()
-        await self.deliver.send_event(incident, key, {"event": event, "ladder": remediation.id, "seen": at, **more})
+        await self.event_delivery.send_event(incident, key, {"event": event, "ladder": remediation.id, "seen": at, **more})
 
 
 def get_in_service_state(seen: ConditionResult) -> str:

@@ -55,10 +55,10 @@ class RemediationReconciler:
     """`reconcile` is idempotent and safe to call concurrently."""
 
     ledger: Ledger
-    looks: ActionVerifier
+    verifier: ActionVerifier
     leases: Leases
     index: ActionIndex
-    deliver: EventDelivery
+    event_delivery: EventDelivery
     proposer: Proposer
     evidence: EvidenceStore
     state_of: IncidentStateLoader
@@ -158,7 +158,7 @@ class RemediationReconciler:
         guard = get_step_precondition(remediation)
         if guard is None or (remediation.rung == 0 and remediation.attempt == 1):
             return ""
-        fault_state = await self.looks.check_fault(guard, incident, self.clock.now())
+        fault_state = await self.verifier.check_fault(guard, incident, self.clock.now())
         return fault_state.says if fault_state.answer == "gone" else ""
 
     async def propose_step(self, incident: str, remediation: Remediation) -> str:
@@ -201,7 +201,7 @@ class RemediationReconciler:
 
     @property
     def _drained_node_monitor(self) -> DrainedNodeMonitor:
-        return DrainedNodeMonitor(self.ledger, self.deliver, self.proposer, self.clock)
+        return DrainedNodeMonitor(self.ledger, self.event_delivery, self.proposer, self.clock)
 
     async def require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         """Raise ProposalDeferred unless a new check shows the fault gone.
@@ -211,7 +211,7 @@ class RemediationReconciler:
         fault = remediation.fault
         if fault is None or (fault.lasts == "proved" and remediation.since):
             return
-        fault_state = await self.looks.check_fault(
+        fault_state = await self.verifier.check_fault(
             fault, incident, remediation.since or self.clock.now(), changed=remediation.since is not None
         )
         if fault_state.answer == "unseen":
@@ -227,7 +227,9 @@ class RemediationReconciler:
         The caller wakes the runner. With `ahead`, the incident learns of it only in the turn after all waiting inbox
         items.
         """
-        turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.count_waiting_items(incident) if ahead else 0)
+        turn = (await self.state_of(incident)).get("turns", 0) + (
+            1 + await self.event_delivery.count_waiting_items(incident) if ahead else 0
+        )
         await self.index.schedule_check(remediation.approval, self.clock.now() + timedelta(seconds=15))
         await self._require_return_allowed(incident, remediation)
         requester = requested_by or remediation.asked_by
@@ -254,7 +256,7 @@ class RemediationReconciler:
     async def _report_early_return(self, incident: str, remediation: Remediation, word: str) -> None:
         """Report a node returned by an operator, and whether the fault shows. Retry later if the host was not observed."""
         guard = get_step_precondition(remediation)
-        fault_state = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
+        fault_state = await self.verifier.check_fault(guard, incident, self.clock.now()) if guard else None
         if fault_state is not None and fault_state.answer == "unseen":
             return
         await self.ledger.record_seen_in_service(incident, remediation.target, word)
@@ -274,7 +276,7 @@ class RemediationReconciler:
             if covering.state not in TERMINAL_STATES:
                 return
             since = remediation.since or covering.proposed_at
-            proof, facts = await self.looks.verify_again(own, since)
+            proof, facts = await self.verifier.verify_again(own, since)
             if proof.looked:
                 sha = await self.evidence.put_facts(incident, facts) if facts else ""
                 await self._send_event(incident, remediation, "back", outcome=proof.outcome, says=proof.says, facts=sha)
@@ -293,7 +295,7 @@ class RemediationReconciler:
             return
         did = has_started(other)
         since = estimate_claim_time(other, self.clock.now()) if did else self.clock.now()
-        fault_state = await self.looks.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
+        fault_state = await self.verifier.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
         if fault_state is None or fault_state.answer in ("shown", "likely"):
             await self._send_event(incident, remediation, "back")
         elif fault_state.answer == "gone" and did and remediation.current_step and remediation.current_step.part == "fix":
@@ -313,7 +315,7 @@ class RemediationReconciler:
         own = records.get(name) or await self._find_record(name)
         if own is None or not self._is_due(remediation):
             return
-        proof, facts = await self.looks.verify_again(own, remediation.since or own.proposed_at)
+        proof, facts = await self.verifier.verify_again(own, remediation.since or own.proposed_at)
         if not proof.looked:
             log.info("remediation.not_verified_yet", remediation=remediation.id, why=proof.says)
             return
@@ -327,12 +329,12 @@ class RemediationReconciler:
     async def _report_all_cured(self, incident: str, state: IncidentState, remediations: Sequence[Remediation]) -> None:
         over = [row.due for row in remediations if row.outcome == "cured" and row.due]
         if state.get("lifecycle") == "watching" and over and is_all_cured(remediations) and max(over) <= self.clock.now():
-            await self.deliver.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
+            await self.event_delivery.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
 
     async def _send_event(self, incident: str, remediation: Remediation, event: str, **more: str) -> None:
         """Send the event once per state of the remediation."""
         event_key = f"{remediation.id}:{remediation.rung}:{remediation.attempt}:{remediation.waiting_for}:{remediation.due.isoformat() if remediation.due else ''}"
-        await self.deliver.send_event(incident, f"ladder:{event_key}:{event}", {"event": event, "ladder": remediation.id, **more})
+        await self.event_delivery.send_event(incident, f"ladder:{event_key}:{event}", {"event": event, "ladder": remediation.id, **more})
 
     def _is_due(self, remediation: Remediation) -> bool:
         return remediation.due is not None and remediation.due <= self.clock.now()

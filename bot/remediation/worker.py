@@ -33,12 +33,12 @@ class ActionWorker:
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._ledger, self._driver, self._tender, self._index, self._wake, self._pause = ledger, runner, reconciler, index, wake, pause
+        self._ledger, self._runner, self._reconciler, self._index, self._wake, self._pause = ledger, runner, reconciler, index, wake, pause
         self._running: set[asyncio.Task[None]] = set()
 
     async def handle_wakeup(self, name: str) -> None:
         """Run an action or reconcile an incident. Starts nothing while stopping."""
-        if self._driver.stopping.is_set():
+        if self._runner.stopping.is_set():
             return
         task = asyncio.create_task(self.run_action(name) if is_approval_id(name) else self.reconcile_incident(name))
         self._running.add(task)
@@ -46,10 +46,10 @@ class ActionWorker:
         await task
 
     async def run_action(self, approval: str) -> None:
-        await self._driver.run(approval)
+        await self._runner.run(approval)
 
     async def reconcile_incident(self, incident: str) -> None:
-        await self._tender.reconcile(incident)
+        await self._reconciler.reconcile(incident)
 
     async def schedule_incident(self, incident: str) -> None:
         """Schedule a check of the incident's remediations now."""
@@ -74,7 +74,7 @@ class ActionWorker:
 
     async def drain(self, grace: float = 20.0) -> None:
         """Start nothing more. Running work stops at its next stored step; the next process continues it."""
-        self._driver.stopping.set()
+        self._runner.stopping.set()
         if self._running:
             _, late = await asyncio.wait(set(self._running), timeout=grace)
             await cancel_tasks(*late)

@@ -44,46 +44,46 @@ MAX_CONTESTED_CONFIDENCE = 0.85
 
 @dataclass(frozen=True)
 class Assessment:
-    """The diagnosis so far. `rows`: all beliefs, most likely first; `odd`: abnormal facts."""
+    """The diagnosis so far. `beliefs`: most likely first."""
 
-    lens: ReferenceData
+    reference: ReferenceData
     hosts: tuple[str, ...]
-    rows: tuple[Belief, ...]
-    settled: RootCauseSelection
+    beliefs: tuple[Belief, ...]
+    selection: RootCauseSelection
     coverage: Coverage
-    odd: tuple[Fact, ...]
+    abnormal_facts: tuple[Fact, ...]
     symptoms: tuple[str, ...] = ()  # symptoms that the report complains of
-    asked: tuple[str, ...] = ()  # hosts that the report names; their findings sort first
+    reported_hosts: tuple[str, ...] = ()  # hosts that the report names; their findings sort first
     # exclusive checks that measure exactly the complaint, each with its alternatives for fewer hosts
-    measured: tuple[tuple[str, ...], ...] = ()
+    complaint_checks: tuple[tuple[str, ...], ...] = ()
     # key on which all links contradict their profile → sentence that says so
-    questioned: Mapping[str, str] = field(default_factory=dict)
+    doubted_profiles: Mapping[str, str] = field(default_factory=dict)
     # (host, check, reason) of log events about devices that the host does not have
     uncounted: tuple[tuple[str, str, str], ...] = ()
     differing: tuple[Fact, ...] = ()  # differences of hosts from their peers or their own past
     old: tuple[Fact, ...] = ()  # abnormal machine events last seen long before the report; they decide nothing
-    handed_in: tuple[Fact, ...] = ()  # uploaded or imported facts that are abnormal or decisive, at any age
+    uploaded_facts: tuple[Fact, ...] = ()  # uploaded or imported facts that are abnormal or decisive, at any age
 
     @property
     def roots(self) -> tuple[Belief, ...]:
-        return self.settled.roots
+        return self.selection.roots
 
     @property
     def unexplained(self) -> tuple[Fact, ...]:
-        return () if self.roots else self.odd
+        return () if self.roots else self.abnormal_facts
 
     @cached_property
     def by_label(self) -> Mapping[str, list[Belief]]:
         beliefs_by_label: dict[str, list[Belief]] = defaultdict(list)
-        for row in self.rows:
+        for row in self.beliefs:
             beliefs_by_label[row.label].append(row)
         return beliefs_by_label
 
     @cached_property
     def label_verdicts(self) -> Mapping[str, LabelVerdict]:
         """Label → verdict, most likely first."""
-        leaves = self.lens.taxonomy.leaves
-        return {label: judge_label(leaves[label], rows, self.settled, self.coverage) for label, rows in self.by_label.items()}
+        leaves = self.reference.taxonomy.leaves
+        return {label: judge_label(leaves[label], rows, self.selection, self.coverage) for label, rows in self.by_label.items()}
 
     def precompute_verdicts(self) -> "Assessment":
         """Compute the slow cached properties and return self."""
@@ -93,13 +93,15 @@ class Assessment:
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
         """Likely beliefs, neither proven nor set aside."""
-        aside = {id(row.belief) for row in self.settled.aside}
-        return tuple(r for r in self.rows if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside)
+        aside = {id(row.belief) for row in self.selection.aside}
+        return tuple(
+            r for r in self.beliefs if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside
+        )
 
     @cached_property
     def open_hidden_causes(self) -> tuple[HiddenCause, ...]:
         """Likely causes that only an unobserved exclusive check can show; empty once a cause is proven."""
-        return () if self.roots else self._find_hidden_causes(self.measured)
+        return () if self.roots else self._find_hidden_causes(self.complaint_checks)
 
     @cached_property
     def rival_hidden_causes(self) -> tuple[HiddenCause, ...]:
@@ -107,9 +109,9 @@ class Assessment:
         return self._find_hidden_causes() if self.roots else ()
 
     def _find_hidden_causes(self, measured: Sequence[tuple[str, ...]] = ()) -> tuple[HiddenCause, ...]:
-        reported_hosts = tuple(host for host in self.asked if host in self.hosts)
+        reported_hosts = tuple(host for host in self.reported_hosts if host in self.hosts)
         coverage = replace(self.coverage, hosts=reported_hosts) if reported_hosts else self.coverage
-        return find_hidden_causes(self.label_verdicts.values(), self.symptoms, self.lens, coverage, measured)
+        return find_hidden_causes(self.label_verdicts.values(), self.symptoms, self.reference, coverage, measured)
 
     @property
     def is_narrow(self) -> bool:
@@ -117,7 +119,7 @@ class Assessment:
         places = {host for row in self.roots for host in row.subject.hosts}
         shares_place = any(row.subject.hosts and places & set(row.subject.hosts) for row in self.suspects)
         return bool(self.roots) and (
-            min(row.posterior for row in self.roots) < SURE_POSTERIOR or shares_place or bool(self.settled.contradictions)
+            min(row.posterior for row in self.roots) < SURE_POSTERIOR or shares_place or bool(self.selection.contradictions)
         )
 
     @property
@@ -131,12 +133,12 @@ class Assessment:
     @cached_property
     def why_unsure(self) -> tuple[str, ...]:
         """Why neither a cause nor its absence can be stated; empty if it can."""
-        reasons = list(self.settled.contradictions)
+        reasons = list(self.selection.contradictions)
         likely = [(self._is_elsewhere(row.subject.hosts), f"{row.leaf.title} is likely and unproven") for row in self.suspects[:3]]
-        abnormal_facts = sorted(self.odd, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
+        abnormal_facts = sorted(self.abnormal_facts, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
         odd = [(self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts]
         reasons += [sentence for _, sentence in sorted([*likely, *odd], key=lambda row: row[0])]
-        reasons += [sentence[:MAX_EVIDENCE_LINE_CHARS] for sentence in self.questioned.values()]
+        reasons += [sentence[:MAX_EVIDENCE_LINE_CHARS] for sentence in self.doubted_profiles.values()]
         reasons += [row.says[:MAX_EVIDENCE_LINE_CHARS] for row in self.open_hidden_causes]
         reasons += [f"what was handed in: {unread_text}"[:MAX_EVIDENCE_LINE_CHARS] for unread_text in self.coverage.list_unread_texts()]
         unobserved_checks = self.coverage.list_unobserved_checks()
@@ -155,7 +157,7 @@ class Assessment:
     def fleetwide_keys(self) -> frozenset[str]:
         """Keys abnormal on every observed host, so no single host is at fault."""
         hosts_by_key: dict[str, set[str]] = defaultdict(set)
-        for fact in self.odd:
+        for fact in self.abnormal_facts:
             hosts_by_key[fact.key].add(fact.host)
         hosts = set(self.hosts)
         return frozenset(key for key, shows in hosts_by_key.items() if len(hosts) >= MIN_MAJORITY_OBSERVATIONS and shows >= hosts)
@@ -169,7 +171,7 @@ class Assessment:
         return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.format_sentence()}{f' ({course})' if course else ''}"
 
     def _is_elsewhere(self, hosts: Sequence[str]) -> bool:
-        return bool(self.asked) and any(hosts) and not set(hosts) & set(self.asked)
+        return bool(self.reported_hosts) and any(hosts) and not set(hosts) & set(self.reported_hosts)
 
     def build_hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
         """Build the hypothesis of a label for display.
@@ -181,16 +183,18 @@ class Assessment:
         confirmed = verdict.verdict == "confirmed"
         hides = confirmed and self.list_unobserved_rivals(label)
         rival_hidden_causes = self.rival_hidden_causes if confirmed else ()
-        explained = set(self.lens.taxonomy.leaves[label].symptoms) & set(self.symptoms)
+        explained = set(self.reference.taxonomy.leaves[label].symptoms) & set(self.symptoms)
         rivals = any(explained & set(row.leaf.symptoms) for row in rival_hidden_causes)
         return Hypothesis(
             label=label,
-            hosts=verdict.unseen or verdict.few or tuple(sorted({host for row in rows for host in row.accused})),
-            devices=() if verdict.unseen or verdict.few else tuple(sorted({name for row in rows for name in row.subject.named_devices})),
+            hosts=verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for row in rows for host in row.accused})),
+            devices=()
+            if verdict.unobserved_hosts or verdict.showing_hosts
+            else tuple(sorted({name for row in rows for name in row.subject.named_devices})),
             tier=tier,
             verdict=verdict.verdict,
             confidence=min(verdict.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else verdict.confidence,
-            because=f"{verdict.because}{_format_unobserved_cause(hides, self.lens.taxonomy) if hides else _format_possible_cause(rival_hidden_causes)}"[
+            because=f"{verdict.because}{_format_unobserved_cause(hides, self.reference.taxonomy) if hides else _format_possible_cause(rival_hidden_causes)}"[
                 :MAX_EVIDENCE_LINE_CHARS
             ],
             evidence=tuple(cite_evidence(rows)),
@@ -200,11 +204,15 @@ class Assessment:
     def list_unobserved_rivals(self, label: str) -> tuple[str, ...]:
         """Return unobserved causes that would explain a confirmed one away."""
         hosts = {host for row in self.roots if row.label == label for host in (*row.subject.hosts, *row.shown)}
-        above = (self.label_verdicts[leaf.label] for leaf in self.lens.taxonomy.leaves.values() if label in leaf.suppresses)
-        return tuple(one.label for one in above if one.blind and one.verdict == "inconclusive" and self._is_unobserved_on(one.label, hosts))
+        above = (self.label_verdicts[leaf.label] for leaf in self.reference.taxonomy.leaves.values() if label in leaf.suppresses)
+        return tuple(
+            one.label
+            for one in above
+            if one.unobserved_checks and one.verdict == "inconclusive" and self._is_unobserved_on(one.label, hosts)
+        )
 
     def _is_unobserved_on(self, label: str, hosts: set[str]) -> bool:
-        unseen = set(self.coverage.list_unobserved_hosts(self.lens.taxonomy.leaves[label]))
+        unseen = set(self.coverage.list_unobserved_hosts(self.reference.taxonomy.leaves[label]))
         return bool(unseen & hosts) if hosts else bool(unseen)
 
     @cached_property
@@ -217,13 +225,13 @@ class Assessment:
 
     def is_cluster_cause(self, label: str) -> bool:
         """Return whether all hosts depend on it. Jobs may run without an outside service."""
-        leaf = self.lens.taxonomy.leaves[label]
+        leaf = self.reference.taxonomy.leaves[label]
         return leaf.scope == "cluster" and leaf.category != "OTHER"
 
     def list_common_causes(self, hosts: Iterable[str]) -> frozenset[str]:
         """Return confirmed labels of the cluster and of the switches and racks of these hosts."""
         kinds: dict[str, PlaceKind] = {"switch": "leaf", "rack": "rack"}
-        places = {f"{kind}:{self.lens.place(host, kind)}" for host in hosts for kind in kinds.values()}
+        places = {f"{kind}:{self.reference.place(host, kind)}" for host in hosts for kind in kinds.values()}
         return frozenset(
             row.label
             for row in self.roots
@@ -273,7 +281,7 @@ class Assessment:
         return [UnobservedCheck(host=fold_host_names(names), check=check, why=reason) for (check, reason), names in hosts.items()]
 
     def _list_unprofiled(self) -> list[UnobservedCheck]:
-        models = {host: model for host in self.hosts if (model := self.lens.stranger(host))}
+        models = {host: model for host in self.hosts if (model := self.reference.stranger(host))}
         reason = "no profile of {} with so many GPUs: compared with most of its peers only, not with what a healthy one shows"
         return [UnobservedCheck(host=host, check="profile", why=reason.format(model[:60])) for host, model in models.items()]
 
@@ -309,13 +317,13 @@ def assess_facts(
     return Assessment(
         *(reference, tuple(hosts), rows, selection, coverage, odd),
         symptoms=tuple(symptoms),
-        asked=tuple(asked),
-        measured=tuple(measured),
-        questioned=_find_questioned_profiles(matcher),
+        reported_hosts=tuple(asked),
+        complaint_checks=tuple(measured),
+        doubted_profiles=_find_questioned_profiles(matcher),
         uncounted=tuple(list_uncounted_events(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCE_KEYS),
         old=sort_worst_first(_find_old_events(ready, rows, matcher), asked, fits.score_fact),
-        handed_in=_select_uploaded(ready, rows, matcher),
+        uploaded_facts=_select_uploaded(ready, rows, matcher),
     )
 
 

@@ -68,7 +68,7 @@ class Belief:
     support: tuple[ClueMatch, ...] = ()
     against: tuple[ClueMatch, ...] = ()
     shown: frozenset[str] = frozenset()  # hosts that show any supporting fact
-    few: frozenset[str] = frozenset()  # hosts that show decisive facts of a cause of many hosts that is not proven
+    showing_hosts: frozenset[str] = frozenset()  # hosts that show decisive facts of a cause of many hosts that is not proven
     explains: frozenset[int] = frozenset()  # ids of all supporting facts, cited or not
 
     @property
@@ -286,7 +286,7 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
         if not subjects:
             beliefs = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
         if hits and (few := find_hosts_showing_cause(leaf, hits, observed)):
-            beliefs = [row if row.proven else replace(row, few=few) for row in beliefs]
+            beliefs = [row if row.proven else replace(row, showing_hosts=few) for row in beliefs]
         rows += beliefs
     return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 

@@ -33,7 +33,7 @@ def list_first_wave(reference: ReferenceData, hosts: Iterable[str]) -> list[tupl
 
 def rank_exclusive_offers(assessment: Assessment) -> list[CheckOffer]:
     """Return exclusive checks that could decide something, best gain first; then those that locate a device."""
-    checks = [check for check in assessment.lens.checks.values() if check.exclusive]
+    checks = [check for check in assessment.reference.checks.values() if check.exclusive]
     offers = [offer for check in checks if (offer := _build_offer(check, assessment))]
     placing = [offer for check in checks if (offer := _build_locating_offer(check, assessment))]
     return sorted(offers, key=lambda offer: (-offer.gain, offer.check)) + sorted(placing, key=lambda offer: (-offer.gain, offer.check))
@@ -53,7 +53,9 @@ def _build_locating_offer(check: Check, assessment: Assessment) -> CheckOffer | 
     """Offer a check that finds the device of a proven device fault."""
     rows = [row for row in assessment.roots if row.leaf.scope in DEVICE_SCOPES and not row.subject.device and check.id in row.leaf.confirms]
     rows = [
-        row for row in rows if any(_can_locate_device(row.leaf.scope, key, check) for key in assessment.lens.list_decisive_keys(row.leaf))
+        row
+        for row in rows
+        if any(_can_locate_device(row.leaf.scope, key, check) for key in assessment.reference.list_decisive_keys(row.leaf))
     ]
     hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in assessment.coverage.asked))
     return CheckOffer(check.id, hosts, len(rows) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
@@ -65,8 +67,8 @@ def _can_locate_device(scope: str, key: str, check: Check) -> bool:
 
 
 def _list_unsettled(assessment: Assessment) -> list[Belief]:
-    aside = {id(row.belief) for row in assessment.settled.aside}
-    return [row for row in assessment.rows if not row.proven and id(row) not in aside]
+    aside = {id(row.belief) for row in assessment.selection.aside}
+    return [row for row in assessment.beliefs if not row.proven and id(row) not in aside]
 
 
 def list_hosts_to_test(row: Belief, check: Check, assessment: Assessment) -> tuple[str, ...]:
@@ -86,7 +88,7 @@ def list_hosts_to_test(row: Belief, check: Check, assessment: Assessment) -> tup
     if row.subject.hosts or row.shown:
         return row.subject.hosts or assessment.hosts
     complains = not set(row.leaf.symptoms).isdisjoint(assessment.symptoms)
-    return tuple(host for host in assessment.asked if host in assessment.hosts) if complains else ()
+    return tuple(host for host in assessment.reported_hosts if host in assessment.hosts) if complains else ()
 
 
 def select_comparison_hosts(check: Check, hosts: Collection[str], assessment: Assessment) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def advance_search(search: TaxonomySearch, assessment: Assessment) -> tuple[Taxo
 
 def _select_children(search: TaxonomySearch, path: str, assessment: Assessment) -> list[str]:
     """Return relevant children, likeliest best leaf first; an empty list stops early."""
-    children = assessment.lens.taxonomy.list_children(path)
+    children = assessment.reference.taxonomy.list_children(path)
     worth = {child: _compute_interest(_list_verdicts_below(child, assessment)) for child in children}
     kept_children = sorted((child for child in children if worth[child] > 0), key=lambda child: (-worth[child], child))
     pruned = [child for child in children if worth[child] <= 0]
@@ -120,11 +120,11 @@ def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
 def _visit_leaf(search: TaxonomySearch, label: str, assessment: Assessment) -> LeafVisit | None:
     """Judge a leaf, or return a LeafVisit if checks are missing."""
     verdict = assessment.label_verdicts[label]
-    if verdict.verdict == "open" and verdict.unasked:
-        return LeafVisit(label, verdict.unasked)
+    if verdict.verdict == "open" and verdict.unasked_checks:
+        return LeafVisit(label, verdict.unasked_checks)
     if verdict.verdict == "confirmed":
         search.found.append(label)
-    did = "could not look" if verdict.unseen else verdict.verdict
+    did = "could not look" if verdict.unobserved_hosts else verdict.verdict
     search.log_step(label, did, "" if verdict.verdict == "rejected" else verdict.because)
     return None
 

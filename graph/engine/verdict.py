@@ -50,17 +50,17 @@ class RootCauseSelection:
 
 @dataclass(frozen=True, slots=True)
 class LabelVerdict:
-    """The verdict on one label. `blind`: failed deciding checks in words; `unasked`: (host, check) pairs not run."""
+    """The verdict on one label. `unobserved_checks`: failed deciding checks in words; `unasked_checks`: (host, check) pairs not run."""
 
     label: str
     verdict: Verdict
     confidence: float
     because: str
     best: Belief
-    blind: tuple[str, ...] = ()
-    unasked: tuple[tuple[str, str], ...] = ()
-    unseen: tuple[str, ...] = ()  # hosts that alone keep it undecided
-    few: tuple[str, ...] = ()  # hosts that show a cause of many hosts without proving it
+    unobserved_checks: tuple[str, ...] = ()
+    unasked_checks: tuple[tuple[str, str], ...] = ()
+    unobserved_hosts: tuple[str, ...] = ()  # hosts that alone keep it undecided
+    showing_hosts: tuple[str, ...] = ()  # hosts that show a cause of many hosts without proving it
     # rejected for lack of support, without contradiction; checks that cannot show every case may have missed it
     absent: bool = False
 
@@ -217,31 +217,33 @@ def judge_label(leaf: Leaf, rows: Sequence[Belief], settled: RootCauseSelection,
     best = rows[0]
     unobserved, unasked = coverage.find_gaps(leaf)
 
-    def standing(verdict: Verdict, because: str, row: Belief = best) -> LabelVerdict:
+    def build_verdict(verdict: Verdict, because: str, row: Belief = best) -> LabelVerdict:
         return LabelVerdict(leaf.label, verdict, _compute_confidence(row), because, row, tuple(unobserved), tuple(unasked))
 
     roots = [row for row in settled.roots if row.label == leaf.label]
     if roots:
-        return standing("confirmed", roots[0].deciding[0].says, roots[0])
+        return build_verdict("confirmed", roots[0].deciding[0].says, roots[0])
     aside = next((row for row in settled.aside if row.belief.label == leaf.label), None)
     if aside:
-        return standing(aside.verdict, aside.because)
+        return build_verdict(aside.verdict, aside.because)
     if best.posterior >= MIN_SUSPICION_POSTERIOR:
-        unproven = standing("open" if unasked else "inconclusive", f"{_format_support(best)}, but nothing that proves it")
-        return replace(unproven, few=tuple(sorted(best.few)))
+        unproven = build_verdict("open" if unasked else "inconclusive", f"{_format_support(best)}, but nothing that proves it")
+        return replace(unproven, showing_hosts=tuple(sorted(best.showing_hosts)))
     if unasked:
-        return standing("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
+        return build_verdict("open", f"not looked at yet: {', '.join(dict.fromkeys(check for _, check in unasked))}")
     if unobserved:
-        return replace(standing("inconclusive", f"could not look: {unobserved[0]}"), unseen=coverage.list_unobserved_hosts(leaf))
+        return replace(
+            build_verdict("inconclusive", f"could not look: {unobserved[0]}"), unobserved_hosts=coverage.list_unobserved_hosts(leaf)
+        )
     if undecided := _explain_undecidable(best, coverage):
-        return replace(standing("inconclusive", undecided), few=tuple(sorted(best.few)))
-    return replace(standing("rejected", _format_rejection(best, coverage)), absent=not best.against)
+        return replace(build_verdict("inconclusive", undecided), showing_hosts=tuple(sorted(best.showing_hosts)))
+    return replace(build_verdict("rejected", _format_rejection(best, coverage)), absent=not best.against)
 
 
 def _explain_undecidable(row: Belief, coverage: Coverage) -> str:
     if not coverage.is_decidable(row.leaf):
         return "no check that was run can decide it"
-    return f"shows on {fold_host_names(row.few)} alone, not on most of the hosts" if row.few else ""
+    return f"shows on {fold_host_names(row.showing_hosts)} alone, not on most of the hosts" if row.showing_hosts else ""
 
 
 def _format_support(row: Belief) -> str:

@@ -106,7 +106,9 @@ def _list_new_root_causes(action: Action, was: Assessment, assessment: Assessmen
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
     separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
-    known_causes = {(row.label, row.subject) for row in was.rows if row.proven} | {(action.proves, row.subject) for row in assessment.roots}
+    known_causes = {(row.label, row.subject) for row in was.beliefs if row.proven} | {
+        (action.proves, row.subject) for row in assessment.roots
+    }
     own = [row for row in assessment.roots if reference.taxonomy.leaves[row.label].scope in HOST_SCOPES]
     return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known_causes))
 

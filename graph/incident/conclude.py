@@ -162,7 +162,7 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, ports: Gr
     turn, outcome = context.turn, _get_outcome(context, assessment)
     own_causes, elsewhere = partition_causes(context, assessment)
     hosts_summary, roots = summarize_hosts(context, assessment), (*own_causes, *elsewhere)
-    suspected = find_suspected_causes(context.brief.text, assessment.lens.taxonomy)
+    suspected = find_suspected_causes(context.brief.text, assessment.reference.taxonomy)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in TURN_ENDING_KINDS else turn.questions
     likely = find_likely_cause(context, assessment, ports.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
     report = Report(
@@ -223,7 +223,7 @@ def select_unobserved_checks(rows: Sequence[UnobservedCheck]) -> tuple[Unobserve
 
 def build_healthy_baselines(context: IncidentContext, assessment: Assessment) -> dict[str, HostBaseline]:
     """Return the baselines of hosts without a finding, for later comparison."""
-    sick = {fact.host for fact in assessment.odd} | {host for row in assessment.roots for host in (*row.accused, *row.shown)}
+    sick = {fact.host for fact in assessment.abnormal_facts} | {host for row in assessment.roots for host in (*row.accused, *row.shown)}
     return {host: row for host, row in build_baselines(context.facts).items() if host not in sick}
 
 
@@ -271,20 +271,24 @@ def _get_turn_event(context: IncidentContext, report: Report) -> TurnEvent:
 
 def _choose_next_step(assessment: Assessment, roots: Sequence[Hypothesis], outcome: DiagnosisOutcome, questions: Sequence[str]) -> str:
     if roots:
-        return assessment.lens.taxonomy.get_leaf(roots[0].label).next_step
+        return assessment.reference.taxonomy.get_leaf(roots[0].label).next_step
     if assessment.open_hidden_causes and outcome == "abstained":
         look = assessment.open_hidden_causes[0]
         return f"Run {look.check_names} on {fold_host_names(look.hosts)}: approve its card, or free the GPUs and say recheck."
-    if assessment.odd and assessment.odd[0].key == "sched.state" and (reason := assessment.odd[0].attrs.get("reason")):
-        drained_by = assessment.odd[0].attrs.get("by") or "the person who drained it"
-        return f"Ask {drained_by} before {assessment.odd[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
+    if (
+        assessment.abnormal_facts
+        and assessment.abnormal_facts[0].key == "sched.state"
+        and (reason := assessment.abnormal_facts[0].attrs.get("reason"))
+    ):
+        drained_by = assessment.abnormal_facts[0].attrs.get("by") or "the person who drained it"
+        return f"Ask {drained_by} before {assessment.abnormal_facts[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
     if outcome == "no_fault":
         return "Nothing to fix on these hosts; tell me more if it happens again."
     return ANSWER_QUESTIONS_STEP if questions else TELL_MORE_STEP
 
 
 def _render_elsewhere_step(assessment: Assessment, row: Hypothesis) -> str:
-    return f"For {_render_cause(assessment, row)}: {assessment.lens.taxonomy.get_leaf(row.label).next_step}"
+    return f"For {_render_cause(assessment, row)}: {assessment.reference.taxonomy.get_leaf(row.label).next_step}"
 
 
 def build_headline(
@@ -335,8 +339,8 @@ def _build_headline_text(
 
 def _format_more_uploaded(assessment: Assessment) -> str:
     """Name further uploaded machine events where the first is the reason: the mildest may come first."""
-    odd = [fact for fact in assessment.odd if not fact.host and not is_tenant_writable(fact.key)]
-    if len(odd) < 2 or assessment.odd[0] is not odd[0] or assessment.suspects:
+    odd = [fact for fact in assessment.abnormal_facts if not fact.host and not is_tenant_writable(fact.key)]
+    if len(odd) < 2 or assessment.abnormal_facts[0] is not odd[0] or assessment.suspects:
         return ""
     more = f" and {len(odd) - 1 - MOST_BESIDE} more" if len(odd) - 1 > MOST_BESIDE else ""
     return "".join(f"; also {fact.format_sentence()}" for fact in odd[1 : 1 + MOST_BESIDE]) + more
@@ -344,4 +348,4 @@ def _format_more_uploaded(assessment: Assessment) -> str:
 
 def _render_cause(assessment: Assessment, row: Hypothesis) -> str:
     location = ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
-    return f"{assessment.lens.taxonomy.get_title(row.label)} ({location})"
+    return f"{assessment.reference.taxonomy.get_title(row.label)} ({location})"

@@ -38,7 +38,7 @@ def list_deciding_checks(context: IncidentContext, assessment: Assessment) -> li
     causes = _list_reported_causes(context)
     cited_checks = [(line.host, line.check) for row in causes for line in row.evidence if line.host]
     cause_checks = [(host, check) for row in causes for host in row.hosts for check in row.checks]
-    passive = {check.id for check in assessment.lens.list_passive_checks()}
+    passive = {check.id for check in assessment.reference.list_passive_checks()}
     return [pair for pair in dict.fromkeys((*cited_checks, *cause_checks)) if pair[1] in passive and pair[0] in context.visible]
 
 
@@ -152,9 +152,11 @@ def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> li
     asked_checks -= {
         (fact.host, fact.check) for fact in context.facts if fact.status.blind and fact.host in new.hosts
     }  # may be observable by now
-    first = [pair for pair in list_first_wave(assessment.lens, dict.fromkeys((*new.hosts, *context.hosts))) if pair not in asked_checks]
+    first = [
+        pair for pair in list_first_wave(assessment.reference, dict.fromkeys((*new.hosts, *context.hosts))) if pair not in asked_checks
+    ]
     fresh = {(fact.host, fact.check) for fact in context.facts if fact.time and context.item.at - fact.time < MAX_FRESH_AGE}
-    passive = {check.id for check in assessment.lens.list_passive_checks()}
+    passive = {check.id for check in assessment.reference.list_passive_checks()}
     implied_checks = [
         check
         for check in _list_implied_checks(
@@ -167,16 +169,16 @@ def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> li
 
 
 def _list_implied_checks(context: IncidentContext, assessment: Assessment, news: IncidentBrief) -> list[str]:
-    likely = compute_word_priors(assessment.lens.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
+    likely = compute_word_priors(assessment.reference.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
     labels = sorted(likely, key=lambda label: -likely[label])[:MAX_SUSPECTS]
-    leaves = [assessment.lens.taxonomy.get_leaf(label) for label in labels]
+    leaves = [assessment.reference.taxonomy.get_leaf(label) for label in labels]
     words = news.text.lower()
     changed = [check for word, checks in CHECKS_BY_CHANGED_PART.items() if word in words for check in checks]
     return list(
         dict.fromkeys(
             [
                 *changed,
-                *(check.id for leaf in leaves for check in assessment.lens.list_deciding_checks(leaf)),
+                *(check.id for leaf in leaves for check in assessment.reference.list_deciding_checks(leaf)),
                 *(c for leaf in leaves for c in leaf.checks),
             ]
         )

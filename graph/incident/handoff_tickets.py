@@ -32,7 +32,7 @@ def _get_likely_owner(assessment: Assessment) -> str:
 
 
 def render_ticket_summary(context: IncidentContext, assessment: Assessment, report: Report) -> str:
-    title = assessment.lens.taxonomy.get_title
+    title = assessment.reference.taxonomy.get_title
     lines = [f"Reported: {context.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(assessment.hosts) or 'none named'}"]
     lines += [f"Job: {context.brief.job}"] if context.brief.job else []
     considered = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
@@ -57,7 +57,7 @@ def render_ticket_summary(context: IncidentContext, assessment: Assessment, repo
     )
     ideas = [f"  {idea.title} ({idea.standing}): {idea.cause}{f' Against it: {idea.doubt}' if idea.doubt else ''}" for idea in report.ideas]
     lines += ["Beyond what I know, as a model thought of it:", *ideas] if ideas else []
-    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in assessment.odd if f.sha256))
+    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in assessment.abnormal_facts if f.sha256))
     lines += ["Outputs:", *(f"  {output}" for output in outputs[:8])] if outputs else []
     logs = select_telling_templates(list_logs(context), MAX_TEMPLATES)
     lines += ["Logs:", *(f"  {line}" for log in logs for line in format_log_digest(log))] if logs else []

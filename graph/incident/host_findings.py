@@ -92,7 +92,9 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
     names = frozenset(hosts) - closed.keys()
     coverage = replace(assessment.coverage, hosts=[host for host in hosts if host in names])
     observed_checks = {
-        check for host, check in coverage.asked if host in names and check in assessment.lens.checks and coverage.has_observed(host, check)
+        check
+        for host, check in coverage.asked
+        if host in names and check in assessment.reference.checks and coverage.has_observed(host, check)
     }
     unobserved = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
     unobserved |= {row.check_names for row in assessment.open_hidden_causes if names & set(row.hosts)}
@@ -115,7 +117,7 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
 
 def find_unreached_hosts(assessment: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
     """Return the hosts that no session reached in their latest observation, with the fact that says why."""
-    shut = {fact.host: fact for fact in assessment.odd if fact.key in KEPT_OUT}
+    shut = {fact.host: fact for fact in assessment.abnormal_facts if fact.key in KEPT_OUT}
     return {host: shut[host] for host in hosts if host in shut}
 
 
@@ -125,7 +127,9 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
     A job's output says nothing of its host, but a stopped or blocked process does.
     """
     abnormal_facts = [
-        fact for fact in assessment.odd if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
+        fact
+        for fact in assessment.abnormal_facts
+        if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
     ]
     lines = [fact.format_sentence() for fact in abnormal_facts if fact.key not in assessment.fleetwide_keys]
     against = [row for row in list_unproven(context, assessment) if any(map(row.concerns, hosts))]

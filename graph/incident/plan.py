@@ -173,12 +173,14 @@ async def _plan_cheapest_look(context: IncidentContext, ports: GraphContext, rou
     if visit:
         return PlanResult(turn, walk, "taxonomy", visit.asks)
     if more := await _find_wider_hosts(context, now, ports):
-        return PlanResult(replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(now.lens, more))
+        return PlanResult(
+            replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(now.reference, more)
+        )
     is_open_question = not (
         turn.news and context.report and context.report.outcome == "abstained"
     )  # else the earlier turn repeated its checks as often
     if is_open_question and now.finding != "diagnosed" and turn.again < MAX_REPEATED_LOOKS and (answering := list_answering_hosts(now)):
-        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.lens, answering))
+        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.reference, answering))
     if offers := _list_exclusive_offers(context, now):
         return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
     if now.finding == "abstained":

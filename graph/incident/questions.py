@@ -84,7 +84,7 @@ def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[s
         for (title, step), hosts in list(steps.items())[:2]
     ]
     leaves = [row.leaf for row in assessment.suspects] + [row.leaf for row in assessment.open_hidden_causes]
-    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.lens.checks})
+    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.reference.checks})
     if exclusive:
         suggestions.append(f"Run {', '.join(exclusive)} once the machines are idle")
     if len(assessment.hosts) > 1:
@@ -95,9 +95,11 @@ def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[s
 def render_findings(assessment: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
     """Render findings for a model: abnormal facts, likely causes, logs. `notes`: past misdiagnoses here, put first."""
     lines = [f"learnt here: {note}" for note in notes[:MAX_QUESTIONS]]
-    lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.odd[:12]]
     lines += [
-        f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in assessment.rows[:10] if row.support
+        f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.abnormal_facts[:12]
+    ]
+    lines += [
+        f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in assessment.beliefs[:10] if row.support
     ]
     lines += [
         f"could not look: {unobserved_line.host} {unobserved_line.check}: {unobserved_line.why}"

@@ -45,7 +45,7 @@ async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
 
 
 def _is_unsure(assessment: Assessment) -> bool:
-    return not assessment.roots and bool(assessment.suspects or assessment.settled.contradictions)
+    return not assessment.roots and bool(assessment.suspects or assessment.selection.contradictions)
 
 
 async def _judge_suspects(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:

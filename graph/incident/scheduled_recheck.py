@@ -32,7 +32,7 @@ def get_due_recheck(context: IncidentContext) -> str:
 
 def list_counter_checks(context: IncidentContext, assessment: Assessment) -> list[tuple[str, str]]:
     """Return the passive (host, check) pairs that read error counters."""
-    checks = [check.id for check in assessment.lens.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
+    checks = [check.id for check in assessment.reference.list_passive_checks() if MIN_COUNTER_RISES.keys() & set(check.establishes)]
     return [(host, check) for host in context.hosts for check in checks]
 
 
@@ -99,7 +99,7 @@ def _is_undecided(report: Report) -> bool:
 
 def _list_abnormal_findings(assessment: Assessment) -> tuple[str, ...]:
     """Return stable names of what is abnormal or likely."""
-    odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in assessment.odd)
+    odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in assessment.abnormal_facts)
     return tuple(dict.fromkeys((*odd, *_iter_likely_findings(assessment))))[:MAX_SEEN_FINDINGS]
 
 

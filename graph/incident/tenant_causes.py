@@ -50,6 +50,6 @@ def find_tenant_causes(
         return None
     labels = {cause.label for cause in found}
     tenant_assessment = assess_facts(
-        tenant_facts, assessment.lens, context.hosts, context.turn.priors, context.onset, context.brief.symptoms
+        tenant_facts, assessment.reference, context.hosts, context.turn.priors, context.onset, context.brief.symptoms
     )
     return tuple(cause for cause in tenant_assessment.list_root_causes() if cause.label in labels)

@@ -138,7 +138,7 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     """Read the assessment's failed checks, because the report may show fewer."""
     leaf = reasoning.taxonomy.leaves.get(cause.label)
-    deciding = {check.id for check in reasoning.now.lens.list_deciding_checks(leaf)} if leaf else set()
+    deciding = {check.id for check in reasoning.now.reference.list_deciding_checks(leaf)} if leaf else set()
     for row in [unobserved for unobserved in reasoning.now.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"][
         :MAX_UNOBSERVED_CHECKS
     ]:
@@ -165,8 +165,8 @@ def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonG
 
 def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tuple[str, str]]:
     now, title = reasoning.now, reasoning.taxonomy.get_title(cause.label)
-    yield from ((row.because, "engine") for row in now.settled.aside if row.belief.label == cause.label)
-    yield from ((contradiction, "engine") for contradiction in now.settled.contradictions if title in contradiction)
+    yield from ((row.because, "engine") for row in now.selection.aside if row.belief.label == cause.label)
+    yield from ((contradiction, "engine") for contradiction in now.selection.contradictions if title in contradiction)
     yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in reasoning.report.doubts if doubt.startswith(f"{title}: "))
 
 

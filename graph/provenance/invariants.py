@@ -67,7 +67,7 @@ class InvariantContext:
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
         """(host, check, key) of everything observed."""
-        ready = (match.fact for row in self.reassessment.rows for match in (*row.support, *row.against))
+        ready = (match.fact for row in self.reassessment.beliefs for match in (*row.support, *row.against))
         return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
@@ -172,7 +172,7 @@ def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
 def _check_found_again(context: InvariantContext) -> Iterator[str]:
     """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
-    for row in context.reassessment.rows:
+    for row in context.reassessment.beliefs:
         weights_by_source = weights.setdefault(row.label, {})
         for match in (*row.support, *row.against):
             fact = match.fact

@@ -19,10 +19,10 @@ def build_check_remediations(assessment: Assessment, plan: PlanContext, remediat
     if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in remediations):
         return []
     busy = {(fact.check, fact.host) for fact in plan.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
-    for row in assessment.rows:
+    for row in assessment.beliefs:
         if row.proven:
             continue
-        checks = [assessment.lens.checks[name] for name in row.leaf.confirms if name in assessment.lens.checks]
+        checks = [assessment.reference.checks[name] for name in row.leaf.confirms if name in assessment.reference.checks]
         for check in sorted(checks, key=lambda check: check.seconds):
             hosts = sorted(host for host in list_hosts_to_test(row, check, assessment) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
             if hosts and not _was_proposed(check, hosts, remediations):
@@ -34,7 +34,7 @@ def build_requested_check(
     check: Check, hosts: Sequence[str], assessment: Assessment, plan: PlanContext, remediations: Sequence[Remediation]
 ) -> Remediation:
     """Return the requested check for the likeliest cause that it can confirm."""
-    able = [row for row in assessment.rows if check.id in row.leaf.confirms]
+    able = [row for row in assessment.beliefs if check.id in row.leaf.confirms]
     label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
     return _build_check_remediation(label, check, sorted(hosts), plan, remediations)
 

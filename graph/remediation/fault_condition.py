@@ -53,12 +53,12 @@ def _has_taken_effect(step: RemediationStep, remediation: Remediation) -> bool:
 
 def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
     """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
-    leaf = alone.lens.taxonomy.leaves[remediation.label]
+    leaf = alone.reference.taxonomy.leaves[remediation.label]
     rows = [row for row in alone.by_label.get(remediation.label, ()) if can_concern_devices(remediation.devices, row.subject.named_devices)]
     matches = [
         match for row in rows for match in row.deciding if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
     ]
-    passive = [match for match in matches if (check := alone.lens.checks.get(match.fact.check)) and not check.exclusive]
+    passive = [match for match in matches if (check := alone.reference.checks.get(match.fact.check)) and not check.exclusive]
     states = [match for match in passive if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]
     decided = states or passive or matches
     telling = [match.fact for match in decided]
@@ -80,7 +80,7 @@ def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Se
 
 
 def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
-    return REACHABILITY_KEY in alone.lens.list_decisive_keys(leaf) and not alone.coverage.observed
+    return REACHABILITY_KEY in alone.reference.list_decisive_keys(leaf) and not alone.coverage.observed
 
 
 def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
@@ -90,7 +90,7 @@ def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
     """Judge by the host's facts. It is not gone where a check that showed it could not look."""
-    leaf = alone.lens.taxonomy.leaves.get(fault.label)
+    leaf = alone.reference.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
     presence = assess_presence(leaf, fault.devices, alone)

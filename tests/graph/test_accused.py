@@ -183,9 +183,9 @@ def counted(key: str, total: int, days: float | None) -> list[Fact]:
 @pytest.mark.parametrize(("key", "total", "label"), COUNTED)
 def test_a_counter_that_grows_fast_is_a_fault_and_an_old_total_is_none(key: str, total: int, label: str) -> None:
     fast, slow, unknown = (assess_facts(counted(key, total, days), lens(BUILT_IN), ("n1", "n2"), None, T0) for days in (6, 400, None))
-    assert [row.key for row in slow.odd] == []
-    assert [row.key for row in fast.odd] == [key]
-    assert [row.key for row in unknown.odd] == [key]
+    assert [row.key for row in slow.abnormal_facts] == []
+    assert [row.key for row in fast.abnormal_facts] == [key]
+    assert [row.key for row in unknown.abnormal_facts] == [key]
     assert slow.list_root_causes() == ()
     assert unknown.list_root_causes() == ()
     if label:

@@ -53,7 +53,7 @@ def weighed(facts: list[Fact]) -> Assessment:
 
 def likely(now: Assessment) -> dict[str, bool]:
     """Return the labels with posterior 0.5 or more and support, and whether each is proven."""
-    return {row.label: row.proven for row in now.rows if row.posterior >= 0.5 and row.support}
+    return {row.label: row.proven for row in now.beliefs if row.posterior >= 0.5 and row.support}
 
 
 @pytest.mark.parametrize("host", [HOST, ""])
@@ -62,8 +62,8 @@ def test_one_old_event_decides_nothing_and_is_told_as_old(kind: str, host: str) 
     now = weighed(seen(LINES[kind], ONE_OLD, host))
     assert not now.roots
     assert not likely(now)
-    assert all(row.log_odds <= MAX_OLD_EVENTS_LOG_ODDS for row in now.rows if row.support)
-    assert not now.odd
+    assert all(row.log_odds <= MAX_OLD_EVENTS_LOG_ODDS for row in now.beliefs if row.support)
+    assert not now.abnormal_facts
     assert [format_old_event(fact, T0) for fact in now.old], "nothing tells of it"
     assert all(format_old_event(fact, T0).endswith(", 9 days ago, not since") for fact in now.old)
 
@@ -78,7 +78,7 @@ def test_what_recurs_over_days_decides_like_a_new_event(kind: str, host: str, ho
     assert not recurring.old
     first, last = T0 - timedelta(hours=hours[0]), T0 - timedelta(hours=hours[-1])
     series = f"({len(hours) * len(LINES[kind].split(chr(10)))} times, first {first:%Y-%m-%d %H:%M}, last {last:%Y-%m-%d %H:%M} UTC)"
-    said = [match.says for row in recurring.rows for match in row.support if match.fact.key.startswith("kernel.")]
+    said = [match.says for row in recurring.beliefs for match in row.support if match.fact.key.startswith("kernel.")]
     assert said or any(series in line for line in recurring.why_unsure)
     assert all(says.endswith(series) for says in said)
 
@@ -87,7 +87,7 @@ def test_what_recurs_over_days_decides_like_a_new_event(kind: str, host: str, ho
 def test_one_new_event_is_as_it_was(kind: str) -> None:
     now = weighed(seen(LINES[kind], ONE_NEW))
     assert not now.old
-    assert now.odd or now.roots or likely(now)
+    assert now.abnormal_facts or now.roots or likely(now)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_a_log_line_alone_accuses_no_machine_but_may_prove_a_users_mistake() -> 
 def test_words_and_history_never_confirm() -> None:
     now = look(healthy(*HOSTS), priors=dict.fromkeys(TAXONOMY.leaves, 50.0))
     assert labels(now) == []
-    assert all(row.posterior < 0.3 for row in now.rows)
+    assert all(row.posterior < 0.3 for row in now.beliefs)
 
 
 def test_what_was_handed_in_suggests_but_does_not_accuse() -> None:
@@ -207,7 +207,7 @@ def test_two_labels_that_the_same_evidence_fits_equally_are_not_guessed_between(
     now = assess_facts(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
     assert now.finding == "abstained"
     assert "equally" in now.why_unsure[0]
-    assert {row.verdict for row in now.settled.aside} == {"inconclusive"}
+    assert {row.verdict for row in now.selection.aside} == {"inconclusive"}
 
 
 def test_a_rejected_cause_has_its_verdict_as_a_value() -> None:

@@ -131,7 +131,7 @@ def test_a_difference_alone_never_exceeds_six_tenths_confidence(device: str) -> 
             rows(kind, usual, usual, own, usual), ReferenceData(load_taxonomy().decidable, CHECKS), ["n1", "n2", "n3", "n4"], PRIORS, T0
         )
         assert not now.roots
-        speaking = [row for row in now.rows if any(match.fact.key in DIFFERENCE_KEYS for match in row.support)]
+        speaking = [row for row in now.beliefs if any(match.fact.key in DIFFERENCE_KEYS for match in row.support)]
         assert all(row.posterior <= 0.6 + 1e-9 and row.log_odds <= MAX_DIFFERENCE_LOG_ODDS for row in speaking)
 
 

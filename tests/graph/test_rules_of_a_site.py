@@ -48,7 +48,7 @@ def concluded(folder: Path, category: str, scope: str, owner: str) -> Assessment
 def test_it_decides_a_cause_of_the_job(tmp_path: Path) -> None:
     now = concluded(tmp_path, "USER", "job", "customer")
     assert [row.label for row in now.list_root_causes()] == ["USER.SITE.Lease_Lost"]
-    assert [fact.attrs["wrong"] for fact in now.odd if fact.key.startswith("site.log.")] == ["the fabric daemon lost its lease"]
+    assert [fact.attrs["wrong"] for fact in now.abnormal_facts if fact.key.startswith("site.log.")] == ["the fabric daemon lost its lease"]
 
 
 @pytest.mark.parametrize("category", ["GPU", "INTERCONNECT", "SYSTEM_SOFTWARE", "OTHER"])

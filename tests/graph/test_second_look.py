@@ -76,8 +76,8 @@ def test_a_counter_that_rises_between_two_looks_is_abnormal_and_told_with_both_n
     (fact,) = mark_counter_rises(old, new)
     assert format_rise(fact) == f"rose from 12 to {12 + least} in 60 s"
     now = assess_facts([fact], LENS, ("gpu-001",), None, T0 + MINUTE)
-    assert fact.key in {odd.key for odd in now.odd}
-    said = [*now.why_unsure, *(match.says for row in now.rows for match in row.support)]
+    assert fact.key in {odd.key for odd in now.abnormal_facts}
+    said = [*now.why_unsure, *(match.says for row in now.beliefs for match in row.support)]
     assert any(f"rose from 12 to {12 + least} in 60 s" in line for line in said)
 
 

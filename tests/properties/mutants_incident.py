@@ -172,7 +172,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
             Edit(Coverage.list_unobserved_checks, "sorted(self.blind.items())", "()"),
             Edit(
                 judge_label,
-                "return replace(standing('inconclusive', f'could not look: {unobserved[0]}'), unseen=coverage.list_unobserved_hosts(leaf))",
+                "return replace(build_verdict('inconclusive', f'could not look: {unobserved[0]}'), unobserved_hosts=coverage.list_unobserved_hosts(leaf))",
             ),
         ),
     ),
@@ -182,7 +182,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 judge_label,
-                "return replace(standing('inconclusive', f'could not look: {unobserved[0]}'), unseen=coverage.list_unobserved_hosts(leaf))",
+                "return replace(build_verdict('inconclusive', f'could not look: {unobserved[0]}'), unobserved_hosts=coverage.list_unobserved_hosts(leaf))",
             ),
         ),
     ),

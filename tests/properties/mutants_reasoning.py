@@ -221,7 +221,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "verdict.unseen or verdict.few or tuple(sorted({host for row in rows for host in row.accused}))",
+                "verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for row in rows for host in row.accused}))",
                 "('n1',)",
             ),
         ),
@@ -234,7 +234,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "() if verdict.unseen or verdict.few else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
+                "() if verdict.unobserved_hosts or verdict.showing_hosts else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
                 "('n2/gpu0',)",
             ),
         ),

@@ -77,7 +77,7 @@ def _list_target_hosts(context: AnswerContext) -> tuple[str, ...]:
 
 def _list_measurements(context: AnswerContext) -> list[Fact]:
     """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
-    taxonomy, labels = context.now.lens.taxonomy, context.message.labels
+    taxonomy, labels = context.now.reference.taxonomy, context.message.labels
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
     rows = [match.fact for label in labels for row in context.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
     hosts, fixed = _list_target_hosts(context), {row.target: row.since for row in list_proven_remediations(context)}

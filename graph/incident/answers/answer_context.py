@@ -61,7 +61,7 @@ class AnswerContext:
         return self.ports.clock.now()
 
     def get_title(self, label: str) -> str:
-        return self.now.lens.taxonomy.get_title(label)
+        return self.now.reference.taxonomy.get_title(label)
 
     @property
     def root_causes(self) -> tuple[Hypothesis, ...]:
@@ -254,15 +254,15 @@ def render_coverage(context: AnswerContext, known: HostKnowledge) -> str:
 def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     now = context.now
     own_causes, _ = partition_causes_by_hosts(now.list_root_causes(), (host,), now.hosts_by_cause)
-    coverage, checks = now.coverage, now.lens.checks
+    coverage, checks = now.coverage, now.reference.checks
     own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
     observed_checks = tuple(check.id for check in checks.values() if check.id in own and coverage.has_observed(host, check.id))
     unobserved = tuple(
         (check, reason) for (blind_host, check), reason in sorted(coverage.blind.items()) if blind_host == host and check in checks
     )
-    machine = [check.id for check in now.lens.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
+    machine = [check.id for check in now.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
     is_fully_observed = all(check in own for check in machine) and not {check for check, _ in unobserved} & set(machine)
-    odd = tuple(fact for fact in now.odd if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in KEPT_OUT)
+    odd = tuple(fact for fact in now.abnormal_facts if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in KEPT_OUT)
     observed_checks = () if find_unreached_hosts(now, (host,)) else observed_checks  # answers of an earlier observation say nothing of now
     causes = tuple(row for row in own_causes if host in row.hosts)
     shows = tuple(row for row in own_causes if not row.hosts and any(evidence.host == host for evidence in row.evidence))

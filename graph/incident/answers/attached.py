@@ -56,7 +56,7 @@ def _render_attachment(context: AnswerContext, row: Attachment) -> list[str]:
     if row.unread:
         return [f"{head}: not read, {UNREAD_REASONS[row.unread]}."]
     own = [fact for fact in context.case.facts if not fact.host and fact.sha256 == row.sha256 and fact.status is Status.OK]
-    file_facts = [fact for fact in context.now.handed_in if fact.sha256 == row.sha256]
+    file_facts = [fact for fact in context.now.uploaded_facts if fact.sha256 == row.sha256]
     unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD_KEY, "check.foreign")]
     lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.case))}" for fact in file_facts[:MAX_LINES]]
     lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _get_lines(fact)][: MAX_LINES - len(lines)]

@@ -56,7 +56,7 @@ def _render_counter_evidence(context: AnswerContext, branch: SearchBranch) -> st
 
 
 def _answer_search_tree(context: AnswerContext) -> TurnResult:
-    tree = build_search_tree(context.case, context.now.lens.taxonomy.titles)
+    tree = build_search_tree(context.case, context.now.reference.taxonomy.titles)
     if not (context.case.search_steps or context.case.report):
         return build_answer(context, ["I have looked into nothing yet, so nothing is ruled out."])
     out = [f"{branch.title} ({_render_counter_evidence(context, branch)})" for branch in tree.find_leaves("ruled out")]
@@ -109,7 +109,7 @@ def measured(context: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
     """Return the known curves; hosts not named are not reported missing."""
 
     def expected(host: str) -> Value:
-        return context.now.lens.expected(host, "nccl.busbw_max", None) if host else None
+        return context.now.reference.expected(host, "nccl.busbw_max", None) if host else None
 
     measured_bandwidths = bandwidths(hosts, context.case.facts, expected)
     return measured_bandwidths if context.message.hosts else Bandwidths(measured_bandwidths.curves)

@@ -120,7 +120,7 @@ async def answer_happened_before(context: AnswerContext) -> TurnResult:
 
 
 def _render_old_log_line(context: AnswerContext) -> list[str]:
-    old = [fact for fact in (*context.now.old, *context.now.odd) if fact.attrs.get("aged") and fact.host]
+    old = [fact for fact in (*context.now.old, *context.now.abnormal_facts) if fact.attrs.get("aged") and fact.host]
     return [
         f"On {fact.host} the {get_check_name(fact.check)} shows it {format_age(fact.time, context.current_time)} too: {clean_text(fact.line, 100)}"
         for fact in old[:1]

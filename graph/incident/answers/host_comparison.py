@@ -84,7 +84,7 @@ def _format_hosts(hosts: Sequence[str]) -> str:
 
 def _collect_values(context: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
     """Collect settings and abnormal facts by check, without counters and site-defined keys."""
-    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.now.odd}
+    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.now.abnormal_facts}
     values_by_host: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
     for fact in context.case.facts:
         slot = (fact.key, fact.device or "")
@@ -113,7 +113,7 @@ def _format_value(fact: Fact) -> str:
 
 def _list_differences(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     """Return a line per setting, equal devices folded, abnormal ones first."""
-    abnormal = {fact.key for fact in context.now.odd if fact.host in hosts}
+    abnormal = {fact.key for fact in context.now.abnormal_facts if fact.host in hosts}
     rows: dict[tuple[str, str, str], list[str]] = {}
     table = _collect_values(context, hosts)
     for (check, key, device), values in table.iter_settings():

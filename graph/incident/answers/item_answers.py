@@ -97,7 +97,9 @@ def _get_ticket_holder(context: IncidentContext) -> tuple[str, str]:
 def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResult:
     data: Mapping[str, Any] = context.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
-    report = build_answer_report(context, f"Closed: {assessment.lens.taxonomy.get_title(label) if label else cause or 'no cause named'}.")
+    report = build_answer_report(
+        context, f"Closed: {assessment.reference.taxonomy.get_title(label) if label else cause or 'no cause named'}."
+    )
     noted = {
         "state": "resolved",
         "true_label": label,

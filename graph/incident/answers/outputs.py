@@ -65,7 +65,7 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
     if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(context, tuple(hosts)).curves:
         return answer_bandwidth(context)  # measured by message size, not per pair
     if heat.compute_spread() is None:
-        check = next((row for row in context.now.lens.checks.values() if key in row.establishes), None)
+        check = next((row for row in context.now.reference.checks.values() if key in row.establishes), None)
         exclusive = check is not None and check.exclusive
         instruction = (
             f"Say `run {check.id} on {fold_host_names(hosts)}` to propose it for approval."
@@ -103,7 +103,7 @@ def _list_wanted_outputs(context: AnswerContext) -> list[tuple[str, str]]:
     cited_outputs = [(line.host, line.check) for row in context.root_causes for line in row.evidence if line.host]
     if hosts_in_scope.named:
         of_theirs = [pair for pair in cited_outputs if pair[0] in hosts_in_scope.hosts]
-        odd = [(fact.host, fact.check) for fact in context.now.odd if fact.host in hosts_in_scope.hosts]
+        odd = [(fact.host, fact.check) for fact in context.now.abnormal_facts if fact.host in hosts_in_scope.hosts]
         return list(dict.fromkeys((*of_theirs, *odd)))[:1]
     return list(dict.fromkeys(cited_outputs))[:1]
 
@@ -133,7 +133,10 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
     head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
     lines = [line for _, text in texts for line in split_lines(text[:MAX_OUTPUT_CHARS]) if line.strip()]
     telling = _select_telling_lines(
-        lines, [fact.line for fact in context.now.odd if (fact.host, fact.check) == (host, check)], room, newest=check in LOG_CHECKS
+        lines,
+        [fact.line for fact in context.now.abnormal_facts if (fact.host, fact.check) == (host, check)],
+        room,
+        newest=check in LOG_CHECKS,
     )
     count = f"{len(telling)} of {len(lines)} lines" if len(telling) < len(lines) else f"{len(lines)} line{'s' * (len(lines) != 1)}"
     filed = texts if context.message.form or len(telling) < len(lines) else []
@@ -162,7 +165,7 @@ def _render_no_output(context: AnswerContext, host: str, check: str, why: str, *
     if any((fact.host, fact.check) == (host, check) for fact in context.case.facts):
         at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
-    row = context.now.lens.checks.get(check)
+    row = context.now.reference.checks.get(check)
     instruction = (
         f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
     )

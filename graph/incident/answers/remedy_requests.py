@@ -64,7 +64,7 @@ def propose_remediations(context: AnswerContext, lines: Sequence[str], remediati
 
 async def request_check(context: AnswerContext) -> TurnResult:
     """Propose an exclusive check on the hosts named."""
-    checks, named = context.now.lens.checks, resolve_target_hosts(context)
+    checks, named = context.now.reference.checks, resolve_target_hosts(context)
     if unclear := ask_which_hosts(context):
         return build_answer(context, unclear)
     hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # never guess whose GPUs a test takes
@@ -233,7 +233,7 @@ def _start_remediation(
 
 
 def _list_remedies(context: AnswerContext, label: str) -> set[str]:
-    leaf = context.now.lens.taxonomy.leaves.get(label)
+    leaf = context.now.reference.taxonomy.leaves.get(label)
     return {step.name for plan in leaf.remedies for step in parse_plan(plan)} if leaf else set()
 
 
@@ -257,7 +257,7 @@ def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequ
         coverage = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
         return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({coverage}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
-    step = context.now.lens.taxonomy.get_leaf(row.label).next_step
+    step = context.now.reference.taxonomy.get_leaf(row.label).next_step
     return f"{NO_CARD_PREFIX}: {context.get_title(row.label)} on {host}{render_citation(row)} is not fixed by {format_remedy_name(remedy)}. {step}"
 
 

@@ -103,7 +103,7 @@ def _format_more_doubts(doubt: Mapping[str, str]) -> list[str]:
 def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
     """Return what ended the job; called once nothing speaks against the machines."""
     roots = [row for row in context.root_causes if not row.hosts]
-    ended = [context.now.lens.taxonomy.get_leaf(row.label) for row in roots]
+    ended = [context.now.reference.taxonomy.get_leaf(row.label) for row in roots]
     if not ended:
         return [f"{SAFE_PREFIX} {nothing}"]
     if _is_repeatable_failure(context):
@@ -127,7 +127,7 @@ def _list_job_causes(context: AnswerContext) -> list[str]:
 
 def _is_repeatable_failure(context: AnswerContext) -> bool:
     """Return whether the job would fail again. Hosts named without a job may serve others."""
-    lasts = any(not context.now.lens.taxonomy.get_leaf(row.label).transient for row in context.root_causes if not row.hosts)
+    lasts = any(not context.now.reference.taxonomy.get_leaf(row.label).transient for row in context.root_causes if not row.hosts)
     return lasts and not (resolve_target_hosts(context).named and not _JOB_PATTERN.search(context.message.text[:MAX_TEXT_CHARS]))
 
 

@@ -48,7 +48,7 @@ async def answer_report(context: AnswerContext) -> TurnResult:
 
 
 def _summarize_for_manager(context: AnswerContext) -> TurnResult:
-    case, roots, taxonomy = context.case, context.root_causes, context.now.lens.taxonomy
+    case, roots, taxonomy = context.case, context.root_causes, context.now.reference.taxonomy
     if roots:
         machines = fold_host_names(context.faulty_hosts) if context.faulty_hosts else "not a host fault"
         cause_line = f"What: {taxonomy.get_leaf(roots[0].label).customer_words or context.get_title(roots[0].label)}"
@@ -81,7 +81,7 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
 
 def _list_proven_remediations(context: AnswerContext) -> list[Remediation]:
     """Return proven remediations: their causes no longer show, but were the incident."""
-    return [row for row in context.case.remediations if row.proven and row.label in context.now.lens.taxonomy.leaves]
+    return [row for row in context.case.remediations if row.proven and row.label in context.now.reference.taxonomy.leaves]
 
 
 def _format_targets(rows: Sequence[Remediation]) -> str:
@@ -158,7 +158,7 @@ async def answer_status(context: AnswerContext) -> TurnResult:
 
 async def answer_about_bot(context: AnswerContext) -> TurnResult:
     """Answer what RackMedic is and which hosts it may see here."""
-    case, checks = context.case, context.now.lens.list_passive_checks()
+    case, checks = context.case, context.now.reference.list_passive_checks()
     hosts = case.visible
     where_to = (
         f"{len(hosts)} hosts: {fold_host_names(hosts)[:160]}"

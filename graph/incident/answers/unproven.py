@@ -72,7 +72,7 @@ def format_uploaded_fact(fact: Fact, context: IncidentContext) -> str:
 
 
 def _iter_uploaded(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
-    for fact in assessment.handed_in:
+    for fact in assessment.uploaded_facts:
         of_job = is_tenant_writable(fact.key)
         if _is_explained(fact, context, assessment) or (of_job and assessment.roots):
             continue
@@ -82,7 +82,7 @@ def _iter_uploaded(context: IncidentContext, assessment: Assessment) -> Iterator
 def _is_explained(fact: Fact, context: IncidentContext, assessment: Assessment) -> bool:
     """Return whether a proven cause or its consequence explains the fact, on the fact's host if known."""
     hosts = set(find_writing_host(fact, context))
-    follows = [row.belief for row in assessment.settled.aside if row.verdict == "rejected"]
+    follows = [row.belief for row in assessment.selection.aside if row.verdict == "rejected"]
     return any(
         id(fact) in row.explains and (not hosts or not row.subject.hosts or bool(hosts & {*row.accused, *row.shown}))
         for row in (*assessment.roots, *follows)
@@ -90,7 +90,7 @@ def _is_explained(fact: Fact, context: IncidentContext, assessment: Assessment) 
 
 
 def _iter_likely(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
-    uploaded_fact_ids = {id(fact) for fact in assessment.handed_in}
+    uploaded_fact_ids = {id(fact) for fact in assessment.uploaded_facts}
     for row in assessment.suspects:
         facts = [match.fact for match in row.support]
         hosts = tuple(filter(None, row.subject.hosts))

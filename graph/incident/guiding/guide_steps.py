@@ -137,7 +137,7 @@ def _build_check_remediation(
     for row in stands:
         if row.mark != "next" or not row.step.approve:
             continue
-        check = assessment.lens.checks[next(name for name in row.step.look if not guide_context.was_answered(name))]
+        check = assessment.reference.checks[next(name for name in row.step.look if not guide_context.was_answered(name))]
         return build_requested_check(check, hosts, assessment, build_plan_context(context, ports), remediations).model_copy(
             update={"asked_by": running.by}
         )

@@ -70,7 +70,7 @@ def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
 
 def _build_idea_choices(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> IdeaChoices:
     title = ports.taxonomy.get_title
-    asks_by_check = {check.id: check.asks for check in assessment.lens.list_passive_checks()}
+    asks_by_check = {check.id: check.asks for check in assessment.reference.list_passive_checks()}
     branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
     out = [title(row.label) for row in assessment.label_verdicts.values() if row.verdict == "rejected" and row.best.support][:MAX_RULED_OUT]
     earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
@@ -83,7 +83,7 @@ def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
 
 def list_idea_checks(ideas: Sequence[Idea], context: IncidentContext, assessment: Assessment) -> Mapping[str, HostChecks]:
     """Return by idea title the unasked passive checks it wants, on allowed hosts."""
-    passive, places = {check.id for check in assessment.lens.list_passive_checks()}, set(_list_allowed_hosts(context))
+    passive, places = {check.id for check in assessment.reference.list_passive_checks()}, set(_list_allowed_hosts(context))
     requests_by_idea = {idea.title: [(host, look) for host in idea.hosts or context.hosts for look in idea.looks] for idea in ideas}
     return {
         title: [(host, look) for host, look in rows if host in places and look in passive and (host, look) not in assessment.coverage.asked]

@@ -149,7 +149,7 @@ class Incident:
 
     def _seen(self, label: str, ran: Sequence[str]) -> Memory:
         now = self.bench.assessed
-        facts = self.bench.telling(label) if label else list(now.odd)
+        facts = self.bench.telling(label) if label else list(now.abnormal_facts)
         found = [Finding(f"{fact.host} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240], fact) for fact in facts]
         found += [Finding(f"{row.host} {row.check}: could not look: {row.why}"[:240]) for row in now.list_unobserved()]
         return tuple(found) or (Finding(f"nothing abnormal: {', '.join(ran)}"),)

@@ -106,8 +106,8 @@ class EverythingAndAsk:
 
 def results(now: Assessment) -> list[str]:
     """Return the checks' results: abnormal facts, unobserved hosts, and checks without findings."""
-    odd = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240] for fact in now.odd]
+    odd = [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}"[:240] for fact in now.abnormal_facts]
     blind = [f"{row.host} {row.check}: could not look: {row.why}"[:240] for row in now.list_unobserved()]
-    loud = {fact.check for fact in now.odd} | {row.check for row in now.list_unobserved()}
-    silent = sorted({check for host, check in now.coverage.asked if host and check in now.lens.checks} - loud)
+    loud = {fact.check for fact in now.abnormal_facts} | {row.check for row in now.list_unobserved()}
+    silent = sorted({check for host, check in now.coverage.asked if host and check in now.reference.checks} - loud)
     return [*odd, *blind, *([f"nothing abnormal: {', '.join(silent)}"] if silent else [])]

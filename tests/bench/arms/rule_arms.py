@@ -216,7 +216,7 @@ class Bench:
     def telling(self, label: str, most: int = 40) -> list[Fact]:
         """Return facts for or against a label, and abnormal facts."""
         rows = self.assessed.by_label.get(label, [])
-        facts = [match.fact for row in rows for match in (*row.support, *row.against)] + list(self.assessed.odd)
+        facts = [match.fact for row in rows for match in (*row.support, *row.against)] + list(self.assessed.abnormal_facts)
         return list({id(fact): fact for fact in facts}.values())[:most]
 
     @property
