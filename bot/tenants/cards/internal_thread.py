@@ -24,7 +24,6 @@ from kb.scan import split_lines
 TELL_ACTION_ID = "customer.tell"
 BUTTONS = {TELL_ACTION_ID: "tell"}
 TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID, WORDS_BLOCK_ID = "customer_tell", "customer_tell_send", "words"
-FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)  # The form, and its preview.
 MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500  # Characters quoted from a tenant, and sent to one.
 
 
@@ -97,10 +96,6 @@ def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> 
         raise BadForm({WORDS_BLOCK_ID: "Too long for one message. Please shorten it."})
     head = blocks.context((f"{tenant} reads this, and no name of yours. Nothing was sent yet.",))
     return blocks.modal(TELL_SEND_CALLBACK_ID, "As they read it", [head, *shown.blocks], submit="Send", metadata=carried)
-
-
-def render_not_sent(why: Card) -> Block:
-    return blocks.read_only_modal("Not sent", why.blocks)
 
 
 def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:
