@@ -19,15 +19,12 @@ from bot.app.diagnosis_runtime import DiagnosisRuntime, WallClock
 from bot.app.direct_messages import build_direct_messages, run_direct_answers
 from bot.app.evidence_retry import EvidenceRetrier
 from bot.app.http.alerts import build_alert_intake, build_alert_threads
-from bot.app.http.server import run_inbound_server
-from bot.app.http.slack import build_slack_routes
 from bot.app.lessons import build_lesson_services
 from bot.app.provider import build_provider_services, build_ticket_threads
 from bot.app.report_sources import build_chart_source, build_report_writer
 from bot.app.retention import Retention
 from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_handlers, build_tenant_updates, list_tenant_labels
 from bot.app.trackers import TrackerServices, build_tracker_services, list_offered_trackers, open_site_trackers
-from bot.inbound.routes import InboundRoute
 from bot.incidents.cards.close_modal import build_label_choices
 from bot.incidents.context import HandlerContext
 from bot.incidents.direct_messages import DirectMessages
@@ -69,7 +66,6 @@ from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.store.slack_rate_slots import SlackRateSlots
 from bot.store.store import Store
 from bot.tasks import BackgroundTasks, cancel_tasks
-from bot.tenants.handlers import TenantHandlers
 from bot.tenants.tenant_cards import TenantCards
 from bot.trackers.tracker import Tracker
 from graph.context import GraphContext
@@ -150,7 +146,7 @@ async def run_bot(
         writing = build_report_writer(runtime.ports, *pages_of)
         window.board.set_report_writer(writing)
         learning = build_lesson_services(settings, store, runtime, window.client, window.cards, window.inbox, window.people)
-        surface = replace(learning.add_handlers(trackers.add_handlers(line.add_handlers(surface))), telling=told, writing=writing)
+        surface = replace(surface, writing=writing)
         alerts = build_alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
         surface = replace(surface, posted=PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None)
         routes = (*line.build_routes(surface, states), *(alerts.routes if alerts else ()))
@@ -158,8 +154,23 @@ async def run_bot(
         answer_to = partial(answer_direct_message, surface)
         direct = run_direct_answers(window.direct, answer_to, store.redis, runtime.ports.clock, settings.lease_seconds)
         posts = run_outbox(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
+
+        def run_front() -> contextlib.AbstractAsyncContextManager[None]:
+            from bot.app.slack_handlers import build_slack_registry, run_listeners  # Bolt: a worker needs none of it
+
+            registry = build_slack_registry(
+                surface,
+                lessons=learning.build_handlers(surface),
+                tenant_updates=told,
+                tenants=door,
+                provider=line.build_handlers(surface),
+                trackers=trackers.build_handlers(surface),
+                alert_bots=settings.alert_bots,
+            )
+            return run_listeners(settings, store, surface, registry, routes)
+
         if not works:
-            async with _run_wakeup_sender(wakeups), posts, direct, _run_listeners(settings, store, surface, door, routes):
+            async with _run_wakeup_sender(wakeups), posts, direct, run_front():
                 yield drain_nothing
             return
         # What happens after each turn, in this order, whatever the others raise. The names are stored.
@@ -191,7 +202,7 @@ async def run_bot(
             await stack.enter_async_context(posts)
             await stack.enter_async_context(direct)
             if role == "all":
-                await stack.enter_async_context(_run_listeners(settings, store, surface, door, routes))
+                await stack.enter_async_context(run_front())
             yield desk.drain
 
 
@@ -325,7 +336,6 @@ def _build_handler_context(
         vocabulary_of=build_vocabulary_lookup(ports),
         direct=runtime.direct,
         outbox=runtime.outbox,
-        alert_bots=frozenset(settings.alert_bots),
         facts_of=thinking.facts_of,
         groups=ports.inventory.groups,
         courses=courses,
@@ -412,18 +422,3 @@ async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
         yield
     finally:
         await wakeups.aclose()
-
-
-@contextlib.asynccontextmanager
-async def _run_listeners(
-    settings: Settings, store: Store, handler_context: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
-) -> AsyncIterator[None]:
-    """Receive Slack events and webhooks. Stopped first."""
-    if settings.slack_signing_secret:
-        async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, handler_context, door))):
-            yield
-        return
-    from bot.app.socket_mode import run_socket_mode  # Bolt: a worker needs none of it
-
-    async with run_socket_mode(handler_context, settings.slack_app_token.get_secret_value(), door), run_inbound_server(settings, routes):
-        yield

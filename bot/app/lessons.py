@@ -1,7 +1,7 @@
 """Wiring of lessons: workers draft them, operators decide in Slack."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 import structlog
@@ -94,8 +94,8 @@ class LessonServices:
     ports: GraphContext
     following: LessonFollower
 
-    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
-        return replace(handler_context, teaching=LessonHandlers(handler_context, self.lessons, self.cards))
+    def build_handlers(self, handler_context: HandlerContext) -> LessonHandlers:
+        return LessonHandlers(handler_context, self.lessons, self.cards)
 
     @property
     def observer(self) -> LessonObserver:

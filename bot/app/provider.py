@@ -1,7 +1,7 @@
 """Wiring of the link between tenant and provider; settings switch each end on."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,8 @@ class ProviderServices:
     link: HttpProviderLink | None
     keys: Mapping[str, Sequence[bytes]]
 
-    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
-        return (
-            replace(handler_context, sending=ProviderHandlers(handler_context, self.cards, self._build_document))
-            if self.cards
-            else handler_context
-        )
+    def build_handlers(self, handler_context: HandlerContext) -> ProviderHandlers | None:
+        return ProviderHandlers(handler_context, self.cards, self._build_document) if self.cards else None
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:

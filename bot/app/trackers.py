@@ -1,7 +1,7 @@
 """Wiring of trackers, if any are set."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -47,12 +47,8 @@ class TrackerServices:
     clock: Clock
     poll: timedelta
 
-    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
-        if self.cards is None:
-            return handler_context
-        return replace(
-            handler_context, tracking=TrackerHandlers(handler_context, self.cards, self.closings.titles, self.closings.customers)
-        )
+    def build_handlers(self, handler_context: HandlerContext) -> TrackerHandlers | None:
+        return TrackerHandlers(handler_context, self.cards, self.closings.titles, self.closings.customers) if self.cards else None
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:

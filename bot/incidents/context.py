@@ -1,12 +1,10 @@
 """What the Slack handlers share, and how they fail."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.alerts.posted_alerts import PostedAlerts
@@ -28,6 +26,7 @@ from bot.reports.page_formats import PageFormat
 from bot.slack.client import post_message
 from bot.slack.people import People
 from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.store.unreachable import STORE_TIMEOUT_SECONDS, StoreUnreachable, guard_store
 from bot.tasks import BackgroundTasks, KeyedLocks
 from graph.context import Progress
 from graph.dialogue.said import Vocabulary
@@ -38,15 +37,10 @@ from tools.inventory.inventory import ChannelRow
 from tools.ledger.record import Refused
 
 APPROVALS_NOT_SET_UP = "Approvals are not set up here, so nothing can run. Run `rackmedic doctor` to find out why."
-STORE_TIMEOUT_SECONDS = 2.0  # Slack waits three seconds for an acknowledgement
 
 
 async def get_no_facts(incident: str) -> Sequence[Fact]:
     return ()
-
-
-class StoreUnreachable(Exception):
-    """What happened could not be noted down."""
 
 
 class LedgerSays(Refusal):
@@ -56,44 +50,12 @@ class LedgerSays(Refusal):
         super().__init__(str(no) or str(type(no).__doc__))
 
 
-class ProviderHandlersPort(Protocol):
-    """Buttons that send tickets to a provider."""
-
-    async def handle_click(self, payload: dict[str, Any]) -> None: ...
-
-
-class TrackerHandlersPort(Protocol):
-    """The button and the form that open tracker tickets."""
-
-    async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
-
-    async def handle_submission(self, payload: Mapping[str, Any]) -> None: ...
-
-
-class LessonHandlersPort(Protocol):
-    """Buttons and the form that decide about lessons."""
-
-    async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
-
-    async def handle_submission(self, payload: Mapping[str, Any]) -> None: ...
-
-
 class ReportWriter(Protocol):
     """Posts an incident as a page into its thread."""
 
     def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
 
     def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None: ...
-
-
-class TenantUpdatesPort(Protocol):
-    """Updates to a tenant: button, form, preview."""
-
-    async def handle_click(self, payload: dict[str, Any]) -> None: ...
-
-    async def build_preview(self, payload: dict[str, Any]) -> dict[str, Any]: ...
-
-    async def handle_send(self, payload: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +77,6 @@ class HandlerContext:
     vocabulary_of: Callable[[Origin], Vocabulary]  # names that are known in a place
     direct: DirectMessages
     outbox: AnswerOutbox
-    alert_bots: frozenset[str] = frozenset()  # bot ids of alert sources that may open incidents
     # Takes the alerts of a bot that lists several per message; without it, each message is a report.
     posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
     approvals: ApprovalServices | None = None  # without it, no remedy can be approved or run
@@ -125,11 +86,7 @@ class HandlerContext:
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts  # facts of an incident's latest look
     in_order: KeyedLocks = field(default_factory=KeyedLocks)  # by thread
     roles: RoleTable = field(default_factory=RoleTable)
-    sending: "ProviderHandlersPort | None" = None
-    tracking: "TrackerHandlersPort | None" = None
     waits: QuotaWaitingList | None = None  # incidents of tenants over their quota
-    telling: "TenantUpdatesPort | None" = None
-    teaching: "LessonHandlersPort | None" = None
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # inventory group → hosts
     writing: "ReportWriter | None" = None
     # Seconds until a running click is acknowledged and continues in the background.
@@ -190,20 +147,6 @@ class HandlerContext:
                 await self.outbox.store_answer(place, key, card)
         except StoreUnreachable:
             self.tasks.spawn_task("say", post_message(self.client, place.channel, place.thread_ts, card))
-
-
-@asynccontextmanager
-async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[None]:
-    """Turn Redis trouble into StoreUnreachable, in time to tell Slack. Other Redis error replies are bugs and pass."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except (TimeoutError, OSError) as away:
-        raise StoreUnreachable from away
-    except RedisError as error:
-        if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
-            raise
-        raise StoreUnreachable from error
 
 
 def render_refusal(no: Refusal) -> Card:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import BadForm, OldButton, StaleCard
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons.cards import lesson as lesson_card
 from bot.lessons.cards.lesson import LessonEdit
@@ -15,9 +15,11 @@ from bot.lessons.store import LessonStore
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
+from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages
+from bot.store.unreachable import guard_store
 from kb.history.lessons import (
     MAX_TEXT_CHARS,
     MAX_TITLE_CHARS,
@@ -172,3 +174,10 @@ def _apply_edit(lesson: Lesson, edit: LessonEdit) -> Lesson:
     words = {"description": edit.description, "root_cause": edit.root_cause, "resolution": edit.resolution}
     clean = {name: shorten_text(text, MAX_TEXT_CHARS) for name, text in words.items()}
     return lesson.model_copy(update={**clean, "title": shorten_text(edit.title, MAX_TITLE_CHARS), "label": edit.label, "edited": True})
+
+
+def build_lesson_handlers(handlers: LessonHandlers) -> SlackHandlers:
+    return SlackHandlers(
+        clicks=dict.fromkeys(card.BUTTONS, handlers.handle_click),
+        forms={card.CALLBACK_ID: handlers.handle_submission},
+    )

@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import ButtonClick, OldButton
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.provider.cards import provider_ticket
@@ -20,10 +20,12 @@ from bot.provider.provider_updates import ProviderMessage, build_card_causes, pa
 from bot.provider.ticket_document import BuiltTicket, IncidentNotFound
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
 from bot.store.outbox import ClickResult, Outbox, OutboxRow
+from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import IncidentState, Origin
@@ -186,3 +188,8 @@ class ProviderHandlers:
 
     def _spawn_update(self, incident: str) -> None:
         self.surface.tasks.spawn_task("provider_card", self.cards.update_card(incident))
+
+
+def build_provider_handlers(handlers: ProviderHandlers | None) -> SlackHandlers:
+    """Return the table of the buttons; without a provider each is refused."""
+    return SlackHandlers(clicks=dict.fromkeys(provider_ticket.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

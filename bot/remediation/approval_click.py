@@ -15,7 +15,7 @@ import structlog
 from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, StaleCard
 from bot.incidents.cards import notes
-from bot.incidents.context import HandlerContext, StoreUnreachable, guard_store, require_approvals, translate_ledger_errors
+from bot.incidents.context import HandlerContext, require_approvals, translate_ledger_errors
 from bot.policy import channels
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
@@ -23,6 +23,7 @@ from bot.remediation.card_retry import update_card_with_retries
 from bot.remediation.decisions import ApprovalDecisions
 from bot.slack.client import build_message_args
 from bot.slack.payloads import Payload
+from bot.store.unreachable import StoreUnreachable, guard_store
 from graph.state import Origin
 from tools.ledger.record import ActionRecord, NotAnApprover
 

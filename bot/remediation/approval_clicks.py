@@ -5,9 +5,10 @@ Text, reactions and replies approve nothing: only an action's own buttons and fo
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from bot.cards.buttons import StaleCard
-from bot.incidents.context import HandlerContext, LedgerSays, guard_store, require_approvals
+from bot.incidents.context import HandlerContext, LedgerSays, require_approvals
 from bot.refusal import Refusal
 from bot.remediation.approval_click import (
     ApprovalClick,
@@ -21,12 +22,25 @@ from bot.remediation.approval_click import (
 )
 from bot.remediation.cards import all_actions, approval_card, edit_modal, reject_modal, vote_summary
 from bot.remediation.cards.approval_card import CardClick
+from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload
+from bot.store.unreachable import guard_store
 from tools.ledger.record import ActionRecord, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.remedy import BadArgument
 
 REVOKED_FROM_CARD = "revoked on its card"
+
+
+def build_approval_handlers(handler_context: HandlerContext) -> SlackHandlers:
+    return SlackHandlers(
+        clicks=dict.fromkeys(approval.BUTTONS, partial(handle_click, handler_context)),
+        forms={
+            reject_modal.CALLBACK_ID: partial(handle_reject_form, handler_context),
+            edit_modal.CALLBACK_ID: partial(handle_edit_form, handler_context),
+        },
+        decides=True,
+    )
 
 
 async def handle_click(handler_context: HandlerContext, payload: Payload) -> None:

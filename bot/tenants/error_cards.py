@@ -5,9 +5,9 @@ from typing import Final
 
 from bot.cards.blocks import Card
 from bot.cards.buttons import OldButton
-from bot.cards.text import Line
 from bot.policy.channels import ChannelNotServed
 from bot.refusal import Refusal
+from bot.slack.handlers import BugEffects
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import get_phrase
 
@@ -30,6 +30,6 @@ class TenantErrorCards:
         """Render that the store is unreachable. `will_retry`: Slack delivers the message again."""
         return tenant_card.render_text_card(get_phrase("not_stored_again" if will_retry else "not_stored", self.language))
 
-    def render_bug(self, reference: str, known: Line) -> Card:
+    def render_bug(self, reference: str, effects: BugEffects) -> Card:
         """Render an internal error; `reference` finds it in our log. Nothing said or clicked there runs anything."""
         return tenant_card.render_text_card(get_phrase("internal_error", self.language, reference=reference))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bot.cards.blocks import Card
 from bot.cards.buttons import OldButton
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.fair_semaphore import FairSemaphore
 from bot.incidents.dispatch.thread_activity import AnswerPermit
 from bot.incidents.handlers import slack_markup
@@ -21,7 +21,9 @@ from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import build_message_args
+from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, get_thread_ts
+from bot.store.unreachable import guard_store
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.answers import AnswerKind, classify_answer
 from bot.tenants.cards.phrases import get_phrase
@@ -323,3 +325,8 @@ def _normalize_hand_off(message: ParsedMessage) -> ParsedMessage:
     """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
     nearly = message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions
     return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else message
+
+
+def build_tenant_click_handlers(handlers: TenantHandlers | None) -> SlackHandlers:
+    """Return the table of the buttons on a tenant's card; where no tenant is served each is refused."""
+    return SlackHandlers(clicks=dict.fromkeys(tenant_card.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

@@ -8,15 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bot.cards.blocks import Block, Card
+from bot.cards.blocks import Card
 from bot.cards.buttons import BadForm, OldButton
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.provider.ticket_importer import PROVIDER_LINK_USER
 from bot.refusal import Refusal
+from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload
 from bot.slack.posted_messages import IdempotentPoster, PostedCards
+from bot.store.unreachable import guard_store
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.view import TenantView
 from bot.tenants.leak_detector import LeakDetector
@@ -62,17 +64,16 @@ class TenantUpdateHandlers:
         form = internal_thread.render_tell_form(pressed.incident, origin.tenant, tenant_card.build_operator_draft(view) if view else "")
         await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=form)
 
-    async def build_preview(self, payload: Payload) -> Block:
-        """Render the message as the tenant reads it. Raise BadForm on a leak."""
+    async def build_preview(self, payload: Payload) -> Mapping[str, Any]:
+        """Push the preview of the message as the tenant reads it. Raise BadForm on a leak."""
         incident, words = internal_thread.parse_tell_form(payload)
         origin = await self._authorize_operator(payload, incident, f"form.{internal_thread.TELL_FORM_CALLBACK_ID}")
         await self._check_for_leaks(payload, incident, origin, words)
-        return internal_thread.render_tell_preview(
-            incident, origin.tenant, words, tenant_card.render_operator_message(words, self._get_language(origin))
-        )
+        shown = tenant_card.render_operator_message(words, self._get_language(origin))
+        return {"response_action": "push", "view": internal_thread.render_tell_preview(incident, origin.tenant, words, shown)}
 
-    async def handle_send(self, payload: Payload) -> None:
-        """Check again, because names and people change, and send once. Raise Refusal or BadForm."""
+    async def handle_send(self, payload: Payload) -> Mapping[str, Any]:
+        """Check again, because names and people change, send once, and close both forms. Raise Refusal or BadForm."""
         incident, words = internal_thread.parse_tell_form(payload)
         origin = await self._authorize_operator(
             payload, incident, f"form.{internal_thread.TELL_FORM_CALLBACK_ID}", f"form.{internal_thread.TELL_SEND_CALLBACK_ID}"
@@ -88,6 +89,7 @@ class TenantUpdateHandlers:
             "customer_told",
             self._post_internal_note(incident, origin, key, internal_thread.render_sent_message(who, words, fetched=not origin.customer)),
         )
+        return {"response_action": "clear"}
 
     async def _store_for_ticket(self, incident: str, key: str, words: str) -> None:
         if self.kept is None:
@@ -154,3 +156,13 @@ class TenantUpdateHandlers:
 def _list_authors(rows: Any, origin: Origin) -> set[str]:
     theirs = origin.customer.user if origin.customer else PROVIDER_LINK_USER
     return {str(row.get("user") or "") for row in rows} - {theirs}
+
+
+def build_tenant_update_handlers(handlers: TenantUpdateHandlers) -> SlackHandlers:
+    return SlackHandlers(
+        clicks=dict.fromkeys(internal_thread.BUTTONS, handlers.handle_click),
+        forms={
+            internal_thread.TELL_FORM_CALLBACK_ID: handlers.build_preview,
+            internal_thread.TELL_SEND_CALLBACK_ID: handlers.handle_send,
+        },
+    )

@@ -12,15 +12,17 @@ import structlog
 
 from bot.cards.buttons import OldButton
 from bot.incidents.cards.report_rows import CauseTitles, get_cause_title
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
 from bot.store.outbox import ClickResult, Outbox, OutboxRow
+from bot.store.unreachable import guard_store
 from bot.trackers.cards import followed_ticket, ticket_form
 from bot.trackers.cards.followed_ticket import FollowedTicket, TicketComment, TicketStage
 from bot.trackers.cards.ticket_form import TrackerForm
@@ -235,3 +237,11 @@ class ClosingCauses:
         held = rows.ticket
         said = [get_cause_title(held.true_label, self.titles), held.true_cause] if held else []
         return redact_tenants(". ".join(word for word in said if word) or "no cause was noted", self.customers)
+
+
+def build_tracker_handlers(handlers: TrackerHandlers | None) -> SlackHandlers:
+    """Return the table of the buttons and the form; without trackers each is refused."""
+    return SlackHandlers(
+        clicks=dict.fromkeys(ticket_form.BUTTONS, handlers.handle_click if handlers else refuse_old_button),
+        forms={ticket_form.CALLBACK_ID: handlers.handle_submission if handlers else refuse_old_button},
+    )

@@ -10,44 +10,26 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app import listeners
-from bot.incidents.cards import drained_nodes
 from bot.incidents.context import HandlerContext
-from bot.incidents.handlers import commands, incident_clicks
-from bot.lessons.cards import lesson
+from bot.incidents.handlers import commands
 from bot.policy.channels import NotAllowed
 from bot.policy.policy_file import BadPolicy, format_policy, load_policy
 from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, NamedPeople, PersonRole, RoleTable, require_role
-from bot.provider.cards import provider_ticket
-from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import edit_modal, reject_modal
 from bot.slack.manifest import SHORTCUT
-from bot.tenants.cards import internal_thread, quota_waiting, tenant_card
+from bot.tenants.cards import tenant_card
 from bot.tenants.cards.answers import ANSWER_BY_INTENT
 from bot.tenants.handlers import TENANT_INTENTS
-from bot.trackers.cards import ticket_form
 from graph.dialogue.intents import Intent
 from graph.state import Origin, TenantThread
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory
+from tests.support.slack_ids import list_action_ids, list_form_ids
 
 
 def test_the_table_names_exactly_the_acts_that_exist() -> None:
     said = {f"intent.{intent}" for intent in Intent}
-    pressed = {
-        *incident_clicks.CLICK_PARSERS,
-        *quota_waiting.BUTTONS,
-        *approval.BUTTONS,
-        *drained_nodes.BUTTONS,
-        *tenant_card.BUTTONS,
-        *internal_thread.BUTTONS,
-        *provider_ticket.BUTTONS,
-        *ticket_form.BUTTONS,
-        *lesson.BUTTONS,
-    }
-    filled = {*listeners.FORM_HANDLERS, edit_modal.CALLBACK_ID, reject_modal.CALLBACK_ID, *internal_thread.FORM_CALLBACK_IDS}
     typed = {word.replace("-", "_") for word in re.findall(r"/rackmedic ([\w-]+)", commands.UNKNOWN_COMMAND)}
-    made = {f"button.{one}" for one in pressed} | {f"form.{one}" for one in filled} | {f"command.{one}" for one in typed}
+    made = {f"button.{one}" for one in list_action_ids()} | {f"form.{one}" for one in list_form_ids()} | {f"command.{one}" for one in typed}
     assert set(ACTS) == said | made | {f"shortcut.{SHORTCUT}"}
     assert set(ROLE_DESCRIPTIONS) == set(PersonRole)
     assert all(row.who and row.does for row in ACTS.values())

@@ -10,7 +10,7 @@ from tests.support.fakes_bot import Behind, slack_side
 
 
 def customers() -> AbstractAsyncContextManager[Behind]:
-    return slack_side(test_customers.dress, door_of=test_customers.door_of)
+    return slack_side(test_customers.dress, features_of=test_customers.features_of)
 
 
 async def i27_people() -> None:

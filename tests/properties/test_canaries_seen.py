@@ -16,7 +16,6 @@ from typing import Any, cast
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.listeners import FORM_HANDLERS
 from bot.cards.blocks import actions, button
 from bot.cards.buttons import encode_button_value
 from bot.incidents.cards import diagnosis, drained_nodes, incident_menu, ticket
@@ -49,8 +48,9 @@ from graph.state import (
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, slack_side
 from tests.support.inventories import inventory
+from tests.support.slack_ids import list_form_ids
 from tools.checks import CHECKS
 
 pytestmark = pytest.mark.tier2
@@ -106,7 +106,7 @@ BUTTONS = tuple(
         )
     )
 )
-FORM_IDS = (*FORM_HANDLERS, *internal_thread.FORM_CALLBACK_IDS)
+FORM_IDS = tuple(sorted(list_form_ids()))
 ASKED = (
     "@rackmedic job 4711 hangs on gpu-[017-018]",
     "@rackmedic who else has this?",
@@ -174,7 +174,9 @@ def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=lambda surface, redis: TenantHandlers(surface, cards_of(surface, redis), SITE)) as behind:
+    async with slack_side(
+        dress, features_of=lambda surface, redis: Features(TenantHandlers(surface, cards_of(surface, redis), SITE))
+    ) as behind:
         await planted(behind)
         yield behind
 

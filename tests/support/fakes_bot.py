@@ -12,8 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.app.answer_dispatcher import build_outbox, run_outbox
 from bot.app.direct_messages import build_direct_messages, run_direct_answers
-from bot.app.listeners import TenantHandlers
-from bot.app.socket_mode import run_socket_mode
+from bot.app.slack_handlers import build_slack_registry
 from bot.incidents.cards import close_modal
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
@@ -21,22 +20,31 @@ from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.publishing.reactions import StatusReactions
 from bot.incidents.publishing.status_messages import StatusMessages
+from bot.lessons.handlers import LessonCards, LessonHandlers
+from bot.lessons.store import LessonStore
 from bot.policy import channels as policy
+from bot.provider.handlers import ProviderHandlers
 from bot.slack.client import build_slack_client
 from bot.slack.manifest import build_manifest
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, OriginLookup, PendingMessages, PostedCards
+from bot.slack.registry import SlackRegistry
+from bot.slack.socket_mode import run_socket_mode
 from bot.store.channel_sharing import ChannelSharingCache
 from bot.tasks import BackgroundTasks
+from bot.tenants.cards.view import TenantView
+from bot.tenants.handlers import TenantHandlers
+from bot.tenants.tenant_updates import TenantUpdateHandlers
+from bot.trackers.handlers import TrackerHandlers
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
 from graph.context import Progress
 from graph.dialogue.said import Vocabulary
-from graph.state import InboxItem, IncidentState
+from graph.state import InboxItem, IncidentState, Origin
 from tests.support.clock import WallClock
 from tools.checks import CHECKS
 from tools.clock import Clock
-from tools.inventory.inventory import ChannelRow
+from tools.inventory.inventory import ChannelRow, Inventory
 from tools.remedies import REMEDIES
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
@@ -49,11 +57,27 @@ OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off th
 
 
 @dataclass
+class Features:
+    """Handlers that a test gives the Slack side. Without, a feature is switched off, or on with nothing stored."""
+
+    tenants: TenantHandlers | None = None
+    provider: ProviderHandlers | None = None
+    trackers: TrackerHandlers | None = None
+    lessons: LessonHandlers | None = None
+    tenant_updates: TenantUpdateHandlers | None = None
+
+
+FeatureBuilder = Callable[[HandlerContext, FakeAsyncRedis], Features]
+
+
+@dataclass
 class Behind:
     """The Slack side's effects: inbox items, wake-ups, progress. `states` stands for the graph's stored states."""
 
     slack: SlackSandbox
     surface: HandlerContext
+    features: Features
+    registry: SlackRegistry
     inbox: Inbox
     server: FakeServer
     redis: FakeAsyncRedis
@@ -96,11 +120,11 @@ def living_messages(
 async def slack_side(
     dress: Callable[[HandlerContext, FakeAsyncRedis], HandlerContext] = lambda surface, _: surface,
     app: Mapping[str, Any] | None = None,
-    door_of: Callable[[HandlerContext, FakeAsyncRedis], TenantHandlers | None] = lambda _, __: None,
+    features_of: FeatureBuilder = lambda _, __: Features(),
     ack: float = 5.0,
 ) -> AsyncIterator[Behind]:
     """Connect the bot to a workspace that grants what its manifest requests (or `app`). `dress` extends the context,
-    `door_of` makes the tenant handlers, `ack` is Slack's ack timeout in seconds.
+    `features_of` makes the features' handlers, `ack` is Slack's ack timeout in seconds.
     """
     patience = Patience(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=dict(app or build_manifest()), patience=patience) as slack:
@@ -137,14 +161,36 @@ async def slack_side(
             build_outbox(redis, WallClock(), BOUND),
         )
         surface = dress(surface, redis)
-        made.append(Behind(slack, surface, inbox, server, redis, background))
+        features = features_of(surface, redis)
+        registry = build_registry(surface, redis, features)
+        made.append(Behind(slack, surface, features, registry, inbox, server, redis, background))
         try:
             async with (
                 run_outbox(surface.outbox, client, surface.people, redis, lease_seconds=30.0),
                 run_direct_answers(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
-                run_socket_mode(surface, slack.app_token, door_of(surface, redis)),
+                run_socket_mode(client, registry, slack.app_token),
             ):
                 await slack.connected()
                 yield made[0]
         finally:
             await background.aclose()
+
+
+def build_registry(surface: HandlerContext, redis: FakeAsyncRedis, features: Features) -> SlackRegistry:
+    """Return the handlers as a front end builds them."""
+    posted = PostedCards(redis)
+
+    async def no_view(incident: str, origin: Origin) -> TenantView | None:
+        return None
+
+    lessons = LessonHandlers(
+        surface, LessonStore(redis), LessonCards(EditableMessages(surface.client, posted), surface.inbox, surface.people, {})
+    )
+    return build_slack_registry(
+        surface,
+        lessons=features.lessons or lessons,
+        tenant_updates=features.tenant_updates or TenantUpdateHandlers(surface, posted, Inventory(hosts={}, groups={}), no_view),
+        tenants=features.tenants,
+        provider=features.provider,
+        trackers=features.trackers,
+    )

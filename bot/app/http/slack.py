@@ -4,20 +4,20 @@ from collections.abc import Sequence
 
 from bot.inbound.routes import InboundRoute
 from bot.inbound.webhook import MAX_CLOCK_SKEW
-from bot.incidents.context import HandlerContext
 from bot.settings import Settings
+from bot.slack.client import SlackClient
+from bot.slack.http.delivery import SlackEventsEndpoint
+from bot.slack.registry import SlackRegistry
+from bot.slack.socket_mode import build_app_or_refuse
 from bot.store.replay_guard import ReplayGuard
 from bot.store.store import Store
-from bot.tenants.handlers import TenantHandlers
+from tools.clock import Clock
 
 
 async def build_slack_routes(
-    settings: Settings, store: Store, handler_context: HandlerContext, door: TenantHandlers | None
+    settings: Settings, store: Store, client: SlackClient, registry: SlackRegistry, clock: Clock
 ) -> Sequence[InboundRoute]:
     """Return the routes. Raises Refusal if Slack rejects the app."""
-    from bot.app.socket_mode import build_app_or_refuse
-    from bot.slack.http.delivery import SlackEventsEndpoint  # Bolt: a worker needs none of it
-
-    heard = ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW)
-    app = await build_app_or_refuse(handler_context, door)
-    return SlackEventsEndpoint(app, settings.slack_signing_secret.get_secret_value(), heard, handler_context.clock).routes
+    app = await build_app_or_refuse(client, registry)
+    replay_guard = ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW)
+    return SlackEventsEndpoint(app, settings.slack_signing_secret.get_secret_value(), replay_guard, clock).routes

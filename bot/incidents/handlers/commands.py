@@ -4,7 +4,7 @@ approver may resume.
 
 from bot.cards.blocks import Block, Card, build_card
 from bot.incidents.cards import direct_messages, home
-from bot.incidents.context import HandlerContext, guard_store, require_approvals, translate_ledger_errors
+from bot.incidents.context import HandlerContext, require_approvals, translate_ledger_errors
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.home import require_operator
 from bot.incidents.handlers.open_work import get_brake_status, list_open_incidents, list_pending_actions, render_quota_waits
@@ -13,6 +13,7 @@ from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.remediation.cards import brakes
 from bot.slack.payloads import Payload
+from bot.store.unreachable import guard_store
 from bot.tenants.cards.phrases import get_phrase
 from graph.state import Origin
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from bot.cards.buttons import OldButton
 from bot.incidents.cards import feedback
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.metrics import Feedback
 from bot.incidents.handlers.forms import authorize_form_sender
 from bot.slack.payloads import Payload
+from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from kb.redact import redact
 

@@ -2,9 +2,10 @@
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
 from bot.incidents.cards import incident_menu
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.policy.channels import SlackPlace
 from bot.slack.payloads import Payload
+from bot.store.unreachable import guard_store
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
 from graph.incident_view import IncidentView
@@ -43,20 +44,6 @@ async def handle_correct_form(handler_context: HandlerContext, payload: Payload)
     await _store_statement(
         handler_context, payload, said.incident, ParsedMessage(intent=Intent.CORRECT, text=said.words, labels=(said.label,))
     )
-
-
-async def handle_tracker_form(handler_context: HandlerContext, payload: Payload) -> None:
-    """Handle the confirmed tracker ticket. Raises BadForm."""
-    if handler_context.tracking is None:
-        raise OldButton
-    await handler_context.tracking.handle_submission(payload)
-
-
-async def handle_lesson_form(handler_context: HandlerContext, payload: Payload) -> None:
-    """Handle the edited lesson draft. Raises BadForm."""
-    if handler_context.teaching is None:
-        raise OldButton
-    await handler_context.teaching.handle_submission(payload)
 
 
 async def authorize_form_sender(handler_context: HandlerContext, payload: Payload, incident: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, OldButton
 from bot.incidents.cards import drained_nodes, fleet, home, notes
 from bot.incidents.cards.home import HomeTab, OpenIncident
-from bot.incidents.context import HandlerContext, StoreUnreachable, guard_store, require_approvals, translate_ledger_errors
+from bot.incidents.context import HandlerContext, require_approvals, translate_ledger_errors
 from bot.incidents.handlers.open_work import (
     MAX_INCIDENTS,
     get_brake_status,
@@ -32,6 +32,7 @@ from bot.remediation.approval_click import DECISION_TIMEOUT_SECONDS, Voter, pars
 from bot.remediation.cards import brakes
 from bot.slack.client import build_message_args
 from bot.slack.payloads import Payload
+from bot.store.unreachable import StoreUnreachable, guard_store
 from bot.tenants.cards import quota_waiting
 from graph.state import Origin
 
@@ -40,6 +41,16 @@ FLEET_HISTORY_WINDOW = timedelta(days=30)  # for counting causes
 LOOKING_AT_NODE = "I check the node first and report here."
 QUOTA_WAIVED = "The report of {tenant} starts now, despite their limit."
 ALREADY_BEGUN = "That report has already started. `status` lists the reports that still wait."
+
+
+def handle_home_opened(handler_context: HandlerContext, payload: Payload) -> None:
+    """Publish the Home tab, or greet the user on the tab of messages."""
+    event = payload["event"]
+    if event.get("tab", "home") == "home":
+        work = publish_home_tab(handler_context, str(event["user"]), str(payload.get("team_id", "")))
+        handler_context.tasks.spawn_task("home", work)
+    elif event["tab"] == "messages":
+        handler_context.direct.greet(str(event["channel"]))
 
 
 async def publish_home_tab(handler_context: HandlerContext, user: str, team: str, note: str = "") -> None:

@@ -10,7 +10,7 @@ from bot.cards.buttons import BadForm, ButtonClick, OldButton
 from bot.incidents.cards import close_modal, details, diagnosis, feedback, incident_menu, question, ticket
 from bot.incidents.cards.close_modal import IncidentClosure
 from bot.incidents.cards.handoff import require_unresolved_ticket
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.feedback import handle_vote
 from bot.incidents.handlers.forms import authorize_form_sender, open_form
@@ -19,6 +19,7 @@ from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.manifest import SHORTCUT
 from bot.slack.payloads import Payload, get_full_text, get_thread_ts, parse_files, parse_slack_timestamp
+from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
 from tools.inventory.host_ranges import fold_host_names

@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Final
 
 from bot.incidents.cards import notes
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.fingerprint import compute_fingerprint
 from bot.incidents.dispatch.inbox import EnqueueResult
 from bot.policy import channels as policy
+from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.state import InboxItem, Origin
 from tools.ledger.states import State

@@ -14,7 +14,7 @@ from bot.alerts.posted_alerts import parse_posted_alerts
 from bot.cards.blocks import Card, build_card
 from bot.incidents.cards import home, notes
 from bot.incidents.cards.direct_messages import classify_request
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.thread_activity import MAX_MUTE_DURATION, AnswerPermit, PreviousActivity
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.intake import open_or_join_incident
@@ -23,6 +23,7 @@ from bot.policy import channels as policy
 from bot.refusal import Refusal
 from bot.slack.client import build_message_args
 from bot.slack.payloads import DeletedMessage, EditedMessage, IncomingMessage
+from bot.store.unreachable import guard_store
 from graph.dialogue.addressed import (
     Addressing,
     ThreadSituation,

@@ -7,11 +7,12 @@ from datetime import datetime
 
 from bot.cards.blocks import Block
 from bot.incidents.cards.home import OpenIncident
-from bot.incidents.context import HandlerContext, guard_store, translate_ledger_errors
+from bot.incidents.context import HandlerContext, translate_ledger_errors
 from bot.policy.approvals import can_still_approve
 from bot.policy.quotas import WaitingTenant
 from bot.remediation.cards.brakes import WaitingApproval
 from bot.slack.payloads import parse_slack_timestamp
+from bot.store.unreachable import guard_store
 from bot.tenants.cards import quota_waiting
 from bot.tenants.cards.quota_waiting import WaitingTenantView
 from graph.incident.lifecycle import is_settled_for_tenant

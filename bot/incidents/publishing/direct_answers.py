@@ -15,12 +15,13 @@ from bot.cards.blocks import Card
 from bot.incidents.cards import notes
 from bot.incidents.cards.direct_messages import DirectRequest
 from bot.incidents.cards.suggested_prompts import READING_STATUS_TEXTS, THREAD_TITLES
-from bot.incidents.context import StoreUnreachable, render_refusal
+from bot.incidents.context import render_refusal
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.publishing.answer_only_runner import AnswerOnlyRunner
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
 from bot.slack.posted_messages import IdempotentPoster
+from bot.store.unreachable import StoreUnreachable
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from tools.clock import Clock

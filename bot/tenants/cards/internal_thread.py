@@ -26,7 +26,6 @@ BUTTONS = {TELL_ACTION_ID: "tell"}
 TELL_FORM_CALLBACK_ID = "customer_tell"
 TELL_SEND_CALLBACK_ID = "customer_tell_send"
 WORDS_BLOCK_ID = "words"
-FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)  # The form, and its preview.
 MAX_QUOTED_CHARS = 1500  # characters quoted from a tenant
 MAX_MESSAGE_CHARS = 1500  # characters sent to a tenant
 
@@ -107,10 +106,6 @@ def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> 
         raise BadForm({WORDS_BLOCK_ID: "Too long for one message. Please shorten it."})
     head = blocks.context((f"{tenant} reads this text without your name. Nothing was sent yet.",))
     return blocks.modal(TELL_SEND_CALLBACK_ID, "As they read it", [head, *shown.blocks], submit="Send", metadata=carried)
-
-
-def render_not_sent(why: Card) -> Block:
-    return blocks.read_only_modal("Not sent", why.blocks)
 
 
 def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:

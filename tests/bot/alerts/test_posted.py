@@ -17,10 +17,10 @@ from bot.alerts.config import AlertConfig
 from bot.alerts.intake import AlertIntake
 from bot.alerts.posted_alerts import PostedAlerts, parse_posted_alerts
 from bot.alerts.posted_batches import PostedAlertBatcher
-from bot.incidents.context import StoreUnreachable
 from bot.incidents.handlers.messages import handle_message
 from bot.slack.payloads import parse_message
 from bot.store.replay_guard import ReplayGuard
+from bot.store.unreachable import StoreUnreachable
 from graph.state import ALERTS_RESOLVED
 from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, slack_side
 

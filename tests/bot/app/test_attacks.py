@@ -23,10 +23,10 @@ from bot.app.health import Health, build_health_routes
 from bot.app.http import server as server_room
 from bot.app.http.guard import InboundLimits, LogBudget
 from bot.app.http.server import serve_routes
-from bot.app.listeners import build_slack_app
 from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
 from bot.slack.http.delivery import SlackEventsEndpoint
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from bot.slack.registry import build_slack_app
 from bot.store.replay_guard import ReplayGuard
 from tests.bot.slack.test_http import FORM, SECRET, Door
 from tests.support.clock import SetClock
@@ -217,7 +217,10 @@ async def besieged() -> AsyncIterator[tuple[Door, list[socket.socket], int]]:
     async with ward() as place:
         clock = SetClock()
         requests = SlackEventsEndpoint(
-            await build_slack_app(place.bot.surface), SECRET, ReplayGuard(place.bot.redis, timedelta(minutes=15)), clock
+            await build_slack_app(place.bot.surface.client, place.bot.registry),
+            SECRET,
+            ReplayGuard(place.bot.redis, timedelta(minutes=15)),
+            clock,
         )
         health = build_health_routes(Health(ready=True, redis=FakeAsyncRedis()))
         async with (

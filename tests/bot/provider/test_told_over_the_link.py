@@ -24,7 +24,7 @@ from bot.tenants.tenant_updates import NO_INTAKE_OPEN, TICKET_CLOSED, TenantUpda
 from graph.state import IncidentState
 from tests.bot.provider.test_two_bots import OURS, REPORT, Site, begun, site
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.fakes_bot import OPS, Behind, Features, slack_side
 from tests.support.intakes import SITE, Provider, provider
 
 THEIRS: Any = {
@@ -51,8 +51,9 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
     """Run the provider's bot with its own Slack."""
 
     def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
-        ours = replace(surface, bound={row.channel: row for row in SITE.channels})
+        return replace(surface, bound={row.channel: row for row in SITE.channels})
 
+    def features(surface: HandlerContext, redis: Any) -> Features:
         async def view_of(incident: str, origin: Any) -> Any:
             return await here[0].intake.states.build_view(origin.tenant, incident)
 
@@ -60,10 +61,10 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
             async def append_message(self, incident: str, key: str, words: str) -> int:
                 return await here[0].told.append_message(incident, key, words)
 
-        return replace(ours, telling=TenantUpdateHandlers(ours, PostedCards(redis), SITE, view_of, Late() if fetched else None))
+        return Features(tenant_updates=TenantUpdateHandlers(surface, PostedCards(redis), SITE, view_of, Late() if fetched else None))
 
     here: list[Provider] = []
-    async with slack_side(dress) as bot, provider(bot.redis, WallClock(), bot.inbox) as at:
+    async with slack_side(dress, features_of=features) as bot, provider(bot.redis, WallClock(), bot.inbox) as at:
         here.append(at)
         yield bot, at
 
@@ -212,7 +213,7 @@ async def test_a_message_without_a_recipient_is_refused(fetched: bool, closed: b
     async with site() as here, providers(fetched=fetched) as (theirs, at):
         incident = await sent(here, at)
         await begun(theirs, at, incident)
-        telling = theirs.surface.telling
+        telling = theirs.features.tenant_updates
         assert telling
         if closed:
             await to_coroutine(at.redis.hset(at.intake.names.incident_key(incident), "lifecycle", "closed"))

@@ -5,7 +5,7 @@ connects to the tenant's network.
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.fakes_bot import OPS, Behind, Features, slack_side
 from tests.support.intakes import Provider, provider
 from tests.support.tickets import SAID
 
@@ -76,13 +76,13 @@ async def site(made: BuiltTicket | IncidentNotFound | list[BuiltTicket] = MADE_T
 
     found: list[ProviderCards] = []
 
-    def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
+    def features(surface: HandlerContext, redis: Any) -> Features:
         kept = EditableMessages(surface.client, PostedCards(redis))
         outbox = Outbox(redis, WallClock(), build_provider_outbox_keys())
         found.append(ProviderCards(surface.client, kept, surface.inbox, surface.people, outbox, load_taxonomy()))
-        return replace(surface, sending=ProviderHandlers(surface, found[0], document_of))
+        return Features(provider=ProviderHandlers(surface, found[0], document_of))
 
-    async with slack_side(dress) as bot:
+    async with slack_side(features_of=features) as bot:
         here = Site(bot, found[0])
         here.thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-[017-018]")
         await bot.settled()

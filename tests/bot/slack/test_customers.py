@@ -32,7 +32,7 @@ from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin,
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, slack_side
 from tests.support.inventories import inventory
 from tools.inventory.inventory import ChannelRow
 
@@ -54,8 +54,7 @@ REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
 
 
 def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-    ours = replace(surface, bound=BOUND, customers=list_tenant_channels(BOUND))
-    return replace(ours, telling=TenantUpdateHandlers(ours, PostedCards(redis), SITE, cards_of(ours, redis).load_view))
+    return replace(surface, bound=BOUND, customers=list_tenant_channels(BOUND))
 
 
 def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
@@ -70,9 +69,14 @@ def door_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantHandlers:
     return TenantHandlers(surface, cards_of(surface, redis), SITE)
 
 
+def features_of(surface: HandlerContext, redis: FakeAsyncRedis) -> Features:
+    cards = cards_of(surface, redis)
+    return Features(door_of(surface, redis), tenant_updates=TenantUpdateHandlers(surface, PostedCards(redis), SITE, cards.load_view))
+
+
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=door_of) as behind:
+    async with slack_side(dress, features_of=features_of) as behind:
         yield behind
 
 
@@ -106,7 +110,7 @@ def few_answers(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContex
 
 @pytest.mark.parametrize(("words", "kinds"), [("hand off", ["hand_off"]), ("never mind", ["timer"])])
 async def test_a_customer_at_the_limit_gets_a_person_and_withdraws_without_a_mention(words: str, kinds: list[str]) -> None:
-    async with slack_side(few_answers, door_of=door_of) as bot:
+    async with slack_side(few_answers, features_of=features_of) as bot:
         incident, ts = await reported(bot)
         for n in range(4):
             await bot.slack.say("carla", ACME, f"gpu-017 shows Xid {n + 60} now", thread_ts=ts)
@@ -389,7 +393,7 @@ async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Beh
 async def test_a_preview_that_comes_twice_is_sent_once(bot: Behind) -> None:
     incident, _ = await reported(bot)
     origin = await begun(bot, incident)
-    telling = bot.surface.telling
+    telling = bot.features.tenant_updates
     assert telling
     view = {
         "callback_id": internal_thread.TELL_SEND_CALLBACK_ID,
@@ -416,7 +420,7 @@ async def test_a_guest_in_our_own_channel_cannot_tell_a_customer_anything(bot: B
 async def test_whoever_has_an_id_of_ours_in_another_workspace_tells_a_customer_nothing(bot: Behind) -> None:
     incident, _ = await reported(bot)
     origin = await begun(bot, incident)
-    telling = bot.surface.telling
+    telling = bot.features.tenant_updates
     assert telling
     click = {
         "user": {"id": "U0OLGA", "team_id": "T0GLOBEX"},
@@ -463,7 +467,7 @@ async def test_people_of_an_organisation_report_reply_and_press_as_others_do(bot
 
 async def test_without_an_internal_channel_nothing_is_taken() -> None:
     lone = ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal="C0NOWHERE")
-    async with slack_side(lambda surface, _: replace(surface, bound={ACME: lone}), door_of=door_of) as bot:
+    async with slack_side(lambda surface, _: replace(surface, bound={ACME: lone}), features_of=features_of) as bot:
         await bot.slack.say("carla", ACME, REPORT)
         await bot.settled()
         assert await bot.items() == []
@@ -485,7 +489,7 @@ class WritesDown:
 
 async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_have() -> None:
     writes = WritesDown()
-    async with slack_side(lambda surface, redis: replace(dress(surface, redis), writing=writes), door_of=door_of) as bot:
+    async with slack_side(lambda surface, redis: replace(dress(surface, redis), writing=writes), features_of=features_of) as bot:
         incident, ts = await reported(bot)
         await begun(bot, incident)
         await bot.slack.say("carla", ACME, "den Bericht als PDF, bitte", ts)

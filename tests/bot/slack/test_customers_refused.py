@@ -5,16 +5,16 @@ from itertools import product
 
 import pytest
 
-from bot.app.listeners import OPERATOR_ERROR_CARDS
 from bot.cards.buttons import OldButton, StaleCard
 from bot.incidents.context import APPROVALS_NOT_SET_UP
+from bot.incidents.error_cards import OperatorErrorCards
 from bot.policy.channels import REFUSAL_TEXTS, ChannelNotServed
 from bot.refusal import Refusal
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantView
 from bot.tenants.error_cards import TenantErrorCards
-from tests.bot.slack.test_customers import REPORT, door_of, dress, reported
+from tests.bot.slack.test_customers import REPORT, dress, features_of, reported
 from tests.support.fakes_bot import ACME, Behind, slack_side
 
 REFUSALS = (OldButton(), StaleCard(), Refusal(APPROVALS_NOT_SET_UP), *(ChannelNotServed(why) for why in REFUSAL_TEXTS))
@@ -22,7 +22,7 @@ REFUSALS = (OldButton(), StaleCard(), Refusal(APPROVALS_NOT_SET_UP), *(ChannelNo
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=door_of) as behind:
+    async with slack_side(dress, features_of=features_of) as behind:
         yield behind
 
 
@@ -37,14 +37,14 @@ def every_card(words: TenantErrorCards) -> list[str]:
     cards = [
         *map(words.render_refusal, REFUSALS),
         *(words.render_not_stored(will_retry=again) for again in (True, False)),
-        words.render_bug("abc123", ("approvals",)),
+        words.render_bug("abc123", "decision"),
     ]
     return [card.text for card in cards]
 
 
 @pytest.mark.parametrize(("no", "language"), list(product(REFUSALS, ("en", "de"))), ids=str)
 def test_what_was_meant_for_our_own_people_is_not_shown_to_them(no: Refusal, language: str) -> None:
-    assert str(no) == OPERATOR_ERROR_CARDS.render_refusal(no).text
+    assert str(no) == OperatorErrorCards().render_refusal(no).text
     if not isinstance(no, ChannelNotServed):
         assert str(no) not in TenantErrorCards(language).render_refusal(no).text
 

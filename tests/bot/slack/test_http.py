@@ -14,9 +14,9 @@ import pytest
 from slack_sdk.signature import SignatureVerifier
 
 from bot.app.http.server import serve_routes
-from bot.app.listeners import build_slack_app
 from bot.slack.http.delivery import SlackEventsEndpoint, parse_payload
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
+from bot.slack.registry import build_slack_app
 from bot.store.replay_guard import ReplayGuard
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
@@ -50,7 +50,9 @@ class Door:
 async def door() -> AsyncIterator[Door]:
     async with slack_side() as bot:
         clock = SetClock()
-        requests = SlackEventsEndpoint(await build_slack_app(bot.surface), SECRET, ReplayGuard(bot.redis, timedelta(minutes=15)), clock)
+        requests = SlackEventsEndpoint(
+            await build_slack_app(bot.surface.client, bot.registry), SECRET, ReplayGuard(bot.redis, timedelta(minutes=15)), clock
+        )
         async with serve_routes("127.0.0.1", 0, requests.routes) as port:
             yield Door(bot, clock, f"http://127.0.0.1:{port}/slack/events")
 

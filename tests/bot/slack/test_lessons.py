@@ -17,7 +17,7 @@ from bot.lessons.store import LessonStore
 from bot.policy.roles import NamedPeople, PersonRole, RoleTable
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from kb.history.lessons import Lesson
-from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import OPS, TEAM, Behind, Features, slack_side
 from tests.support.lessons import OLD, a_lesson
 
 FELL = "GPU.BUS.Fell_Off"
@@ -25,15 +25,18 @@ TITLES = {FELL: "GPU fell off the bus", OLD: "Driver too old"}
 ROLES = RoleTable(knowledge_editor=NamedPeople(users=("U0ANTON", "U0PRIYA")), only={"button.lesson.accept": (PersonRole.KNOWLEDGE_EDITOR,)})
 
 
-def taught(surface: HandlerContext, redis: Redis) -> HandlerContext:
+def with_editors(surface: HandlerContext, _: Redis) -> HandlerContext:
+    return replace(surface, roles=ROLES)
+
+
+def taught(surface: HandlerContext, redis: Redis) -> Features:
     kept = EditableMessages(surface.client, PostedCards(redis))
-    surface = replace(surface, roles=ROLES)
-    return replace(surface, teaching=LessonHandlers(surface, LessonStore(redis), LessonCards(kept, surface.inbox, surface.people, TITLES)))
+    return Features(lessons=LessonHandlers(surface, LessonStore(redis), LessonCards(kept, surface.inbox, surface.people, TITLES)))
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(taught) as behind:
+    async with slack_side(with_editors, features_of=taught) as behind:
         yield behind
 
 
@@ -55,8 +58,8 @@ class Editors:
         return editors
 
     async def shown(self) -> None:
-        teaching = self.bot.surface.teaching
-        assert isinstance(teaching, LessonHandlers)
+        teaching = self.bot.features.lessons
+        assert teaching
         await teaching.cards.update_card(await self.lesson())
 
     async def lesson(self) -> Lesson:

@@ -19,13 +19,13 @@ from bot.tenants.quota_notices import QuotaNotices
 from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
-from tests.bot.slack.test_customers import BOUND, SITE, begun, cards_of, door_of, dress, healthy, reported
+from tests.bot.slack.test_customers import BOUND, SITE, begun, cards_of, door_of, dress, features_of, healthy, reported
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=door_of) as behind:
+    async with slack_side(dress, features_of=features_of) as behind:
         yield behind
 
 

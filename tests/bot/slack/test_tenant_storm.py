@@ -12,7 +12,7 @@ from bot.slack.payloads import IncomingMessage
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.tenants.handlers import MAX_CONCURRENT_MESSAGES, TenantHandlers
 from tests.bot.slack.test_customers import BOUND, SITE, cards_of
-from tests.support.fakes_bot import ACME, OPS, TEAM, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Features, slack_side
 from tools.inventory.inventory import ChannelRow
 
 GLOBEX, MANY = "C0CUSTGLOBEX", 60
@@ -46,14 +46,13 @@ async def test_a_first_card_that_slack_has_no_turn_for_is_shown_when_it_has() ->
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    def door_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantHandlers:
+    def features_of(surface: HandlerContext, redis: FakeAsyncRedis) -> Features:
         client = build_slack_client(str(surface.client.token), surface.client.base_url, tries=0)
         plain = cards_of(surface, redis)
-        return TenantHandlers(
-            surface, replace(plain, client=client, kept=EditableMessages(client, PostedCards(redis), plans=False), pause=pause), SITE
-        )
+        patient = replace(plain, client=client, kept=EditableMessages(client, PostedCards(redis), plans=False), pause=pause)
+        return Features(TenantHandlers(surface, patient, SITE))
 
-    async with slack_side(dress, door_of=door_of) as bot:
+    async with slack_side(dress, features_of=features_of) as bot:
         bot.slack.api.rates.fail_next("chat.postMessage", 1)
         for text in ("the loss looks odd", "the loss of the other run too"):
             await bot.slack.say("carla", ACME, f"@rackmedic {text}")

@@ -14,7 +14,7 @@ from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
 from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.tenants.cards.quota_waiting import LET_IN_ACTION_ID, WAIT_REASONS
 from bot.tenants.quota_notices import QuotaNotices
-from tests.bot.slack.test_customers import cards_of, door_of, dress, reported
+from tests.bot.slack.test_customers import cards_of, dress, features_of, reported
 from tests.support.clock import T0, WallClock
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
@@ -26,7 +26,7 @@ def listing(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(listing, door_of=door_of) as behind:
+    async with slack_side(listing, features_of=features_of) as behind:
         yield behind
 
 

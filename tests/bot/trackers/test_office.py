@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker_kinds import KINDS
 from graph.state import IncidentState
 from tests.support.clock import SetClock, WallClock
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.fakes_bot import OPS, Behind, Features, slack_side
 from tests.support.trackers import StandInTracker, config_of, stand_in
 
 STATE: IncidentState = {
@@ -68,12 +68,12 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
         row = KINDS[kind]
         tracker = row.open(kind, row.config.model_validate(config_of(kind, theirs.url)), clock)
 
-        def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
+        def features(surface: HandlerContext, redis: Any) -> Features:
             kept, outbox = EditableMessages(surface.client, PostedCards(redis)), Outbox(redis, clock, build_tracker_outbox_keys())
             made.append(TrackerCards(surface.client, kept, surface.inbox, surface.people, outbox, {kind: tracker}, surface.bound))
-            return replace(surface, tracking=TrackerHandlers(surface, made[0], {}, ()))
+            return Features(trackers=TrackerHandlers(surface, made[0], {}, ()))
 
-        async with slack_side(dress) as bot:
+        async with slack_side(features_of=features) as bot:
             thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-003")
             await bot.settled()
             incident = str(await bot.inbox.find_incident("T0RACK", OPS, thread))

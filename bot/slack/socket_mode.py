@@ -10,11 +10,11 @@ from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 
-from bot.app.listeners import TenantHandlers, build_slack_app
-from bot.incidents.context import HandlerContext
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX
+from bot.slack.client import SlackClient
 from bot.slack.rate_limits import SlackTurnTimeout
+from bot.slack.registry import SlackRegistry, build_slack_app
 
 log = structlog.get_logger()
 
@@ -23,12 +23,12 @@ MAX_CONNECT_RETRIES, CONNECT_PAUSE_SECONDS = 24, 5.0  # while Slack rate-limits 
 
 
 async def build_app_with_retries(
-    handler_context: HandlerContext, door: TenantHandlers | None = None, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    client: SlackClient, registry: SlackRegistry, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> AsyncApp:
     """Build the Bolt app, waiting while Slack rate-limits."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
-            return await build_slack_app(handler_context, door)
+            return await build_slack_app(client, registry)
         except (SlackTurnTimeout, SlackApiError) as why:
             crowded = isinstance(why, SlackTurnTimeout) or why.response["error"] == "ratelimited"
             if not crowded or not left:
@@ -38,10 +38,10 @@ async def build_app_with_retries(
     raise AssertionError("the last try ends it")
 
 
-async def build_app_or_refuse(handler_context: HandlerContext, door: TenantHandlers | None = None) -> AsyncApp:
+async def build_app_or_refuse(client: SlackClient, registry: SlackRegistry) -> AsyncApp:
     """Build the Bolt app. Raises Refusal naming the setting to fix."""
     try:
-        return await build_app_with_retries(handler_context, door)
+        return await build_app_with_retries(client, registry)
     except SlackApiError as why:
         raise Refusal(
             f"{ENV_PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token"
@@ -69,9 +69,9 @@ async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[fl
 
 
 @contextlib.asynccontextmanager
-async def run_socket_mode(handler_context: HandlerContext, app_token: str, door: TenantHandlers | None = None) -> AsyncIterator[None]:
+async def run_socket_mode(client: SlackClient, registry: SlackRegistry, app_token: str) -> AsyncIterator[None]:
     """Hold a connection. Raises Refusal."""
-    handler = AsyncSocketModeHandler(await build_app_or_refuse(handler_context, door), app_token)
+    handler = AsyncSocketModeHandler(await build_app_or_refuse(client, registry), app_token)
     await connect_with_retries(handler)
     try:
         yield

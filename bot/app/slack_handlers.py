@@ -1,0 +1,66 @@
+"""Registers every feature's handlers with Slack. Imports Bolt, which a worker does not need."""
+
+import contextlib
+from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
+
+from bot.app.http.server import run_inbound_server
+from bot.app.http.slack import build_slack_routes
+from bot.inbound.routes import InboundRoute
+from bot.incidents.context import HandlerContext
+from bot.incidents.error_cards import build_error_card_lookup
+from bot.incidents.handlers.commands import handle_command
+from bot.incidents.handlers.message_events import MessageEvents
+from bot.incidents.handlers.registration import build_incident_handlers
+from bot.lessons.handlers import LessonHandlers, build_lesson_handlers
+from bot.provider.handlers import ProviderHandlers, build_provider_handlers
+from bot.remediation.approval_clicks import build_approval_handlers
+from bot.settings import Settings
+from bot.slack.registry import SlackRegistry
+from bot.slack.socket_mode import run_socket_mode
+from bot.store.store import Store
+from bot.tenants.handlers import TenantHandlers, build_tenant_click_handlers
+from bot.tenants.tenant_updates import TenantUpdateHandlers, build_tenant_update_handlers
+from bot.trackers.handlers import TrackerHandlers, build_tracker_handlers
+
+
+def build_slack_registry(
+    context: HandlerContext,
+    *,
+    lessons: LessonHandlers,
+    tenant_updates: TenantUpdateHandlers,
+    tenants: TenantHandlers | None,
+    provider: ProviderHandlers | None,
+    trackers: TrackerHandlers | None,
+    alert_bots: Collection[str] = (),
+) -> SlackRegistry:
+    """Return all handlers. The ids of a feature that is switched off are registered too, and refused."""
+    error_cards = build_error_card_lookup(tenants)
+    messages = MessageEvents(context, tenants, error_cards, alert_bots)
+    features = (
+        build_incident_handlers(context, messages),
+        build_approval_handlers(context),
+        build_tenant_click_handlers(tenants),
+        build_tenant_update_handlers(tenant_updates),
+        build_provider_handlers(provider),
+        build_tracker_handlers(trackers),
+        build_lesson_handlers(lessons),
+    )
+    return SlackRegistry(features, partial(handle_command, context), error_cards, messages.answer_mention, context.tasks)
+
+
+@contextlib.asynccontextmanager
+async def run_listeners(
+    settings: Settings, store: Store, context: HandlerContext, registry: SlackRegistry, routes: Sequence[InboundRoute]
+) -> AsyncIterator[None]:
+    """Receive Slack events and webhooks. Stopped first."""
+    if settings.slack_signing_secret:
+        slack_routes = await build_slack_routes(settings, store, context.client, registry, context.clock)
+        async with run_inbound_server(settings, (*routes, *slack_routes)):
+            yield
+        return
+    async with (
+        run_socket_mode(context.client, registry, settings.slack_app_token.get_secret_value()),
+        run_inbound_server(settings, routes),
+    ):
+        yield
