@@ -178,6 +178,6 @@ def _apply_edit(lesson: Lesson, edit: LessonEdit) -> Lesson:
 
 def build_lesson_handlers(handlers: LessonHandlers) -> SlackHandlers:
     return SlackHandlers(
-        clicks=dict.fromkeys(card.BUTTONS, handlers.handle_click),
-        forms={card.CALLBACK_ID: handlers.handle_submission},
+        clicks=dict.fromkeys(lesson_card.BUTTONS, handlers.handle_click),
+        forms={lesson_card.CALLBACK_ID: handlers.handle_submission},
     )

@@ -34,7 +34,7 @@ REVOKED_FROM_CARD = "revoked on its card"
 
 def build_approval_handlers(handler_context: HandlerContext) -> SlackHandlers:
     return SlackHandlers(
-        clicks=dict.fromkeys(approval.BUTTONS, partial(handle_click, handler_context)),
+        clicks=dict.fromkeys(approval_card.BUTTONS, partial(handle_click, handler_context)),
         forms={
             reject_modal.CALLBACK_ID: partial(handle_reject_form, handler_context),
             edit_modal.CALLBACK_ID: partial(handle_edit_form, handler_context),
