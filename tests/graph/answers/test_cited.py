@@ -101,7 +101,8 @@ OWN: Final = re.compile(
             r"Could not look|could not look|Not known: |Nothing of what I went into",
             r"I cannot say yes or no",
             r"I (?:could not look|am |read |did not understand|go on|don't ping|have (?:checked|looked)|know |propose |check )",
-            r"From here I can see|In this thread|(?:No|A) language model ",
+            r"From here I can see|In this thread",
+            r"(?:No|A) language model ",
             r"None of the closed incidents",
             r"Recorded incidents from|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
             r"It (?:affects|needs|takes|is not closed|waits)|Nothing found on|RackMedic does",
