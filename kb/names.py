@@ -76,7 +76,7 @@ class NameMatcher:
 
     def iter_places(self, folded: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         """Yield folded spans, standalone or inside a word that is not ordinary."""
-        at, words = 0, [found.span() for found in _LETTERS_PATTERN.finditer(folded.text)]
+        at, words = 0, [letters.span() for letters in _LETTERS_PATTERN.finditer(folded.text)]
         while match := pattern.search(folded.text, at):
             start, end = match.span()
             is_standalone = self._is_standalone(folded, start, end, words)

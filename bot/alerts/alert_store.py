@@ -244,8 +244,8 @@ class AlertStore:
             self._build_key("places", hash_cause(cause)),
         ]
         times = [int(time.total_seconds() * 1000) for time in (self._window, RETENTION_PERIOD, NEW_EPISODE_WINDOW)]
-        where = [place.channel, place.way, places.table, self._build_key("about", "")]
-        episode = await self._begin(keys=keys, args=[new_episode, cause, limit, *times, *where, *sorted(places.channels)])
+        script_keys = [place.channel, place.way, places.table, self._build_key("about", "")]
+        episode = await self._begin(keys=keys, args=[new_episode, cause, limit, *times, *script_keys, *sorted(places.channels)])
         return decode_text(episode) if episode else await self._find_or_begin_episode(MANY_CAUSES, place, places)
 
     def _build_key(self, part: str, name: str) -> str:

@@ -125,12 +125,12 @@ def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResul
     place = action.via if action.via == action.target else f"{action.via}, for {action.target}"
     back = action.undo or remedy.back or "nothing"
     console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {document['does']}"))
-    for name, said in (
+    for name, row_text in (
         ("risk", f"{action.risk}; {remedy.blast}"),
         ("runs on", f"{place}, as root by its node kit"),
         ("proved by", ", ".join(action.proof)),
     ):
-        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), said)))
+        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), row_text)))
     console.print(indent_renderable(Text.assemble(("taken back by: ", "dim"), back)))
     console.print(indent_renderable(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
     for name, value in build_file_rows(gone) if gone else ():

@@ -58,10 +58,12 @@ def find_gpu(settings: Settings, name: str) -> Accelerator:
     profiles = load_site_skus(settings.kb_dir)
     if name in profiles and (own := profiles[name].accelerator):
         return own
-    found = next((gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None)
-    if found is None:
+    matching_gpu = next(
+        (gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None
+    )
+    if matching_gpu is None:
         raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(accelerators)}", USAGE_EXIT_CODE)
-    return found
+    return matching_gpu
 
 
 def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:

@@ -129,8 +129,8 @@ class HostDifferences:
     def list_unobserved_hosts(self) -> tuple[UnobservedHosts, ...]:
         """Return unobserved hosts, largest group first."""
         merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-        for (host, why), checks in self._blind.items():
-            merged[why, tuple(dict.fromkeys(checks))].append(host)
+        for (host, skip_reason), checks in self._blind.items():
+            merged[skip_reason, tuple(dict.fromkeys(checks))].append(host)
         rows = [UnobservedHosts(tuple(hosts), checks, show_invisible(reason)) for (reason, checks), hosts in merged.items()]
         return tuple(sorted(rows, key=lambda row: (-len(row.hosts) * len(row.checks), row.hosts)))
 
@@ -163,12 +163,12 @@ def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
     devices: dict[str, list[str]] = {}
     missing: Counter[str] = Counter()
     example: dict[str, str] = {}
-    for says, device, lacks in notes:
+    for note, device, lacks in notes:
         if lacks:
             missing[device] += 1
-            example.setdefault(device, says)
+            example.setdefault(device, note)
         else:
-            devices.setdefault(says, []).append(device)
+            devices.setdefault(note, []).append(device)
     for device, count in missing.items():
         more = f" and {count - 1} more facts" if count > 1 else ""
         devices.setdefault(f"no {example[device]}{more} (most hosts have)", []).append(device)

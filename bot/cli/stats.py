@@ -78,8 +78,8 @@ def render_stats(summary: MetricsSummary, days: int) -> Group:
         share = f"{row.right} ({row.right / row.checked:.0%})" if row.checked else ""
         rows.append((label, str(row.diagnosed), str(row.checked), share, str(row.up or ""), str(row.down or "")))
     table = build_text_table(("cause", "diagnosed", "closed by a human", "of these right", "useful", "not"), rows)
-    said = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {show_invisible(one.words)}") for one in summary.latest]
-    return Group(*(Text(line) for line in lines), table, *said)
+    latest_lines = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {show_invisible(one.words)}") for one in summary.latest]
+    return Group(*(Text(line) for line in lines), table, *latest_lines)
 
 
 def _format_accuracy(summary: MetricsSummary) -> str:

@@ -79,10 +79,10 @@ class HttpProviderLink:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS), auto_decompress=False) as session,
                 session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer,
             ):
-                said = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
-                if said is None:
+                answer_body = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
+                if answer_body is None:
                     raise LinkUnavailable(f"the intake answers more than {MAX_ANSWER_BYTES >> 10} KiB")
-                return _check_response(answer.status, answer.headers.get("Retry-After", ""), said)
+                return _check_response(answer.status, answer.headers.get("Retry-After", ""), answer_body)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise LinkUnavailable(f"the intake cannot be reached: {str(error)[:160] or type(error).__name__}") from error
 

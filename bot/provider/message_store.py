@@ -36,8 +36,8 @@ class ProviderMessageStore:
         """Return messages after number `heard`, oldest first."""
         numbers = range(heard + 1, heard + 1 + most)
         fields = [f"words:{n}" for n in numbers]
-        found: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))
-        rows = zip(numbers, found, strict=True)
+        stored_rows: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))
+        rows = zip(numbers, stored_rows, strict=True)
         return tuple(ProviderMessage.model_validate_json(raw).model_copy(update={"n": n}) for n, raw in rows if raw)
 
     def _build_row_key(self, incident: str) -> str:

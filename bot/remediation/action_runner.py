@@ -218,12 +218,16 @@ class ActionRunner:
         state = await self.state_of(record.action.incident)
         over = record.state not in OPEN_STATES and record.state is not State.EXECUTING
         queued = find_queue_note(await self.index.get_shown_news(record.action.incident), record.action.proves, [record.approval])
-        looks, carded, now = f"{record.state.value} {len(record.votes)} {record.outcome}{queued}", "card" in shown_news, self.clock.now()
+        card_state, carded, now = (
+            f"{record.state.value} {len(record.votes)} {record.outcome}{queued}",
+            "card" in shown_news,
+            self.clock.now(),
+        )
         known_state = shown_news.get("changed", shown_news.get("card"))
         reminds = now >= get_reminder_time(record) and not IncidentView(state).is_muted(now)
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
-            ("card", looks, record.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(record, state)),
-            ("changed", looks, carded and known_state != looks, lambda: self.show.update_card(record)),
+            ("card", card_state, record.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(record, state)),
+            ("changed", card_state, carded and known_state != card_state, lambda: self.show.update_card(record)),
             ("held", held, bool(held), lambda: self.show.show_wait_reason(record, held)),
             ("remind", "done", reminds and can_still_be_decided(record, now), lambda: self.show.post_reminder(record)),
             ("outcome", f"{record.state.value} {record.outcome}", over, lambda: self.show.post_outcome(record)),

@@ -146,8 +146,8 @@ class ApprovalCardLoader:
         await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
 
     async def _get_names(self, record: ActionRecord) -> dict[str, str]:
-        asked = set(card_parts.list_policy_deciders(record)[: card_parts.MAX_NAMED_PEOPLE])
-        people = {vote.voter for vote in record.votes} | asked | list_requesters(record.action) | {record.ended_by}
+        policy_deciders = set(card_parts.list_policy_deciders(record)[: card_parts.MAX_NAMED_PEOPLE])
+        people = {vote.voter for vote in record.votes} | policy_deciders | list_requesters(record.action) | {record.ended_by}
         return {person: await self.people.get_name(person.partition(":")[2]) for person in sorted(people) if ":" in person}
 
     async def _get_start_time(self, record: ActionRecord) -> datetime | None:

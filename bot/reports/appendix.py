@@ -103,8 +103,10 @@ def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentR
     """Return remediations, those in the same state merged."""
     hosts_by_remediation: dict[tuple[str, str], set[str]] = {}
     for row in remediations:
-        said = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        hosts_by_remediation.setdefault((report_rows.get_cause_title(row.label, data.titles), said), set()).update(row.target.split(","))
+        outcome_text = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
+        hosts_by_remediation.setdefault((report_rows.get_cause_title(row.label, data.titles), outcome_text), set()).update(
+            row.target.split(",")
+        )
     rows = [
         (f"{title} on {fold_host_names(hosts)}", outcome)
         for (title, outcome), hosts in list(hosts_by_remediation.items())[:MAX_REMEDIATIONS]
@@ -120,7 +122,8 @@ def build_decision_parts(data: IncidentReportData) -> list[PagePart]:
             records_by_decision.setdefault((at, person, decision, reason, row.action.remedy), []).append(row)
     ordered = sorted(records_by_decision.items(), key=lambda one: one[0])
     rows = [
-        (f"{at:%Y-%m-%d %H:%M:%S}", who, f"{what}: {format_actions(many)}", why) for (at, who, what, why, _), many in ordered[:MAX_VOTES]
+        (f"{at:%Y-%m-%d %H:%M:%S}", voter, f"{choice}: {format_actions(many)}", vote_reason)
+        for (at, voter, choice, vote_reason, _), many in ordered[:MAX_VOTES]
     ]
     hidden_note = [Paragraph(f"… and {len(ordered) - MAX_VOTES} more decisions.")] if len(ordered) > MAX_VOTES else []
     return [PageTable(("Time (UTC)", "Who", "Decision", "Why"), rows), *hidden_note] if rows else []

@@ -213,8 +213,8 @@ class _PdfDocument:
             lacks, more = self._words
             missing_letters = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MAX_NAMED_LETTERS])
             rest = len(self.missing) - MAX_NAMED_LETTERS
-            said = f"{missing_letters} {more.format(rest=rest)}" if rest > 0 else missing_letters
-            self._draw_text(f"{lacks}: {said}.", size=7.5, colour=QUIET_COLOUR)
+            missing_text = f"{missing_letters} {more.format(rest=rest)}" if rest > 0 else missing_letters
+            self._draw_text(f"{lacks}: {missing_text}.", size=7.5, colour=QUIET_COLOUR)
 
     def _prepare_text(self, text: str) -> str:
         """Replace missing glyphs and bound what makes the library slow."""

@@ -97,11 +97,13 @@ class TrackerHttpClient:
                     allow_redirects=False,
                 ) as answer,
             ):
-                said = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
-                if said is None:
+                answer_body = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
+                if answer_body is None:
                     raise TrackerAnswerTooLong(f"{self.words} answers more than {MAX_ANSWER_BYTES >> 20} MiB", maybe=method != "GET")
                 return TrackerResponse(
-                    answer.status, {name.lower(): _replace_surrogates(value) for name, value in answer.headers.items()}, _parse_json(said)
+                    answer.status,
+                    {name.lower(): _replace_surrogates(value) for name, value in answer.headers.items()},
+                    _parse_json(answer_body),
                 )
         except aiohttp.ClientConnectorError as error:
             raise TrackerUnavailable(f"{self.words} cannot be reached: {str(error)[:160]}") from error

@@ -257,7 +257,7 @@ class Assessment:
     def list_unobserved(self) -> tuple[UnobservedCheck, ...]:
         """Return failed checks; a host on which all failed is one row with its two most frequent reasons."""
         reasons_by_check: dict[str, dict[str, str]] = defaultdict(dict)
-        for (host, check), reason in self.coverage.blind.items():
+        for (host, check), reason in self.coverage.unobserved.items():
             if host:
                 reasons_by_check[host][check] = reason
         rows: list[UnobservedCheck] = []
@@ -275,9 +275,9 @@ class Assessment:
 
     def _list_untargeted(self) -> list[UnobservedCheck]:
         hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for (host, check), why in self.coverage.untargeted.items():
+        for (host, check), skip_reason in self.coverage.untargeted.items():
             if host:
-                hosts[check, why].append(host)
+                hosts[check, skip_reason].append(host)
         return [UnobservedCheck(host=fold_host_names(names), check=check, why=reason) for (check, reason), names in hosts.items()]
 
     def _list_unprofiled(self) -> list[UnobservedCheck]:

@@ -125,7 +125,7 @@ class AlikeFacts:
 class ClueMatcher:
     """Matches clues against facts, indexed by key."""
 
-    lens: ReferenceData
+    reference: ReferenceData
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
     _alike: dict[str, list[AlikeFacts]] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class ClueMatcher:
         if key not in self.by_key:
             return []
         if key not in self._alike:
-            mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.list_clues(key)))
+            mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.reference.taxonomy.list_clues(key)))
             groups: dict[tuple[object, ...], AlikeFacts] = {}
             for fact in self.by_key[key]:
                 expected = self.get_expected(fact) if "expected" in mentions else None
@@ -195,14 +195,14 @@ class ClueMatcher:
 
     def get_expected(self, fact: Fact) -> Value:
         """Return the profile's value, or the majority's if all links contradict the profile."""
-        expected = self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
+        expected = self.reference.expected(fact.host, fact.key, fact.device) if fact.host else None
         if expected is None or fact.key not in LINK_KEYS:
             return expected
         return next((doubt.most for doubt in self.find_doubts(fact.key) if doubt.expected == expected), expected)
 
     def find_doubts(self, key: str) -> list[ProfileDoubt]:
         if key not in self._doubts:
-            self._doubts[key] = find_profile_doubts(self.by_key.get(key, ()), self.lens)
+            self._doubts[key] = find_profile_doubts(self.by_key.get(key, ()), self.reference)
         return self._doubts[key]
 
     def _get_peer_majority(self, fact: Fact) -> Value:
@@ -275,7 +275,7 @@ def _find_majority(facts: Sequence[Fact]) -> Value:
 
 def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping[str, float]) -> list[Belief]:
     """Return a belief per supported label and subject and a bare one per other label, most likely first."""
-    reference = matcher.lens
+    reference = matcher.reference
     observed = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
     rows: list[Belief] = []
     for leaf in reference.taxonomy.leaves.values():

@@ -20,9 +20,9 @@ MISSING_TARGET_REASONS = frozenset({"no_tool", "no_device"})
 class Coverage:
     """Which (host, check) pairs were asked, observed, skipped or failed, and why."""
 
-    lens: ReferenceData
+    reference: ReferenceData
     hosts: Sequence[str]
-    blind: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    unobserved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     asked: frozenset[tuple[str, str]] = frozenset()
     observed: frozenset[tuple[str, str]] = frozenset()
     # checks that were asked and did not run, and why: busy GPUs, no tool
@@ -65,7 +65,7 @@ class Coverage:
 
     def _find_gaps(self, leaf: Leaf) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
         """Return `check: reason` → hosts, and the (host, check) pairs not asked yet."""
-        deciding, keys = self.lens.list_deciding_checks(leaf), self.lens.list_decisive_keys(leaf)
+        deciding, keys = self.reference.list_deciding_checks(leaf), self.reference.list_decisive_keys(leaf)
         unobserved: dict[str, list[str]] = defaultdict(list)
         unasked: list[tuple[str, str]] = []
         for host in self.hosts:
@@ -73,18 +73,18 @@ class Coverage:
             if any((host, key) in self.observed for key in keys):
                 continue
             for check in deciding:
-                if (host, check.id) in self.blind and not self._is_pointless(host, check.id):
-                    unobserved[f"{check.id}: {self.blind[host, check.id]}"].append(host)
+                if (host, check.id) in self.unobserved and not self._is_pointless(host, check.id):
+                    unobserved[f"{check.id}: {self.unobserved[host, check.id]}"].append(host)
         return unobserved, unasked
 
     def is_decidable(self, leaf: Leaf) -> bool:
         """Return whether a check that ran could have shown a deciding fact."""
-        checks = {check.id for key in self.lens.list_decisive_keys(leaf) for check in self.lens.list_establishing_checks(key)}
+        checks = {check.id for key in self.reference.list_decisive_keys(leaf) for check in self.reference.list_establishing_checks(key)}
         return any((host, check) in self.asked and (host, check) not in self.skipped for check in checks for host in self.hosts)
 
     def has_observed(self, host: str, check: str) -> bool:
         """Return whether a check ran on a host and did not fail."""
-        return (host, check) in self.asked and (host, check) not in self.skipped and (host, check) not in self.blind
+        return (host, check) in self.asked and (host, check) not in self.skipped and (host, check) not in self.unobserved
 
     def list_unobserved_checks(self) -> list[tuple[str, str, str]]:
         """Return (host, check, reason) of failed passive checks that could have shown a machine fault.
@@ -93,8 +93,8 @@ class Coverage:
         """
         return [
             (host, check, reason)
-            for (host, check), reason in sorted(self.blind.items())
-            if check in self.lens.checks
+            for (host, check), reason in sorted(self.unobserved.items())
+            if check in self.reference.checks
             and not self._is_pointless(host, check)
             and (not self._is_job_check(check) or self._is_job_log_unread(check))
         ]
@@ -104,19 +104,19 @@ class Coverage:
         return [reason for (host, _), reason in self.untargeted.items() if not host]
 
     def _is_job_check(self, check: str) -> bool:
-        return all(map(is_tenant_writable, self.lens.checks[check].establishes))
+        return all(map(is_tenant_writable, self.reference.checks[check].establishes))
 
     def _is_job_log_unread(self, check: str) -> bool:
-        return "job.error" in self.lens.checks[check].establishes and all((host, check) in self.blind for host in self.hosts)
+        return "job.error" in self.reference.checks[check].establishes and all((host, check) in self.unobserved for host in self.hosts)
 
     def has_unasked_check(self) -> bool:
         """Return whether a passive machine check was not asked somewhere; then nothing may be called healthy."""
-        checks = [c.id for c in self.lens.list_passive_checks() if not self._is_job_check(c.id)]
+        checks = [c.id for c in self.reference.list_passive_checks() if not self._is_job_check(c.id)]
         return any((host, check) not in self.asked for host in self.hosts for check in checks)
 
     def _is_pointless(self, host: str, check: str) -> bool:
         """An SKU without InfiniBand needs no `ibstat`."""
-        return check == "ibstat" and self.lens.expected(host, "ib.count", None) == 0
+        return check == "ibstat" and self.reference.expected(host, "ib.count", None) == 0
 
 
 def _can_be_present(fact: Fact, reference: ReferenceData) -> bool:

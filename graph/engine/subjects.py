@@ -196,7 +196,7 @@ def _select_place_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHi
 
 
 def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
-    return {check: seen & hosts for check, seen in looked.items()}
+    return {check: check_hosts & hosts for check, check_hosts in looked.items()}
 
 
 def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:

@@ -258,7 +258,7 @@ def _format_rejection(row: Belief, coverage: Coverage) -> str:
         return f"{row.support[0].says}, last {get_last_seen(fact):%Y-%m-%d %H:%M} UTC, and not since"
     by_check = {
         check.id: {host for host in coverage.hosts if coverage.has_observed(host, check.id)}
-        for check in coverage.lens.list_deciding_checks(row.leaf)
+        for check in coverage.reference.list_deciding_checks(row.leaf)
     }
     checks = ", ".join(check for check, hosts in by_check.items() if hosts)
     if not checks:

@@ -32,8 +32,8 @@ def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
     if not facts:
         return []
     first = facts[0].format_sentence()[:MAX_SHOWN_CHARS]
-    others = f" and {len(facts) - 1} more" if len(facts) > 1 else ""
-    line = f"{first}{others}: no GPU of these hosts has that address. Another host?"
+    remainder = f" and {len(facts) - 1} more" if len(facts) > 1 else ""
+    line = f"{first}{remainder}: no GPU of these hosts has that address. Another host?"
     return [Fact(facts[0].check, "check.foreign", len(facts), line=line, attrs={"bdf": _get_gpu_address(facts[0])})]
 
 

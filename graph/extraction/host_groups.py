@@ -59,8 +59,8 @@ def resolve_hosts_and_groups(
         else:
             continue
         rest = f"{rest[: match.start()]}{';' * len(match[0])}{rest[match.end() :]}"
-    named = find_hosts(rest, known, domains)
-    return NamedHosts(tuple(dict.fromkeys((*of_groups, *named.hosts))), tuple(dict.fromkeys((*lost, *named.unknown))))
+    spoken_hosts = find_hosts(rest, known, domains)
+    return NamedHosts(tuple(dict.fromkeys((*of_groups, *spoken_hosts.hosts))), tuple(dict.fromkeys((*lost, *spoken_hosts.unknown))))
 
 
 def find_group(name: str, groups: Collection[str]) -> str | None:

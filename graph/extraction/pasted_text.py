@@ -178,13 +178,13 @@ def bound_text(text: str) -> str:
 
 def _shorten_long_lines(text: str) -> str:
     parts: list[str] = []
-    at = whole = 0
+    at = copied_to = 0
     while len(text) - at > MAX_WHOLE_LINE_CHARS:
         last = text.rfind("\n", at, at + MAX_WHOLE_LINE_CHARS)
         if last >= 0:
             at = last + 1
             continue
         end = text.find("\n", at + MAX_WHOLE_LINE_CHARS)
-        parts.append(text[whole : at + MAX_LINE_CHARS])
-        at = whole = end if end >= 0 else len(text)
-    return "".join((*parts, text[whole:]))
+        parts.append(text[copied_to : at + MAX_LINE_CHARS])
+        at = copied_to = end if end >= 0 else len(text)
+    return "".join((*parts, text[copied_to:]))

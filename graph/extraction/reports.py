@@ -54,14 +54,14 @@ def parse_report(
     prose = _select_prose(text)
     signatures = _find_signatures(text, now)
     book = known_hosts if isinstance(known_hosts, HostIndex) else HostIndex(known_hosts, domains)
-    named = find_hosts(text[:_MAX_PROSE_CHARS], book, lenient=lenient)
+    prose_hosts = find_hosts(text[:_MAX_PROSE_CHARS], book, lenient=lenient)
     fine = find_hosts_called_healthy(text, book)
     since, until = parse_time_window(prose, now)
     symptoms = tuple(dict.fromkeys((*find_symptoms(prose), *map_signatures_to_symptoms(signatures))))
     return ParsedReport(
-        hosts=tuple(host for host in named.hosts if host not in fine),
-        unknown_hosts=named.unknown,
-        read_as=dict(named.read_as),
+        hosts=tuple(host for host in prose_hosts.hosts if host not in fine),
+        unknown_hosts=prose_hosts.unknown,
+        read_as=dict(prose_hosts.read_as),
         job=find_job_id(prose) or find_job_id(text[:_MAX_PROSE_CHARS]),
         since=since,
         until=until,

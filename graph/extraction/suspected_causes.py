@@ -55,8 +55,8 @@ def find_guesses(text: str) -> tuple[str, ...]:
     """Return the words in which a text names suspected causes."""
     read, guesses = text[:MAX_CHARS].replace("’", "'"), dict[str, None]()
     for cue in _CUE_PATTERN.finditer(read):
-        lead = _LEAD_PATTERN.match(read, cue.end())
-        match = _GUESS_PATTERN.match(read, lead.end() if lead else cue.end())
+        lead_match = _LEAD_PATTERN.match(read, cue.end())
+        match = _GUESS_PATTERN.match(read, lead_match.end() if lead_match else cue.end())
         if match is None or _DENIAL_PATTERN.search(read, max(0, cue.start() - _MAX_DENIAL_CHARS), match.start()):
             continue
         guess = _GUESS_END_PATTERN.split(match[0], maxsplit=1)[0].strip()

@@ -98,9 +98,9 @@ def _parse_since(words: str, now: datetime) -> datetime | None:
 
 
 def _parse_until(words: str, now: datetime) -> datetime | None:
-    found = next((match for match in _UNTIL_PATTERN.finditer(words) if _is_time(match, "a")), None)
-    if found:
-        return _parse_point(found, "a", now)
+    until_match = next((match for match in _UNTIL_PATTERN.finditer(words) if _is_time(match, "a")), None)
+    if until_match:
+        return _parse_point(until_match, "a", now)
     if "last night" in words and not _SINCE_PATTERN.search(words):
         return _get_last_morning(now)
     return None

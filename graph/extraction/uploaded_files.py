@@ -53,8 +53,8 @@ def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
 
 def build_attachment(name: str, text: str) -> Attachment:
     raw = text.encode("utf-8", "replace")
-    kept, reason = decode_file(raw)
-    return Attachment(name=name, text=kept, size=len(raw), unread=reason if raw else "empty")
+    kept_text, reason = decode_file(raw)
+    return Attachment(name=name, text=kept_text, size=len(raw), unread=reason if raw else "empty")
 
 
 def is_file(given: Attachment) -> bool:

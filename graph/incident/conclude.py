@@ -123,9 +123,9 @@ def _conclude_diagnosis(context: IncidentContext, assessment: Assessment, ports:
     """Diagnose; after news or a narrow recheck, answer with what changed."""
     diagnosis = _build_diagnosis(context, assessment, ports)
     if context.turn.news and not context.turn.cut:
-        about = diagnosis.report.about
+        hosts_summary = diagnosis.report.about
         causes = "; ".join(_render_cause(assessment, row) for row in diagnosis.report.root_causes[:3])
-        return add_change_summary(diagnosis, context, causes, render_hosts_summary(about, context.item.at) if about else "")
+        return add_change_summary(diagnosis, context, causes, render_hosts_summary(hosts_summary, context.item.at) if hosts_summary else "")
     return answer_narrow_recheck(diagnosis, context, assessment, ports) if context.turn.narrow else diagnosis
 
 
@@ -328,8 +328,8 @@ def _build_headline_text(
         stop_reason = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
         return f"{stop_reason}: {stat_text.format_coverage(context.stats)}, no cause proven so far."
     if outcome == "no_fault":
-        reported = tuple(row.says for row in list_unproven(context, assessment) if row.reported)
-        side_notes = (*reported[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
+        complaints = tuple(row.says for row in list_unproven(context, assessment) if row.reported)
+        side_notes = (*complaints[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
         return (
             f"No fault found: {stat_text.format_coverage(context.stats)}, nothing abnormal{f', but {side_notes[0]}' if side_notes else ''}."
         )

@@ -257,7 +257,7 @@ async def _find_related_hosts(context: IncidentContext, ports: GraphContext, *, 
 
 def list_answering_hosts(assessment: Assessment) -> list[str]:
     answering_hosts = {
-        host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.blind and check != "ssh"
+        host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.unobserved and check != "ssh"
     }
     return [host for host in assessment.hosts if host in answering_hosts]
 

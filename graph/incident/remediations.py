@@ -104,16 +104,16 @@ async def add_action_facts(context: IncidentContext, ports: GraphContext) -> Inc
         return context
     event = RemediationEvent.from_item_data(context.item.data)
     try:
-        seen = await ports.evidence.get_facts(str(context.item.data.get("facts") or ""))
+        action_facts = await ports.evidence.get_facts(str(context.item.data.get("facts") or ""))
     except KeyError:
-        seen = []
+        action_facts = []
     since = find_repair_cursors(context.remediations)
     remediation = next((row for row in context.remediations if event.approval and row.approval == event.approval), None)
     if remediation and remediation.current_step and remediation.current_step.part == "fix" and event.since:
         since[remediation.target] = event.since
-    if not seen and not since:
+    if not action_facts and not since:
         return context
-    facts = mark_stale_after_repairs(merge_facts(context.facts, seen), since)
+    facts = mark_stale_after_repairs(merge_facts(context.facts, action_facts), since)
     return replace(context, facts=facts, snapshot=await ports.evidence.put_facts(context.id, facts))
 
 

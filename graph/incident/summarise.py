@@ -82,7 +82,7 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     turn = turn if case.looks_at_hosts else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
-    facts = [*facts, *(mark_handed_in(case, "", fact) for fact in parse_ticket_facts(case.item))]
+    facts = [*facts, *(mark_uploaded(case, "", fact) for fact in parse_ticket_facts(case.item))]
     turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
     new = _parse_item(case, ports)
     place = await _find_job_hosts(get_job_to_look_up(case.brief, new), case, ports)
@@ -155,11 +155,14 @@ async def _infer_intent(
     guess = await model.classify_intent(context.id, context.item.text, offered)
     if isinstance(guess, DeclinedAnswer):
         return context, replace(turn, without_model=guess.reason)
-    said = apply_intent_guess(context.message, guess, closed=context.lifecycle == "closed")
+    intent_guess = apply_intent_guess(context.message, guess, closed=context.lifecycle == "closed")
     turn = replace(
-        turn, said=said.build_item_data()["said"], kind="" if said.kind == context.item.kind else said.kind, asked_model=("intent",)
+        turn,
+        said=intent_guess.build_item_data()["said"],
+        kind="" if intent_guess.kind == context.item.kind else intent_guess.kind,
+        asked_model=("intent",),
     )
-    item = context.item.model_copy(update={"kind": said.kind, "data": {**context.item.data, **said.build_item_data()}})
+    item = context.item.model_copy(update={"kind": intent_guess.kind, "data": {**context.item.data, **intent_guess.build_item_data()}})
     return replace(context, stored=cast(IncidentState, {**context.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
 
 
@@ -218,7 +221,7 @@ async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tu
         own_facts = _add_log_end(own_facts, text, context.item.at)
         message_text = "" if is_file(attachment) else context.item.text
         facts += [
-            mark_handed_in(
+            mark_uploaded(
                 context,
                 attachment.name,
                 _add_writing_host(fact.locate("", time=context.item.at, sha256=attachment.sha256), message_text, context),
@@ -259,7 +262,7 @@ def _add_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, 
     return tuple(replace(fact, attrs={**fact.attrs, **end}) if fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) else fact for fact in facts)
 
 
-def mark_handed_in(context: IncidentContext, name: str, fact: Fact) -> Fact:
+def mark_uploaded(context: IncidentContext, name: str, fact: Fact) -> Fact:
     """Mark an uploaded fact with its source, tenant or operator; a source in the text itself is ignored."""
     origin = context.origin
     opens = not context.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))

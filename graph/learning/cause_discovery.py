@@ -196,9 +196,9 @@ def _build_title(cause: str) -> str:
 def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str:
     """Return an unused `CATEGORY.BRANCH.Name`, in the named branch or the one that its threads resemble."""
     parts = _LABEL_SEPARATOR_PATTERN.split(name)
-    told = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
+    branch_name = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
     nearest = Counter(row.label.rpartition(".")[0] for row in rows)
-    branch = told if re.fullmatch(r"[A-Z_]+\.[A-Z][A-Z0-9_]*", told) else min(nearest, key=lambda one: (-nearest[one], one))
+    branch = branch_name if re.fullmatch(r"[A-Z_]+\.[A-Z][A-Z0-9_]*", branch_name) else min(nearest, key=lambda one: (-nearest[one], one))
     plain = [word for word in _NON_WORD_PATTERN.sub(" ", parts[-1]).split() if word.lower() not in _FILLER_WORDS][:5]
     leaf = re.sub(r"^[^A-Za-z]+", "", "_".join(word[0].upper() + word[1:] for word in plain))[:48].strip("_") or "Cause"
     label, number = f"{branch}.{leaf}", 2

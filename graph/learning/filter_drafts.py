@@ -66,19 +66,19 @@ def build_filter_draft(
     rows = [(template, line) for line in lines if (template := build_template(line)) in agreed]
     template_counts = Counter(template for template, _ in rows)
     example = {template: redact(line) for template, line in reversed(rows)}
-    wanted = _find_wanted_templates(rows, rules, "in the log itself")
+    wanted_templates = _find_wanted_templates(rows, rules, "in the log itself")
     for other in others:
-        wanted = (
+        wanted_templates = (
             _find_wanted_templates(
                 [(template, line) for line in _iter_lines(other) if (template := build_template(line)) in agreed], rules, "in another log"
             )
-            | wanted
+            | wanted_templates
         )
-    for template in agreed - wanted.keys():
+    for template in agreed - wanted_templates.keys():
         if reason := _find_keep_reason(template, example[template], words):
-            wanted[template] = reason
+            wanted_templates[template] = reason
     kinds = [
-        RegularLine(one, example[one], times, drafts[one], wanted.get(one, ""))
+        RegularLine(one, example[one], times, drafts[one], wanted_templates.get(one, ""))
         for one, times in template_counts.most_common(MAX_FILTER_LINES)
     ]
     return FilterDraft(name, family, tuple(kinds), len(lines))

@@ -95,6 +95,11 @@ def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
     presence = assess_presence(leaf, fault.devices, alone)
     unobserved_reason = next(
-        (f"{check}: {alone.coverage.blind[fault.host, check]}" for check in fault.checks if (fault.host, check) in alone.coverage.blind), ""
+        (
+            f"{check}: {alone.coverage.unobserved[fault.host, check]}"
+            for check in fault.checks
+            if (fault.host, check) in alone.coverage.unobserved
+        ),
+        "",
     )
     return CausePresence("unseen", unobserved_reason) if presence.answer == "gone" and unobserved_reason else presence

@@ -76,10 +76,10 @@ def withdraw_owned_elsewhere(remediations: Sequence[Remediation], elsewhere: Col
 def end_outdated_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """For another graph version: plan untouched ones again, leave others to people."""
     reason = "RackMedic was upgraded meanwhile"
-    begun = [row.is_open and (row.drained or row.since is not None) for row in remediations]
+    was_begun = [row.is_open and (row.drained or row.since is not None) for row in remediations]
     return [
         end_remediation(row, "stopped" if is_begun else "withdrawn", reason) if row.is_open else row
-        for row, is_begun in zip(remediations, begun, strict=True)
+        for row, is_begun in zip(remediations, was_begun, strict=True)
     ]
 
 

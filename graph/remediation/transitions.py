@@ -53,8 +53,8 @@ class RemediationEvent:
     @classmethod
     def from_item_data(cls, data: Mapping[str, Any]) -> "RemediationEvent":
         texts = {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
-        since, seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
-        return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=seen, **texts)
+        since, last_seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
+        return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=last_seen, **texts)
 
 
 TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Remediation]

@@ -106,13 +106,13 @@ def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWo
     languages: dict[str, Mapping[str, _CauseModel]] = {}
     comments: dict[str, Mapping[str, str]] = {}
     fixes = [leaf.customer_fix for leaf in taxonomy.leaves.values() if leaf.customer_fix]
-    written = {words for fix in fixes for block in fix.paste for words in extract_comments(block)}
+    pasted_comments = {words for fix in fixes for block in fix.paste for words in extract_comments(block)}
     for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
         if (file := validate_document(document, _LanguageModel, problems)) is None:
             continue
         languages[file.language], comments[file.language] = file.causes, file.comments
         for words in file.comments:
-            if words not in written:
+            if words not in pasted_comments:
                 problems.add(document.find_position("comments", words), f"{words} is no comment of a block")
         for label in file.causes:
             if label not in taxonomy.leaves:

@@ -89,13 +89,13 @@ def _read_csv(text: IO[str]) -> NumberedValues:
 
 
 def _name_cells(columns: list[str], cells: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    named_cells: dict[str, Any] = {}
     for name, cell in zip(columns, cells, strict=False):
         if not cell:
             continue
-        before = found.get(name)
-        found[name] = cell if before is None else [*(before if isinstance(before, list) else [before]), cell]
-    return found
+        before = named_cells.get(name)
+        named_cells[name] = cell if before is None else [*(before if isinstance(before, list) else [before]), cell]
+    return named_cells
 
 
 def _read_markdown(text: IO[str]) -> NumberedValues:

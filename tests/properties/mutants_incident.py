@@ -169,7 +169,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "what nobody could look at is well",
         "I17",
         (
-            Edit(Coverage.list_unobserved_checks, "sorted(self.blind.items())", "()"),
+            Edit(Coverage.list_unobserved_checks, "sorted(self.unobserved.items())", "()"),
             Edit(
                 judge_label,
                 "return replace(build_verdict('inconclusive', f'could not look: {unobserved[0]}'), unobserved_hosts=coverage.list_unobserved_hosts(leaf))",

@@ -93,12 +93,12 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
     facts = [fact for part in parts for fact in part]
     if any(fact.key == "job.error" and fact.status is Status.OK for fact in facts):
         facts = [fact for fact in facts if fact.key != "job.error" or fact.status is Status.OK]
-    found = [
+    log_facts = [
         Fact("joblog", "check.left_out", "tail", line=note[1])
         for note in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text))
         if note
     ]
-    return [*facts, *found]
+    return [*facts, *log_facts]
 
 
 def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:

@@ -126,17 +126,17 @@ class Logs:
         try:
             self.root = Way(self.top, True).folder()
             self.walk(self.root, (), MAX_ENTRIES)
-        except OSError as error:
-            self.troubles.append(str(error))
-            self.refused = "" if error.errno == errno.ENOENT else str(error)
+        except OSError as why:
+            self.troubles.append(str(why))
+            self.refused = "" if why.errno == errno.ENOENT else str(why)
         self.ask_slurm()
 
     def walk(self, folder: int, inside: Any, left: int) -> int:
         """Note the logs below an open folder. `left`: entries that may still be gone through."""
         try:
             rows = sorted(os.scandir(f"/proc/self/fd/{folder}"), key=lambda row: row.name)
-        except OSError as error:
-            self.troubles.append(str(error))
+        except OSError as why:
+            self.troubles.append(str(why))
             return left
         for row in rows:
             left -= 1
@@ -149,8 +149,8 @@ class Logs:
                     about = os.stat(row.name, dir_fd=folder, follow_symlinks=False)
                     if is_log(about) and about.st_size:
                         self.kept["/".join((self.top.rstrip("/"), *inside, row.name))] = Found(inside, row.name, about)
-            except OSError as error:
-                self.troubles.append(str(error))
+            except OSError as why:
+                self.troubles.append(str(why))
         return left
 
     def step(self, folder: int, inside: Any, left: int) -> int:
@@ -226,8 +226,8 @@ class Logs:
             if not is_log(about) or identity(about) != identity(found.about) or found.owner not in (-1, about.st_uid):
                 raise refusal(errno.ESTALE, found.name, "Changed while it was looked at")
             return tail(os.open(f"/proc/self/fd/{name}", os.O_RDONLY | os.O_NONBLOCK), about)
-        except OSError as error:
-            self.troubles.append(str(error))
+        except OSError as why:
+            self.troubles.append(str(why))
             return ""
         finally:
             for one in (there, name):

@@ -80,14 +80,14 @@ def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
     """Return whether this boot's Xid 13 and 31 come from one place, one GPU or several."""
     xids = [fact for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale]
     repeats = xid.classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
-    found = []
+    repeat_facts = []
     for device, repeat in repeats.items():
         own = [fact for fact in xids if fact.device == device and fact.value in (13, 31)]
         most = max(own, key=lambda fact: get_occurrence_count(fact.attrs))
         attrs = {name: most.attrs[name] for name in ("gpc", "tpc", "pids", "names") if name in most.attrs}
         attrs |= {"xid": most.value, "count": sum(get_occurrence_count(fact.attrs) for fact in own), "gpus": len(repeats)}
-        found.append(replace(most, key="kernel.xid_repeat", value=repeat, attrs=attrs))
-    return found
+        repeat_facts.append(replace(most, key="kernel.xid_repeat", value=repeat, attrs=attrs))
+    return repeat_facts
 
 
 def _build_merge_key(fact: Fact, current: str) -> tuple[object, ...]:

@@ -59,9 +59,9 @@ async def reserve_idle_hosts(
         spent: dict[str, float] = {}
         if looked:
             free = [host for host, use in uses.items() if not use.why]
-            seen = await asyncio.gather(*(_read_gpu_use(host, looked) for host in free))
-            uses = {**uses, **{host: use for host, (use, _) in zip(free, seen, strict=True)}}
-            spent = {host: seconds for host, (_, seconds) in zip(free, seen, strict=True)}
+            gpu_uses = await asyncio.gather(*(_read_gpu_use(host, looked) for host in free))
+            uses = {**uses, **{host: use for host, (use, _) in zip(free, gpu_uses, strict=True)}}
+            spent = {host: seconds for host, (_, seconds) in zip(free, gpu_uses, strict=True)}
         yield Permit(uses, spent)
 
 

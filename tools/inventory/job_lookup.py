@@ -71,7 +71,7 @@ class SlurmJobFinder:
         lookups: list[JobLookup] = []
         for place in self._inventory.slurm:
             lookups.append(await self._find_job_at(place, job, mine))
-            if (found := lookups[-1].job) and mine(found.hosts):
+            if (known_job := lookups[-1].job) and mine(known_job.hosts):
                 return lookups[-1]
         if foreign := next((row for row in lookups if row.job), None):
             return foreign
@@ -81,20 +81,20 @@ class SlurmJobFinder:
 
     async def find_job_hosts(self, job: str, mine: JobFilter = allow_any_job) -> JobHosts:
         """Return the job's hosts, or why there are none."""
-        seen = await self.find_job(job, mine)
-        if seen.job:
-            return JobHosts(seen.job.hosts, "" if seen.job.hosts else "no_hosts")
-        if seen.unknown:
+        found_job = await self.find_job(job, mine)
+        if found_job.job:
+            return JobHosts(found_job.job.hosts, "" if found_job.job.hosts else "no_hosts")
+        if found_job.unknown:
             reasons: dict[Accounting, NoHostsReason] = {"off": "accounting_off", "could_not": "accounting_silent"}
-            return JobHosts(why=reasons.get(seen.accounting, "not_known"))
-        return JobHosts(why="could_not" if seen.could_not else "nobody")
+            return JobHosts(why=reasons.get(found_job.accounting, "not_known"))
+        return JobHosts(why="could_not" if found_job.could_not else "nobody")
 
     async def _find_job_at(self, place: str, job: str, mine: JobFilter) -> JobLookup:
         try:
-            found = parse_job(await self._run_query(place, build_job_argv(job)))
-            if not mine(found.hosts):
+            queried_job = parse_job(await self._run_query(place, build_job_argv(job)))
+            if not mine(queried_job.hosts):
                 await self._find_in_accounting(place, job)
-            return JobLookup(found)
+            return JobLookup(queried_job)
         except CommandFailed as error:
             if UNKNOWN_JOB_TEXT not in error.complaint.lower():
                 return JobLookup(could_not=str(error))

@@ -262,15 +262,15 @@ class Ledger(LedgerReader):
         note = redact_note(says)
 
         async def attempt() -> str:
-            seen = await self.get_record(approval)
-            becomes = get_next_state(seen.state, event)
+            attempt_record = await self.get_record(approval)
+            becomes = get_next_state(attempt_record.state, event)
             if becomes is None:
-                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
-            due_at = seen.get_due_time()
+                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {attempt_record.state}.")
+            due_at = attempt_record.get_due_time()
             until = to_milliseconds(due_at) if due_at and event is Transition.EXPIRE else ""
-            rest = (becomes.value, by, note, until, seen.state.value, replaced_by)
+            rest = (becomes.value, by, note, until, attempt_record.state.value, replaced_by)
             return await self._run_script(
-                "end", seen, event.value, by, rest, says=note, **({"replaced_by": replaced_by} if replaced_by else {})
+                "end", attempt_record, event.value, by, rest, says=note, **({"replaced_by": replaced_by} if replaced_by else {})
             )
 
         await retry_until_settled(attempt)

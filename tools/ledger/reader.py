@@ -136,9 +136,9 @@ class LedgerReader:
         waiting, running = list[str](), list[str]()
         for approval in sorted(set(names)):
             with suppress(record.NotFound, record.TamperedRecord):  # nothing runs on a tampered record
-                seen = await self.get_record(approval)
-                if seen.old_key and seen.state not in TERMINAL_STATES:
-                    (waiting if seen.state in OPEN_STATES else running).append(approval)
+                signer_record = await self.get_record(approval)
+                if signer_record.old_key and signer_record.state not in TERMINAL_STATES:
+                    (waiting if signer_record.state in OPEN_STATES else running).append(approval)
         return LedgerKeyStatus(self._seal.current, self._seal.ids[1:], newest, tuple(waiting), tuple(running))
 
     def export_audit(self) -> AsyncIterator[str]:

@@ -179,8 +179,8 @@ class SshTransport:
 
     async def _connect_bastion(self, host: Host) -> Connection:
         line = self._bastions.setdefault(host.jump, HostConnection(AdmissionControl(1)))
-        user, _, where = host.jump.rpartition("@")
-        address, _, port = where.partition(":")
+        user, _, jump_address = host.jump.rpartition("@")
+        address, _, port = jump_address.partition(":")
 
         async def dial() -> Connection:
             options = _build_options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}

@@ -142,9 +142,9 @@ def _label_exports(
     inputs = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
     seed, built = _hash_inputs(exports, inputs), _BuildState()
     with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
-        done = _read_journal(journal, seed)
+        journal_rows = _read_journal(journal, seed)
         worker.estimate_work(row for path in exports for row in _read_export_rows(path, mapped))
-        _process_rows((row for path in exports for row in _read_export_rows(path, mapped)), worker, built, done, journal)
+        _process_rows((row for path in exports for row in _read_export_rows(path, mapped)), worker, built, journal_rows, journal)
         built.paid = worker.paid
     built.about = {guide.id: rules.find_guide_label(guide) for guide in built.guides}
     built.grown = discover_causes(built.rows, taxonomy)

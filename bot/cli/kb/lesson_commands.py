@@ -157,13 +157,13 @@ async def export_lessons(settings: Settings, out: Path | None, *, customers: boo
 async def import_lessons(settings: Settings, file: Path) -> int:
     """Import lessons as drafts; return 1 if rows were skipped."""
     labels = load_site_taxonomy(settings.kb_dir).leaves
-    found, problems = parse_lessons(_read_rows(file), labels)
+    parsed_lessons, problems = parse_lessons(_read_rows(file), labels)
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
-        new = [one.id for one in found if await lessons.add_lesson(one)]
+        new = [one.id for one in parsed_lessons if await lessons.add_lesson(one)]
     for problem in problems:
         print_text(show_invisible(problem))
-    known_count = len(found) - len(new)
+    known_count = len(parsed_lessons) - len(new)
     print_text(
         f"{len(new)} drafts taken in, {known_count} already known or over the limit, {len(problems)} skipped. `rackmedic kb accept ID` uses one."
     )

@@ -76,8 +76,8 @@ class _ReviewSession:
                     return True
                 case "r":
                     return self._refuse_item(item)
-                case "e" | "c" as how if f"[{how}]" in _format_choices(item):
-                    entry = self._edit_entry(item, entry) if how == "e" else self._set_cause(entry, rest)
+                case "e" | "c" as choice_key if f"[{choice_key}]" in _format_choices(item):
+                    entry = self._edit_entry(item, entry) if choice_key == "e" else self._set_cause(entry, rest)
                 case choice if (label := self._choose_label(item, entry, choice, rest)) is not None:
                     if self._accept_item(item, entry | ({"label": label} if label else {})):
                         return True

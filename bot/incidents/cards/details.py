@@ -94,7 +94,10 @@ def render_hardware_ids(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> 
     lines: list[Line] = []
     for device in devices[:MAX_DEVICES]:
         host, _, name = device.partition("/")
-        ids = [(says, read.get((host, "" if key == "fabric.leaf" else name, key))) for says, key in HARDWARE_IDS[_get_device_kind(device)]]
+        ids = [
+            (id_name, read.get((host, "" if key == "fabric.leaf" else name, key)))
+            for id_name, key in HARDWARE_IDS[_get_device_kind(device)]
+        ]
         parts: list[Part] = [bold(device)]
         for sentence, value in ids:
             parts += [f" · {sentence} ", code(str(value)) if value is not None else "not read"]

@@ -258,7 +258,7 @@ def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
     observed_checks = tuple(check.id for check in checks.values() if check.id in own and coverage.has_observed(host, check.id))
     unobserved = tuple(
-        (check, reason) for (blind_host, check), reason in sorted(coverage.blind.items()) if blind_host == host and check in checks
+        (check, reason) for (blind_host, check), reason in sorted(coverage.unobserved.items()) if blind_host == host and check in checks
     )
     machine = [check.id for check in now.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
     is_fully_observed = all(check in own for check in machine) and not {check for check, _ in unobserved} & set(machine)

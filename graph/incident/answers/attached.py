@@ -33,9 +33,9 @@ def find_named_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     if context.case.kind not in ("ask", "why", "status") or context.message.intent not in MAY_ASK:
         return ()
     text = context.message.text[:MAX_CHARS]
-    given = list_attachments(context)
-    named_attachments = tuple(row for row in given if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
-    return named_attachments or (given if _ANY.search(text) else ())
+    attachments = list_attachments(context)
+    named_attachments = tuple(row for row in attachments if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
+    return named_attachments or (attachments if _ANY.search(text) else ())
 
 
 def list_attachments(context: AnswerContext) -> tuple[Attachment, ...]:

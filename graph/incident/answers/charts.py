@@ -77,8 +77,8 @@ def _join_titles(titles: list[str]) -> str:
 
 def answer_bandwidth(context: AnswerContext) -> TurnResult:
     """Answer with the hosts' bandwidth by message size."""
-    here = resolve_target_hosts(context)
-    hosts = here.hosts if here.named else context.case.visible
+    target_hosts = resolve_target_hosts(context)
+    hosts = target_hosts.hosts if target_hosts.named else context.case.visible
     measurements = measured(context, hosts)
     if not measurements.curves:
         instruction = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to propose the test for approval." if hosts else ""
@@ -96,7 +96,7 @@ def answer_bandwidth(context: AnswerContext) -> TurnResult:
         f"{clean_text(summarize_bandwidths(measurements), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
         render_recheck_offer(context, [row.host for row in measurements.curves]),
     ]
-    return build_answer(context, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if here.named else ()),))
+    return build_answer(context, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if target_hosts.named else ()),))
 
 
 def _format_bandwidth_checks(context: AnswerContext) -> str:

@@ -41,8 +41,8 @@ CLOSURE_TEXTS: Final = {
 
 def build_query(context: AnswerContext) -> ClosedIncidentQuery:
     """Build the query from what the message names, else from the findings."""
-    named = resolve_target_hosts(context)
-    hosts = named.hosts if named.named or context.faulty_hosts else context.case.brief.hosts
+    query_hosts = resolve_target_hosts(context)
+    hosts = query_hosts.hosts if query_hosts.named or context.faulty_hosts else context.case.brief.hosts
     roots = context.root_causes
     devices = [name for row in roots for name in row.devices if name.partition("/")[0] in hosts]
     labels = context.message.labels or tuple(row.label for row in roots)

@@ -99,11 +99,11 @@ def _apply_remediations(context: AnswerContext, told: TurnResult, remediations: 
 
 async def close_incident(context: AnswerContext) -> TurnResult:
     """Close without a hand-off: propose nothing more, let running steps finish, name drained nodes."""
-    case, named = context.case, _format_named_cause(context)
+    case, named_cause = context.case, _format_named_cause(context)
     if case.lifecycle == "closed":
         return build_answer(context, ["It is closed already. Say “reopen” if it is not over."])
     found_titles = " and ".join(context.get_title(row.label) for row in context.root_causes[:2])
-    cause = named or (context.get_title(case.correction.label) if case.correction and case.correction.label else "") or found_titles
+    cause = named_cause or (context.get_title(case.correction.label) if case.correction and case.correction.label else "") or found_titles
     remediations = stop_remediations(case.remediations, "the incident was closed")
     changed_remediations = [row for row, before in zip(remediations, case.remediations, strict=True) if row != before]
     nodes = [row.target for row in remediations if row.drained]
@@ -121,7 +121,9 @@ async def close_incident(context: AnswerContext) -> TurnResult:
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": case.item.user})
     answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], came=TurnEvent.CLOSED, ticket=ticket)
     denied = case.correction.denied if case.correction else ()
-    return _apply_remediations(context, replace(answer, correction=_build_correction(context, denied)) if named else answer, remediations)
+    return _apply_remediations(
+        context, replace(answer, correction=_build_correction(context, denied)) if named_cause else answer, remediations
+    )
 
 
 async def reopen_incident(context: AnswerContext) -> TurnResult:

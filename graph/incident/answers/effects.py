@@ -60,8 +60,8 @@ def _find_remedy(words: str) -> str:
 
 async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
     """Answer with the outage, the reach and the jobs on the hosts."""
-    row = _fix_meant(context, named := _find_remedy(_fix_in(context.message.text)))
-    remedy = REMEDIES.get(named or (row.current_step.remedy if row and row.current_step else ""))
+    row = _fix_meant(context, named_remedy := _find_remedy(_fix_in(context.message.text)))
+    remedy = REMEDIES.get(named_remedy or (row.current_step.remedy if row and row.current_step else ""))
     if remedy is None:
         return build_answer(
             context,

@@ -46,8 +46,8 @@ class PastEvent:
 
 async def answer_changes_since(context: AnswerContext) -> TurnResult:
     """Answer with logs and our actions since a time; by default DEFAULT_LOOKBACK before the incident."""
-    named = resolve_target_hosts(context)
-    hosts = named.hosts if named.named else context.observed_hosts
+    target_hosts = resolve_target_hosts(context)
+    hosts = target_hosts.hosts if target_hosts.named else context.observed_hosts
     since = context.message.at or context.case.brief.since or context.case.opened - DEFAULT_LOOKBACK
     rows = sorted(
         (row for row in (*_iter_logged_events(context, set(hosts)), *_iter_our_actions(context, set(hosts))) if row.at >= since),

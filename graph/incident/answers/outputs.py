@@ -127,7 +127,7 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
         [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await context.ports.evidence.get_text(sha)) is not None],
         _list_boot_ids(context, host),
     )
-    reason = context.now.coverage.blind.get((host, check), "")
+    reason = context.now.coverage.unobserved.get((host, check), "")
     if not texts:
         return [_render_no_output(context, host, check, reason, kept=not digests)], []
     head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"

@@ -57,12 +57,12 @@ def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
         return build_answer(context, ["I could not tell who you are, so nothing was noted."])
     if before == user and not (own and case.ticket and case.ticket.state == "waiting"):
         return build_answer(context, [f"{user} is on it already."])
-    says = f"{user} is on it{' from now on' if before else ''}."
+    notice = f"{user} is on it{' from now on' if before else ''}."
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
     return build_answer(
-        context, [says, "" if own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
+        context, [notice, "" if own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
     )
 
 

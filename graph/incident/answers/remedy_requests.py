@@ -64,10 +64,10 @@ def propose_remediations(context: AnswerContext, lines: Sequence[str], remediati
 
 async def request_check(context: AnswerContext) -> TurnResult:
     """Propose an exclusive check on the hosts named."""
-    checks, named = context.now.reference.checks, resolve_target_hosts(context)
+    checks, target_hosts = context.now.reference.checks, resolve_target_hosts(context)
     if unclear := ask_which_hosts(context):
         return build_answer(context, unclear)
-    hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # never guess whose GPUs a test takes
+    hosts = target_hosts.hosts[:MAX_TEST_HOSTS] if target_hosts.named else ()  # never guess whose GPUs a test takes
     row = checks.get(context.message.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
     if row is None:
@@ -76,7 +76,7 @@ async def request_check(context: AnswerContext) -> TurnResult:
             [*render_unknown_names(context), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."],
         )
     if not row.exclusive:
-        free = f"{get_check_name(row.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or named.hosts)}` and it is read now."
+        free = f"{get_check_name(row.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or target_hosts.hosts)}` and it is read now."
         return build_answer(context, [*render_unknown_names(context), free])
     if not hosts:
         return build_answer(context, [*render_unknown_names(context), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])

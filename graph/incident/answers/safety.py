@@ -62,10 +62,14 @@ def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(context, first)}." if well else ""
     if context.message.predicate != "usable":
         job_line = f"• The job: {format_unproven(job) or unsure}." if job or (unsure := _find_undecided_reason(context)) else ""
-        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), job_line, nothing, *_list_job_causes(context)]
+        lines = [*(f"• {host}: {doubt}" for host, doubt in list((bad | doubt).items())[:3]), job_line, nothing, *_list_job_causes(context)]
         return [NO_VERDICT_PREFIX, *lines]
     if bad:
-        return [f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
+        return [
+            f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:",
+            *(f"• {host}: {fault_reason}" for host, fault_reason in list(bad.items())[:3]),
+            nothing,
+        ]
     if doubt:
         has_report = any(one.reported for row in host_knowledge for one in (*row.unproven, *row.unplaced))
         return [

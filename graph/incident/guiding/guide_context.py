@@ -26,10 +26,10 @@ class GuideContext:
 
     facts: Sequence[Fact]
     hosts: tuple[str, ...]
-    lens: ReferenceData
+    reference: ReferenceData
     now: datetime
     running: GuideRunState | None = None
-    ladders: Sequence[Remediation] = ()
+    remediations: Sequence[Remediation] = ()
     planned: Collection[str] = ()
 
     @cached_property
@@ -53,7 +53,7 @@ class GuideContext:
         clue = Clue("", condition.key, condition.expression.source, 1.0, "", condition.expression)
         if any(clue.matches(fact, self._get_expected_value(fact)) for fact in self._facts_by_key.get(condition.key, ())):
             return condition.quantifier == "any"
-        checks = [check.id for check in self.lens.list_establishing_checks(condition.key)]
+        checks = [check.id for check in self.reference.list_establishing_checks(condition.key)]
         if all(any(host in self._get_observed_hosts(check) for check in checks) for host in self.hosts):
             return condition.quantifier == "none"
         return None
@@ -70,7 +70,7 @@ class GuideContext:
         """Return the status of its approval cards; only a proven cause has one."""
         own = [
             row
-            for row in self.ladders
+            for row in self.remediations
             if row.target in self.hosts and any(remediation_step.remedy == step.remedy for remediation_step in row.rungs)
         ]
         if not own:
@@ -98,10 +98,12 @@ class GuideContext:
         unanswered_checks = [check for check in step.look if not self.was_answered(check)]
         if not unanswered_checks:
             return self._render_findings(step)
-        if self.lens.checks[unanswered_checks[0]].scope != "host" and len(self.hosts) < 2:
+        if self.reference.checks[unanswered_checks[0]].scope != "host" and len(self.hosts) < 2:
             return MarkReason("unsure", f"{unanswered_checks[0]} measures between hosts, so it needs at least two")
         cards = [
-            row for row in self.ladders if any(remediation_step.args.get("check") == unanswered_checks[0] for remediation_step in row.rungs)
+            row
+            for row in self.remediations
+            if any(remediation_step.args.get("check") == unanswered_checks[0] for remediation_step in row.rungs)
         ]
         cards = [row for row in cards if set(row.target.split(",")) & set(self.hosts) and row.outcome != "withdrawn"]
         if any(row.is_open for row in cards):
@@ -134,4 +136,4 @@ class GuideContext:
         return {fact.host for fact in self._facts_by_check.get(check, ()) if not fact.status.blind}
 
     def _get_expected_value(self, fact: Fact) -> bool | int | float | str | list[str] | None:
-        return self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
+        return self.reference.expected(fact.host, fact.key, fact.device) if fact.host else None

@@ -50,10 +50,10 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, ports
         return ExplorationResult(asking.with_model_declined(answer.reason), before)
     new_questions = tuple(question for question in answer.questions if question not in turn.asked)
     turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=new_questions or asking.questions)
-    taken = {idea.title: idea.looks for idea in before.ideas} if is_continued else {}
+    previous_checks = {idea.title: idea.looks for idea in before.ideas} if is_continued else {}
     checks_by_idea = {} if is_continued else list_idea_checks(answer.ideas, context, assessment)
     ideas = tuple(
-        _build_conjecture(idea, lines, taken.get(idea.title, ()) or _fold_checks(checks_by_idea.get(idea.title, ())))
+        _build_conjecture(idea, lines, previous_checks.get(idea.title, ()) or _fold_checks(checks_by_idea.get(idea.title, ())))
         for idea in answer.ideas
     )
     explored = Exploration(rounds=before.rounds + (not is_continued), ideas=ideas)

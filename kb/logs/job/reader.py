@@ -121,13 +121,13 @@ class JobLogReader:
         self._tags = self._tags if len(self._tags) < _MAX_TAGS else {}
         lines = tracebacks.RankedLines(piece, self._tags)
         self._times = _PrecedingTimes(piece, self._now)
-        for at, (number, said) in enumerate(zip(wanted, piece.get_lines(wanted), strict=True)):
+        for at, (number, wanted_line) in enumerate(zip(wanted, piece.get_lines(wanted), strict=True)):
             if number in taken_numbers:
                 continue
             if self._left_out >= MAX_LOST_ERRORS:
                 self._left_out += 1
                 continue
-            line = said.rpartition("\r")[2] if "\r" in said else said
+            line = wanted_line.rpartition("\r")[2] if "\r" in wanted_line else wanted_line
             if line.startswith("==> ") and (path := parse_file_header(line)):
                 self._start_file(path)
             elif tracebacks.TRACEBACK_START in line:

@@ -182,10 +182,10 @@ class LogCompressor:
         return self._intern_kind(template, None if kernel or job or _PEER_WORD in line else self._templates[template], kernel, job, numbers)
 
     def _intern_kind(self, template: str, rule: str | None, kernel: bool, job: bool, numbers: tuple[bytes, ...]) -> _LineKind:
-        said = (template, rule, kernel, job, numbers)
-        kind = self._alike.get(said)
+        kind_key = (template, rule, kernel, job, numbers)
+        kind = self._alike.get(kind_key)
         if kind is None:
-            kind = self._alike[said] = _LineKind(template, rule, kernel, job, False, numbers)
+            kind = self._alike[kind_key] = _LineKind(template, rule, kernel, job, False, numbers)
         return kind
 
     def _get_coarse_template(self, line: str) -> str:

@@ -119,8 +119,8 @@ class Questions:
         try:
             os.closerange(0, 3)
             os.write(theirs, json.dumps(work(*given)).encode()[:4000])
-        except BaseException as error:
-            os.write(theirs, json.dumps("error " + type(error).__name__).encode())
+        except BaseException as why:
+            os.write(theirs, json.dumps("error " + type(why).__name__).encode())
         os._exit(0)
 
     def answers(self) -> Any:
@@ -138,8 +138,8 @@ def resolve(name: str) -> str:
     try:
         found = {row[4][0] for row in socket.getaddrinfo(name, None, 0, socket.SOCK_STREAM)}
         return "ok " + " ".join(sorted(map(str, found))[:4])
-    except socket.gaierror as error:
-        return {socket.EAI_NONAME: "no_name", socket.EAI_AGAIN: "no_answer"}.get(error.args[0], "error " + str(error.args[1]))
+    except socket.gaierror as why:
+        return {socket.EAI_NONAME: "no_name", socket.EAI_AGAIN: "no_answer"}.get(why.args[0], "error " + str(why.args[1]))
 
 
 def connect(host: str, port: int) -> str:
@@ -150,8 +150,8 @@ def connect(host: str, port: int) -> str:
         return "no_name"
     except ConnectionRefusedError:
         return "refused"
-    except OSError as error:
-        return "timeout" if "timed out" in str(error) else "error " + str(error.strerror)
+    except OSError as why:
+        return "timeout" if "timed out" in str(why) else "error " + str(why.strerror)
 
 
 def nameserver(address: str, name: str) -> str:
@@ -168,8 +168,8 @@ def nameserver(address: str, name: str) -> str:
                 return {0: "ok", 2: "servfail", 3: "ok", 5: "ok refused"}.get(code, f"ok code {code}")
             except TimeoutError:
                 continue
-            except OSError as error:
-                return "refused" if isinstance(error, ConnectionRefusedError) else "error " + str(error.strerror)
+            except OSError as why:
+                return "refused" if isinstance(why, ConnectionRefusedError) else "error " + str(why.strerror)
     return "timeout"
 
 
@@ -685,8 +685,8 @@ def main() -> None:
     for work, *given in (*parts, (services,), (processes,), (numbers,)):
         try:
             work(*given)
-        except (OSError, ValueError, IndexError, KeyError, AttributeError) as error:
-            say("unread", work.__name__, f"{type(error).__name__}: {error}")
+        except (OSError, ValueError, IndexError, KeyError, AttributeError) as why:
+            say("unread", work.__name__, f"{type(why).__name__}: {why}")
     for name, answer in questions.answers():
         say("answer", name, answer)
     print("== end")

@@ -66,8 +66,8 @@ def parse_baseline(text: str) -> Sequence[Fact]:
 
 
 def _fold_rows(kind: str, values: list[str]) -> Fact:
-    kept = sorted(set(values))[:MAX_ROWS]
-    return Fact(CHECK, "base.rows", kept, kind, line=f"{kind}: {len(kept)} rows")
+    kept_values = sorted(set(values))[:MAX_ROWS]
+    return Fact(CHECK, "base.rows", kept_values, kind, line=f"{kind}: {len(kept_values)} rows")
 
 
 def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:

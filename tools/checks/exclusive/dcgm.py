@@ -307,8 +307,10 @@ def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
 def parse_error(check: str, text: str) -> Sequence[Fact]:
     """Report only the error: without passed tests nothing is called healthy."""
     name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(text[:4000])), "other")
-    why = next((f" ({meaning})" for _, meaning, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), "")
-    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{why}")]
+    setting_note = next(
+        (f" ({meaning})" for _, meaning, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), ""
+    )
+    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{setting_note}")]
 
 
 def _build_dcgm_check(level: int, seconds: float, timeout: float, asks: str) -> Check:

@@ -69,7 +69,9 @@ def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:
 
 
 def _find_address(node: Any) -> str:
-    return next((address for kind in ("InternalIP", "Hostname") for found, address in _iter_addresses(node) if found == kind), "")
+    return next(
+        (address for kind in ("InternalIP", "Hostname") for address_kind, address in _iter_addresses(node) if address_kind == kind), ""
+    )
 
 
 def _iter_addresses(node: Any) -> Iterator[tuple[str, str]]:

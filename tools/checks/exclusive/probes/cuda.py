@@ -16,8 +16,8 @@ def say(row: Any) -> None:
 def start() -> Any:
     try:
         lib = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        say({"probe": "cuda", "error": "no_library", "text": str(error)})
+    except OSError as why:
+        say({"probe": "cuda", "error": "no_library", "text": str(why)})
         return None
     code = lib.cuInit(0)
     if code:

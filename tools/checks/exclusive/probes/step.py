@@ -46,8 +46,8 @@ def main() -> None:
     for index in range(count):
         try:
             say(loop(torch, index))
-        except RuntimeError as error:
-            say({"gpu": index, "error": str(error).splitlines()[0][:200]})
+        except RuntimeError as why:
+            say({"gpu": index, "error": str(why).splitlines()[0][:200]})
 
 
 if __name__ == "__main__":
