@@ -154,7 +154,7 @@ class TenantCards:
         try:
             await self.update_card(incident, state)
         except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
+            log.warning("tenant_card.follows_later", incident=incident, error=str(trouble)[:200])
             await self.unsettled.add_pending(incident)
 
     async def update_card_quietly(self, incident: str) -> None:
