@@ -23,7 +23,7 @@ from bot.app.lessons import build_lesson_services
 from bot.app.provider import build_provider_services, build_ticket_threads
 from bot.app.report_sources import build_chart_source, build_report_writer
 from bot.app.retention import Retention
-from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_handlers, build_tenant_updates, list_tenant_labels
+from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_updates, list_tenant_labels
 from bot.app.trackers import TrackerServices, build_tracker_services, list_offered_trackers, open_site_trackers
 from bot.incidents.cards.close_modal import build_label_choices
 from bot.incidents.context import HandlerContext
@@ -39,6 +39,7 @@ from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.files import ItemFetcher
+from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices, OpenWorkServices
 from bot.incidents.publishing.abandoned_messages import AbandonedMessageSweeper
 from bot.incidents.publishing.answer_outbox import AnswerOutbox
 from bot.incidents.publishing.progress_updates import ProgressUpdates
@@ -46,6 +47,7 @@ from bot.incidents.publishing.reactions import StatusReactions
 from bot.incidents.publishing.report_publisher import SlackReportPublisher
 from bot.incidents.publishing.status_messages import StatusMessages
 from bot.policy.channels import build_channel_bindings, get_incident_visibility, list_tenant_channels
+from bot.policy.roles import RoleTable
 from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.remediation.action_cards import build_action_cards
 from bot.remediation.action_index import ActionIndex
@@ -66,6 +68,7 @@ from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.store.slack_rate_slots import SlackRateSlots
 from bot.store.store import Store
 from bot.tasks import BackgroundTasks, cancel_tasks
+from bot.tenants.handlers import TenantHandlers
 from bot.tenants.tenant_cards import TenantCards
 from bot.trackers.tracker import Tracker
 from graph.context import GraphContext
@@ -134,40 +137,57 @@ async def run_bot(
         if window.customers is not None:
             window.customers.set_sources(records_of=acting.ledger.list_incident_records)
         window.board.set_chart_source(build_chart_source(runtime.ports, window.people, acting))
-        waits = QuotaWaitingList(store.redis, runtime.ports.clock)
-        surface = replace(
-            _build_handler_context(settings, window, thinking, acting, wakeups, courses, pulse), roles=runtime.policy.roles, waits=waits
+        context = _build_handler_context(settings, window, thinking, acting, wakeups, runtime.policy.roles)
+        open_work = OpenWorkServices(
+            context, QuotaWaitingList(store.redis, runtime.ports.clock), list_tenant_labels(runtime.ports.taxonomy)
         )
         line = build_provider_services(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
-        states = line.build_ticket_states(surface, acting.ledger.list_incident_records)
-        told = build_tenant_updates(surface, window.customers, window.cards, states, runtime.ports.inventory, line.fetchable_updates)
+        states = line.build_ticket_states(context, thinking.facts_of, acting.ledger.list_incident_records)
         trackers = _build_trackers(settings, store, thinking.ports, window)
         pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
         writing = build_report_writer(runtime.ports, *pages_of)
         window.board.set_report_writer(writing)
         learning = build_lesson_services(settings, store, runtime, window.client, window.cards, window.inbox, window.people)
-        surface = replace(surface, writing=writing)
-        alerts = build_alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
-        surface = replace(surface, posted=PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None)
-        routes = (*line.build_routes(surface, states), *(alerts.routes if alerts else ()))
-        door = build_tenant_handlers(surface, window.customers, thinking.ports)
-        answer_to = partial(answer_direct_message, surface)
-        direct = run_direct_answers(window.direct, answer_to, store.redis, runtime.ports.clock, settings.lease_seconds)
+        alerts = build_alert_intake(settings, store, thinking.ports.inventory, context) if role != "worker" else None
+        routes = (*line.build_routes(context, states), *(alerts.routes if alerts else ()))
+        direct = run_direct_answers(
+            window.direct, partial(answer_direct_message, open_work), store.redis, runtime.ports.clock, settings.lease_seconds
+        )
         posts = run_outbox(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
 
         def run_front() -> contextlib.AbstractAsyncContextManager[None]:
             from bot.app.slack_handlers import build_slack_registry, run_listeners  # Bolt: a worker needs none of it
 
+            label_choices = build_label_choices(window.titles.items())
+            messages = MessageServices(
+                context,
+                open_work,
+                pulse,
+                build_vocabulary_lookup(thinking.ports),
+                window.direct,
+                PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None,
+            )
             registry = build_slack_registry(
-                surface,
-                lessons=learning.build_handlers(surface),
-                tenant_updates=told,
-                tenants=door,
-                provider=line.build_handlers(surface),
-                trackers=trackers.build_handlers(surface),
+                IncidentFormServices(
+                    context,
+                    partial(list_visible_hosts, thinking.ports.inventory),
+                    label_choices,
+                    courses,
+                    thinking.facts_of,
+                    writing,
+                ),
+                HomeServices(context, open_work, label_choices, courses, thinking.ports.inventory.groups),
+                messages,
+                lessons=learning.build_handlers(context, label_choices),
+                tenant_updates=build_tenant_updates(
+                    context, window.customers, window.cards, states, runtime.ports.inventory, line.fetchable_updates
+                ),
+                tenants=TenantHandlers(messages, window.customers, thinking.ports.inventory, writing) if window.customers else None,
+                provider=line.build_handlers(context),
+                trackers=trackers.build_handlers(context),
                 alert_bots=settings.alert_bots,
             )
-            return run_listeners(settings, store, surface, registry, routes)
+            return run_listeners(settings, store, context, registry, routes)
 
         if not works:
             async with _run_wakeup_sender(wakeups), posts, direct, run_front():
@@ -316,32 +336,23 @@ def _build_handler_context(
     thinking: IncidentServices,
     acting: ActionRuntime,
     wakeups: Wakeups,
-    courses: IncidentMetricsStore,
-    pulse: ThreadActivity,
+    roles: RoleTable,
 ) -> HandlerContext:
-    ports = thinking.ports
+    channel_bindings = build_channel_bindings(thinking.ports.inventory.channels)
     return HandlerContext(
         client=runtime.client,
         inbox=runtime.inbox,
         wake=wakeups.wake,
-        progress=runtime.board.publish_progress,
-        state_of=thinking.stored.load_state,
+        publish_progress=runtime.board.publish_progress,
+        load_state=thinking.stored.load_state,
         people=runtime.people,
-        bound=build_channel_bindings(ports.inventory.channels),
-        hosts_of=partial(list_visible_hosts, ports.inventory),
-        offered=build_label_choices(runtime.titles.items()),
-        clock=ports.clock,
+        channel_bindings=channel_bindings,
+        clock=thinking.ports.clock,
         tasks=runtime.background,
-        pulse=pulse,
-        vocabulary_of=build_vocabulary_lookup(ports),
-        direct=runtime.direct,
         outbox=runtime.outbox,
-        facts_of=thinking.facts_of,
-        groups=ports.inventory.groups,
-        courses=courses,
-        theirs=list_tenant_labels(ports.taxonomy),
-        customers=list_tenant_channels(build_channel_bindings(ports.inventory.channels)) if settings.customers else (),
         approvals=ApprovalServices(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
+        roles=roles,
+        tenant_channels=list_tenant_channels(channel_bindings) if settings.customers else (),
     )
 
 

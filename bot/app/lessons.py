@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 import structlog
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.incidents.cards.close_modal import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons.handlers import LessonCards, LessonHandlers
@@ -94,8 +95,8 @@ class LessonServices:
     ports: GraphContext
     following: LessonFollower
 
-    def build_handlers(self, handler_context: HandlerContext) -> LessonHandlers:
-        return LessonHandlers(handler_context, self.lessons, self.cards)
+    def build_handlers(self, context: HandlerContext, label_choices: LabelChoices) -> LessonHandlers:
+        return LessonHandlers(context, self.lessons, self.cards, label_choices)
 
     @property
     def observer(self) -> LessonObserver:

@@ -25,6 +25,7 @@ from bot.provider.ticket_states import TicketStates
 from bot.provider.ticket_store import TicketStore
 from bot.provider.ticket_threads import TicketThreads
 from bot.refusal import Refusal
+from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import SlackClient
 from bot.slack.people import People
@@ -67,8 +68,8 @@ class ProviderServices:
     link: HttpProviderLink | None
     keys: Mapping[str, Sequence[bytes]]
 
-    def build_handlers(self, handler_context: HandlerContext) -> ProviderHandlers | None:
-        return ProviderHandlers(handler_context, self.cards, self._build_document) if self.cards else None
+    def build_handlers(self, context: HandlerContext) -> ProviderHandlers | None:
+        return ProviderHandlers(context, self.cards, self._build_document) if self.cards else None
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
@@ -77,8 +78,8 @@ class ProviderServices:
         poll = timedelta(seconds=self.settings.provider_poll_seconds)
         return (TicketSender(self.cards.outbox, self.link, self.cards.update_card, self.cards.post_provider_message, ask_every=poll).run,)
 
-    def build_routes(self, handler_context: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
-        return self._build_intake(handler_context, states).routes if states else ()
+    def build_routes(self, context: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
+        return self._build_intake(context, states).routes if states else ()
 
     @property
     def update_store(self) -> ProviderMessageStore:
@@ -90,7 +91,7 @@ class ProviderServices:
         """The same store if the intake is on."""
         return self.update_store if self.keys else None
 
-    def build_ticket_states(self, handler_context: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
+    def build_ticket_states(self, context: HandlerContext, facts_of: IncidentFactsLoader, records_of: RecordLoader) -> TicketStates | None:
         """Return the reader of ticket progress if the intake is on."""
         if not self.keys:
             return None
@@ -106,17 +107,15 @@ class ProviderServices:
             load_customer_words(self.ports.taxonomy),
             build_known_lookup(self.ports.inventory, self.ports.taxonomy, self.ports.skus),
         )
-        return TicketStates(
-            self.inbox, self.ports.inventory, words, handler_context.state_of, begun_of, self.update_store, known, handler_context.facts_of
-        )
+        return TicketStates(self.inbox, self.ports.inventory, words, context.load_state, begun_of, self.update_store, known, facts_of)
 
     async def _build_document(self, incident: str) -> BuiltTicket:
         return await build_incident_ticket(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
 
-    def _build_intake(self, handler_context: HandlerContext, states: TicketStates) -> ProviderIntake:
+    def _build_intake(self, context: HandlerContext, states: TicketStates) -> ProviderIntake:
         redis, inventory = self.store.redis, self.ports.inventory
         arrivals = TicketImporter(self.inbox, TicketStore(redis), inventory, self.ports.clock)
-        return ProviderIntake(self.keys, arrivals, states, redis, handler_context.wake, RedisKeys())
+        return ProviderIntake(self.keys, arrivals, states, redis, context.wake, RedisKeys())
 
 
 def build_provider_services(

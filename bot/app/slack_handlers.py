@@ -12,6 +12,7 @@ from bot.incidents.error_cards import build_error_card_lookup
 from bot.incidents.handlers.commands import handle_command
 from bot.incidents.handlers.message_events import MessageEvents
 from bot.incidents.handlers.registration import build_incident_handlers
+from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices
 from bot.lessons.handlers import LessonHandlers, build_lesson_handlers
 from bot.provider.handlers import ProviderHandlers, build_provider_handlers
 from bot.remediation.approval_clicks import build_approval_handlers
@@ -25,7 +26,9 @@ from bot.trackers.handlers import TrackerHandlers, build_tracker_handlers
 
 
 def build_slack_registry(
-    context: HandlerContext,
+    services: IncidentFormServices,
+    home: HomeServices,
+    messages: MessageServices,
     *,
     lessons: LessonHandlers,
     tenant_updates: TenantUpdateHandlers,
@@ -36,9 +39,9 @@ def build_slack_registry(
 ) -> SlackRegistry:
     """Return all handlers. The ids of a feature that is switched off are registered too, and refused."""
     error_cards = build_error_card_lookup(tenants)
-    messages = MessageEvents(context, tenants, error_cards, alert_bots)
+    context, events = services.context, MessageEvents(messages, tenants, error_cards, alert_bots)
     features = (
-        build_incident_handlers(context, messages),
+        build_incident_handlers(services, home, messages, events),
         build_approval_handlers(context),
         build_tenant_click_handlers(tenants),
         build_tenant_update_handlers(tenant_updates),
@@ -46,7 +49,7 @@ def build_slack_registry(
         build_tracker_handlers(trackers),
         build_lesson_handlers(lessons),
     )
-    return SlackRegistry(features, partial(handle_command, context), error_cards, messages.answer_mention, context.tasks)
+    return SlackRegistry(features, partial(handle_command, messages.open_work), error_cards, events.answer_mention, context.tasks)
 
 
 @contextlib.asynccontextmanager

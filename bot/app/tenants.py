@@ -16,7 +16,6 @@ from bot.store.quota_store import QuotaStore
 from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.store.store import Store
 from bot.tenants.cards.view import SlotValueLookup, TenantView
-from bot.tenants.handlers import TenantHandlers
 from bot.tenants.quota_notices import QuotaNotices
 from bot.tenants.tenant_cards import TenantCards
 from bot.tenants.tenant_updates import TenantUpdateHandlers
@@ -47,10 +46,6 @@ def build_tenant_cards(
     )
 
 
-def build_tenant_handlers(handler_context: HandlerContext, cards: TenantCards | None, ports: GraphContext) -> TenantHandlers | None:
-    return TenantHandlers(handler_context, cards, ports.inventory) if cards else None
-
-
 async def notify_nobody(origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
     """Do nothing: the sender of a ticket knows that it was received."""
 
@@ -67,7 +62,7 @@ def list_tenant_labels(taxonomy: Taxonomy) -> frozenset[str]:
 
 
 def build_tenant_updates(
-    handler_context: HandlerContext,
+    context: HandlerContext,
     cards: TenantCards | None,
     posted: PostedCards,
     states: TicketStates | None,
@@ -81,7 +76,7 @@ def build_tenant_updates(
             return await states.build_view(origin.tenant, incident) if states else None
         return await cards.load_view(incident, origin) if cards else None
 
-    return TenantUpdateHandlers(handler_context, posted, inventory, view_of, kept)
+    return TenantUpdateHandlers(context, posted, inventory, view_of, kept)
 
 
 def build_known_lookup(inventory: Inventory, taxonomy: Taxonomy, skus: Mapping[str, Sku]) -> SlotValueLookup:

@@ -47,8 +47,8 @@ class TrackerServices:
     clock: Clock
     poll: timedelta
 
-    def build_handlers(self, handler_context: HandlerContext) -> TrackerHandlers | None:
-        return TrackerHandlers(handler_context, self.cards, self.closings.titles, self.closings.customers) if self.cards else None
+    def build_handlers(self, context: HandlerContext) -> TrackerHandlers | None:
+        return TrackerHandlers(context, self.cards, self.closings.titles, self.closings.customers) if self.cards else None
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import BadForm, OldButton, StaleCard
+from bot.incidents.cards.close_modal import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons.cards import lesson as lesson_card
@@ -63,25 +64,26 @@ class LessonCards:
 
 @dataclass(frozen=True, slots=True)
 class LessonHandlers:
-    surface: HandlerContext
+    context: HandlerContext
     lessons: LessonStore
     cards: LessonCards
+    label_choices: LabelChoices
 
     async def handle_click(self, payload: Payload) -> None:
         """Handle a click. Raises Refusal."""
         pressed = lesson_card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
-        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+        await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
         async with guard_store():
-            if await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload)) != lesson.incident:
+            if await self.context.inbox.find_incident(team, channel, get_thread_ts(payload)) != lesson.incident:
                 raise OldButton
-            origin = await self.surface.inbox.get_origin(lesson.incident)
-        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
+            origin = await self.context.inbox.get_origin(lesson.incident)
+        await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
         if pressed.does == "edit":
             current = await self._require_undecided(lesson, pressed.item)
-            view = lesson_card.render_lesson_form(current, self.surface.offered)
-            await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
+            view = lesson_card.render_lesson_form(current, self.label_choices)
+            await self.context.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
             return
         by = f"{team}:{user}"
         if pressed.does == "restore":
@@ -95,17 +97,17 @@ class LessonHandlers:
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(lesson.incident)
+            origin = await self.context.inbox.get_origin(lesson.incident)
         if origin is None or origin.team != team:
             raise OldButton
-        await self.surface.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
-        await self.surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+        await self.context.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
+        await self.context.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         if edit.label not in self.cards.titles:
             raise BadForm({lesson_card.LABEL_BLOCK_ID: "Choose a cause of the taxonomy."})
         await self._change_lesson(lesson.id, lambda now: _apply_edit(_require_as_shown(now, edit.digest), edit))
 
     async def _decide_lesson(self, lesson: Lesson, digest: str, to: LessonState, by: str) -> None:
-        today = self.surface.clock.now().date()
+        today = self.context.clock.now().date()
         async with guard_store():
             twin = find_duplicate_lesson(lesson, await self.lessons.list_lessons()) if to == "accepted" else None
 
@@ -122,7 +124,7 @@ class LessonHandlers:
             await self._change_lesson(twin.id, lambda now: count_seen_again(now, lesson.seen))
 
     async def _restore_lesson(self, lesson: Lesson, by: str) -> None:
-        today = self.surface.clock.now().date()
+        today = self.context.clock.now().date()
 
         def back(now: Lesson) -> Lesson:
             if now.state != "retired":
@@ -137,13 +139,13 @@ class LessonHandlers:
             async with guard_store():
                 await self.lessons.update_lesson(lesson, change)
         finally:
-            self.surface.tasks.spawn_task("lesson_card", self._update_card(lesson))
+            self.context.tasks.spawn_task("lesson_card", self._update_card(lesson))
 
     async def _require_undecided(self, lesson: Lesson, digest: str) -> Lesson:
         try:
             return _require_as_shown(lesson, digest)
         except Refusal:
-            self.surface.tasks.spawn_task("lesson_card", self._update_card(lesson.id))
+            self.context.tasks.spawn_task("lesson_card", self._update_card(lesson.id))
             raise
 
     async def _load_lesson(self, lesson: str) -> Lesson:

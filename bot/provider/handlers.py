@@ -126,7 +126,7 @@ def _needs_provider(incident_view: IncidentView, taxonomy: Taxonomy) -> bool:
 class ProviderHandlers:
     """Handles buttons: only for this workspace's members, in the incident's own thread."""
 
-    surface: HandlerContext
+    context: HandlerContext
     cards: ProviderCards
     document_of: TicketDocumentBuilder
 
@@ -135,10 +135,10 @@ class ProviderHandlers:
         pressed = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
         origin = await self._authorize_click(payload, pressed)
-        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
+        await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
         match pressed.does:
             case "show":
-                self.surface.tasks.spawn_task("provider_shows", self._show_document(origin, pressed.incident))
+                self.context.tasks.spawn_task("provider_shows", self._show_document(origin, pressed.incident))
             case "send":
                 await self._queue_sending(pressed, user)
             case _:
@@ -148,10 +148,10 @@ class ProviderHandlers:
 
     async def _authorize_click(self, payload: Payload, click: ButtonClick) -> Origin:
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
-        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+        await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(click.incident)
-            known = await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload))
+            origin = await self.context.inbox.get_origin(click.incident)
+            known = await self.context.inbox.find_incident(team, channel, get_thread_ts(payload))
         if origin is None or known != click.incident or origin.channel != channel:
             raise OldButton
         return origin
@@ -162,7 +162,7 @@ class ProviderHandlers:
             made = await self.document_of(incident)
             raw = made.document.to_canonical_bytes()
             whole = json.dumps(json.loads(raw), indent=1, ensure_ascii=False)
-            await self.surface.client.files_upload_v2(
+            await self.context.client.files_upload_v2(
                 channel=origin.channel,
                 thread_ts=origin.thread_ts,
                 content=whole,
@@ -173,7 +173,7 @@ class ProviderHandlers:
         except (IncidentNotFound, *SLACK_ERRORS) as error:
             log.warning("provider.not_shown", incident=incident, error=str(error)[:200])
             words = str(error) if isinstance(error, IncidentNotFound) else NOT_SHOWN
-            await post_message(self.surface.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
+            await post_message(self.context.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
             return
         await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())
         await self.cards.update_card(incident)
@@ -187,7 +187,7 @@ class ProviderHandlers:
         self._spawn_update(click.incident)
 
     def _spawn_update(self, incident: str) -> None:
-        self.surface.tasks.spawn_task("provider_card", self.cards.update_card(incident))
+        self.context.tasks.spawn_task("provider_card", self.cards.update_card(incident))
 
 
 def build_provider_handlers(handlers: ProviderHandlers | None) -> SlackHandlers:

@@ -48,7 +48,7 @@ class Voter:
 class ApprovalClick:
     """A click or form on an action of this thread."""
 
-    surface: HandlerContext
+    context: HandlerContext
     decisions: ApprovalDecisions
     record: ActionRecord
     origin: Origin
@@ -66,18 +66,18 @@ async def repaint_after(click: ApprovalClick) -> AsyncIterator[None]:
 
 
 def _spawn_repaint(click: ApprovalClick) -> None:
-    click.surface.tasks.spawn_task("approval_card", update_card_with_retries(require_approvals(click.surface).cards, click.record))
+    click.context.tasks.spawn_task("approval_card", update_card_with_retries(require_approvals(click.context).cards, click.record))
 
 
 async def run_decision(click: ApprovalClick, work: Awaitable[object]) -> None:
     """Wait as long as Slack waits. A longer decision continues in the background and reports refusals."""
     task = asyncio.ensure_future(_await_decision(click, work))
-    await asyncio.wait({task}, timeout=click.surface.patience)
+    await asyncio.wait({task}, timeout=require_approvals(click.context).patience)
     if task.done():
         task.result()
     else:
-        click.surface.tasks.spawn_task("told", post_ephemeral(click, notes.render_in_progress(DECISION_PENDING)))
-        click.surface.tasks.spawn_task("decision", _finish_in_background(click, task))
+        click.context.tasks.spawn_task("told", post_ephemeral(click, notes.render_in_progress(DECISION_PENDING)))
+        click.context.tasks.spawn_task("decision", _finish_in_background(click, task))
 
 
 async def _await_decision(click: ApprovalClick, work: Awaitable[object]) -> None:
@@ -91,7 +91,7 @@ async def _await_decision(click: ApprovalClick, work: Awaitable[object]) -> None
 async def build_not_approver_error(click: ApprovalClick) -> NotAnApprover:
     """Name the approvers without mentioning them."""
     users = sorted(who.partition(":")[2] for who in click.record.terms.approvers - {str(click.voter)})
-    names = [await click.surface.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
+    names = [await click.context.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
     rest = [f"{len(users) - MAX_NAMED_APPROVERS} more"] if len(users) > MAX_NAMED_APPROVERS else []
     may = f" Those who may: {', '.join(names + rest)}." if names else ""
     return NotAnApprover(f"{NotAnApprover.__doc__}{may}")
@@ -113,26 +113,26 @@ async def _finish_in_background(click: ApprovalClick, task: Awaitable[None]) -> 
 
 
 async def post_ephemeral(click: ApprovalClick, card: Card) -> None:
-    await click.surface.client.chat_postEphemeral(
+    await click.context.client.chat_postEphemeral(
         channel=click.origin.channel, user=click.voter.user, thread_ts=click.origin.thread_ts, **build_message_args(card)
     )
 
 
-async def load_approval_click(handler_context: HandlerContext, payload: Payload, name: str) -> ApprovalClick:
+async def load_approval_click(context: HandlerContext, payload: Payload, name: str) -> ApprovalClick:
     """Load the record and its thread. A form has no channel; it counts in that thread."""
-    approvals, voter = require_approvals(handler_context), parse_voter(payload)
+    approvals, voter = require_approvals(context), parse_voter(payload)
     async with guard_store(), translate_ledger_errors():
         record = await approvals.book.get_record(name)
-        origin = await handler_context.inbox.get_origin(record.action.incident)
+        origin = await context.inbox.get_origin(record.action.incident)
     if origin is None or origin.kind != "slack":
         raise StaleCard
-    return ApprovalClick(handler_context, approvals.decisions, record, origin, voter, payload)
+    return ApprovalClick(context, approvals.decisions, record, origin, voter, payload)
 
 
 async def admit_voter(click: ApprovalClick) -> None:
     if click.voter.team != click.origin.team:
         raise channels.NotAllowed(channels.NOT_FULL_MEMBER_TEXT)
-    await click.surface.admit_user(SlackPlace(click.voter.team, click.origin.channel), click.voter.user, fresh=True)
+    await click.context.admit_user(SlackPlace(click.voter.team, click.origin.channel), click.voter.user, fresh=True)
 
 
 def parse_voter(payload: Payload) -> Voter:

@@ -32,35 +32,33 @@ from tools.remedies.remedy import BadArgument
 REVOKED_FROM_CARD = "revoked on its card"
 
 
-def build_approval_handlers(handler_context: HandlerContext) -> SlackHandlers:
+def build_approval_handlers(context: HandlerContext) -> SlackHandlers:
     return SlackHandlers(
-        clicks=dict.fromkeys(approval_card.BUTTONS, partial(handle_click, handler_context)),
+        clicks=dict.fromkeys(approval_card.BUTTONS, partial(handle_click, context)),
         forms={
-            reject_modal.CALLBACK_ID: partial(handle_reject_form, handler_context),
-            edit_modal.CALLBACK_ID: partial(handle_edit_form, handler_context),
+            reject_modal.CALLBACK_ID: partial(handle_reject_form, context),
+            edit_modal.CALLBACK_ID: partial(handle_edit_form, context),
         },
         decides=True,
     )
 
 
-async def handle_click(handler_context: HandlerContext, payload: Payload) -> None:
+async def handle_click(context: HandlerContext, payload: Payload) -> None:
     """Handle a button. Raise a Refusal that says why nothing changed."""
     click = approval_card.parse_card_click(payload)
-    on = await load_approval_click(handler_context, payload, click.approval)
+    on = await load_approval_click(context, payload, click.approval)
     if (str((payload.get("channel") or {}).get("id", "")), _get_thread_ts(payload)) != (on.origin.channel, on.origin.thread_ts):
         raise StaleCard
     async with repaint_after(on):
         await admit_voter(on)
-        await handler_context.require_permission(
-            f"button.{payload['actions'][0]['action_id']}", on.voter.user, on.origin.channel, on.origin
-        )
+        await context.require_permission(f"button.{payload['actions'][0]['action_id']}", on.voter.user, on.origin.channel, on.origin)
         await _CLICK_HANDLERS[click.does](on, click)
 
 
-async def handle_reject_form(handler_context: HandlerContext, payload: Payload) -> None:
+async def handle_reject_form(context: HandlerContext, payload: Payload) -> None:
     """Handle the reject form. Raise BadForm for correctable errors."""
     rejection = reject_modal.parse_reject_form(payload)
-    on = await load_approval_click(handler_context, payload, rejection.approval)
+    on = await load_approval_click(context, payload, rejection.approval)
     delivery = f"view.{payload['view']['id']}.{on.voter}"
     async with repaint_after(on):
         await admit_voter(on)
@@ -70,13 +68,13 @@ async def handle_reject_form(handler_context: HandlerContext, payload: Payload) 
         )
 
 
-async def handle_edit_form(handler_context: HandlerContext, payload: Payload) -> None:
+async def handle_edit_form(context: HandlerContext, payload: Payload) -> None:
     """Handle the edit form. Raise BadForm with an error for each wrong field."""
     asked = edit_modal.parse_edit_form(payload)
-    on = await load_approval_click(handler_context, payload, asked.approval)
+    on = await load_approval_click(context, payload, asked.approval)
     async with repaint_after(on):
         await admit_voter(on)
-        await handler_context.require_permission(f"form.{edit_modal.CALLBACK_ID}", on.voter.user, on.origin.channel, on.origin)
+        await context.require_permission(f"form.{edit_modal.CALLBACK_ID}", on.voter.user, on.origin.channel, on.origin)
         _require_same_digest(on.record, asked.digest)
         args = edit_modal.validate_edit(asked, on.record.action)
         await run_decision(on, _apply_edit(on, asked.digest, args))
@@ -117,13 +115,13 @@ async def _approve_each(on: ApprovalClick, click: CardClick) -> None:
     """Vote on each action separately, and report the votes that did not count."""
     votes = await on.decisions.approve_actions(click.each, str(on.voter), delivery=_build_delivery_id(on.payload, on.voter))
     if any(vote.no is not None for vote in votes):
-        on.surface.tasks.spawn_task("told", post_ephemeral(on, vote_summary.render_vote_summary(votes)))
+        on.context.tasks.spawn_task("told", post_ephemeral(on, vote_summary.render_vote_summary(votes)))
 
 
 async def _show_all(on: ApprovalClick, click: CardClick) -> None:
     records: list[ActionRecord] = []
     known: dict[str, Sequence[tuple[str, str]]] = {}
-    approvals = require_approvals(on.surface)
+    approvals = require_approvals(on.context)
     async with guard_store():
         for name, _ in click.each:
             with suppress(Refused):  # what cannot be read is not on the card either
@@ -131,7 +129,7 @@ async def _show_all(on: ApprovalClick, click: CardClick) -> None:
                 known[name] = await approvals.cards.list_known_rows(records[-1])
     if any(record.action.incident != on.record.action.incident for record in records):
         raise StaleCard
-    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=all_actions.render_all_actions(records, known))
+    await on.context.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=all_actions.render_all_actions(records, known))
 
 
 async def _open_reject_form(on: ApprovalClick, click: CardClick) -> None:
@@ -139,13 +137,13 @@ async def _open_reject_form(on: ApprovalClick, click: CardClick) -> None:
     _require_state(on.record, State.PENDING)
     if str(on.voter) not in on.record.terms.approvers:
         raise LedgerSays(await build_not_approver_error(on))
-    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=reject_modal.render_reject_form(on.record))
+    await on.context.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=reject_modal.render_reject_form(on.record))
 
 
 async def _open_edit_form(on: ApprovalClick, click: CardClick) -> None:
     _require_same_digest(on.record, click.digest)
     _require_state(on.record, State.PENDING)
-    await on.surface.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=edit_modal.render_edit_form(on.record))
+    await on.context.client.views_open(trigger_id=str(on.payload["trigger_id"]), view=edit_modal.render_edit_form(on.record))
 
 
 async def _revoke(on: ApprovalClick, click: CardClick) -> None:

@@ -15,6 +15,7 @@ from bot.remediation.action_runner import ActionCardPublisher, EventDelivery, In
 from bot.remediation.edits import build_edited_step
 from bot.remediation.proposer import FactsLoader, ProposalDeferred
 from bot.remediation.reconciler import RemediationReconciler
+from bot.store.unreachable import STORE_TIMEOUT_SECONDS
 from graph.incident_view import IncidentView
 from graph.remediation.build import build_approval_id
 from graph.remediation.drained_nodes import get_return_blocker, list_unresolved_on_host, propose_return
@@ -251,6 +252,7 @@ class ApprovalServices:
     book: LedgerReader
     cards: ActionCardPublisher
     always: frozenset[str] = frozenset()  # User ids from the settings that may approve in every channel.
+    patience: float = STORE_TIMEOUT_SECONDS  # Seconds until a running click is acknowledged and continues in the background.
 
 
 def _require_host_agreement(answer: KitAnswer, ran: bool) -> None:

@@ -149,7 +149,7 @@ def _classify_progress(row: OutboxRow) -> TicketStage:
 class TrackerHandlers:
     """Works in the incident's own thread only. `customers`: tenant names, never sent."""
 
-    surface: HandlerContext
+    context: HandlerContext
     cards: TrackerCards
     titles: CauseTitles
     customers: Collection[str]
@@ -160,15 +160,15 @@ class TrackerHandlers:
         tracker = self._find_tracker(pressed.item)
         user, channel = str(payload["user"]["id"]), str(payload["channel"]["id"])
         team = str(payload["team"]["id"])
-        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
-        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel)
+        await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
+        await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel)
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(pressed.incident)
-            known = await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload))
+            origin = await self.context.inbox.get_origin(pressed.incident)
+            known = await self.context.inbox.find_incident(team, channel, get_thread_ts(payload))
         if origin is None or known != pressed.incident or origin.channel != channel:
             raise OldButton
         form = await self._build_form(pressed.incident, origin, tracker)
-        await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=ticket_form.render_tracker_form(form))
+        await self.context.client.views_open(trigger_id=str(payload["trigger_id"]), view=ticket_form.render_tracker_form(form))
 
     async def handle_submission(self, payload: Payload) -> None:
         """Queue what was shown, with the given title. Raises Refusal, BadForm."""
@@ -176,11 +176,11 @@ class TrackerHandlers:
         tracker = self._find_tracker(form.tracker)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(form.incident)
+            origin = await self.context.inbox.get_origin(form.incident)
         if origin is None or origin.team != team:
             raise OldButton
-        await self.surface.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
-        await self.surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+        await self.context.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
+        await self.context.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         name = f"{form.incident} {tracker.name}"
         async with guard_store():
             await self._require_no_ticket(name, tracker)
@@ -191,13 +191,13 @@ class TrackerHandlers:
             came = await self.cards.outbox.queue_draft(name, form.digest, user, instead=sent.to_stored_bytes(), once=True)
         if came is ClickResult.OLD:
             raise Refusal(DRAFT_OUTDATED)
-        self.surface.tasks.spawn_task("tracker_card", self.cards.update_card(name))
+        self.context.tasks.spawn_task("tracker_card", self.cards.update_card(name))
 
     async def _build_form(self, incident: str, origin: Origin, tracker: Tracker) -> TrackerForm:
         name = f"{incident} {tracker.name}"
         async with guard_store():
             await self._require_no_ticket(name, tracker)
-            state = await self.surface.state_of(incident)
+            state = await self.context.load_state(incident)
         if IncidentView(state).report is None:
             raise Refusal(NOTHING_TO_SEND)
         draft = await asyncio.to_thread(build_draft, incident, state, origin, self.titles, self.customers)

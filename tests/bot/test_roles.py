@@ -98,8 +98,8 @@ KEPT = RoleTable(admin=NamedPeople(users=("U0OLGA",)), only={"intent.hand_off": 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
-        return replace(surface, roles=KEPT)
+    def dress(context: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
+        return replace(context, roles=KEPT)
 
     async with slack_side(dress) as behind:
         yield behind
@@ -128,10 +128,10 @@ async def test_a_customers_own_approvers_are_approvers_of_what_that_customer_rep
     came = TenantThread(team=TEAM, channel=ACME, thread_ts="1", user="U0CARLA", user_team="T0ACME")
     reported = Origin(kind="slack", team=TEAM, channel=OPS, tenant="acme", customer=came)
 
-    def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
-        return replace(surface, bound={row.channel: row for row in rows})
+    def dress(context: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
+        return replace(context, channel_bindings={row.channel: row for row in rows})
 
     async with slack_side(dress) as bot:
-        assert PersonRole.APPROVER not in await bot.surface.get_roles("U0PRIYA", OPS)
-        assert PersonRole.APPROVER in await bot.surface.get_roles("U0PRIYA", OPS, reported)
-        assert PersonRole.APPROVER not in await bot.surface.get_roles("U0OLGA", OPS, reported)
+        assert PersonRole.APPROVER not in await bot.context.get_roles("U0PRIYA", OPS)
+        assert PersonRole.APPROVER in await bot.context.get_roles("U0PRIYA", OPS, reported)
+        assert PersonRole.APPROVER not in await bot.context.get_roles("U0OLGA", OPS, reported)

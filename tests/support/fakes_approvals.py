@@ -183,14 +183,14 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
 
-    def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+    def dress(context: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
         ledger = Ledger(redis, KEY, clock)
-        rights = ApprovalRights(surface.people, INVENTORY, (), surface.inbox.get_origin)
+        rights = ApprovalRights(context.people, INVENTORY, (), context.inbox.get_origin)
         sources = ApprovalCardSources(
             ledger.get_record,
             ledger.list_incident_records,
-            surface.inbox.get_origin,
-            surface.bound,
+            context.inbox.get_origin,
+            context.channel_bindings,
             rights.get_mention_group,
             evidence,
             clock,
@@ -199,14 +199,13 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             warning=warning,
         )
         posted = PostedCards(redis)
-        living = living_messages(surface.client, redis, surface.people, surface.inbox.get_origin, clock, surface.tasks)
-        cards = ActionCards(surface.client, posted, surface.people, sources, living)
+        living = living_messages(context.client, redis, context.people, context.inbox.get_origin, clock, context.tasks)
+        cards = ActionCards(context.client, posted, context.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()
         return replace(
-            surface,
-            approvals=ApprovalServices(made[0], ledger, cards),
-            patience=patience,
+            context,
+            approvals=ApprovalServices(made[0], ledger, cards, patience=patience),
         )
 
     async with slack_side(dress) as bot:

@@ -33,7 +33,7 @@ def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> A
         raise Refusal("\n".join([f"{ENV_PREFIX}ALERTS: the file cannot be used:", *why.problems]), 2) from why
 
 
-def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, handler_context: HandlerContext) -> AlertIntake | None:
+def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, context: HandlerContext) -> AlertIntake | None:
     """Return the intake, or None without alert sources. Raises Refusal."""
     site = load_alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
@@ -41,10 +41,8 @@ def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, h
     site = site or AlertConfig.model_validate({"channel": ""})
     book = AlertStore(store.redis, window=timedelta(minutes=site.minutes))
     heard, routing = ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW), build_alert_routing(site, inventory)
-    shared = handler_context.people.is_shared
-    return AlertIntake(
-        site, book, handler_context.inbox, heard, handler_context.clock, routing, handler_context.bound, handler_context.wake, shared
-    )
+    shared = context.people.is_shared
+    return AlertIntake(site, book, context.inbox, heard, context.clock, routing, context.channel_bindings, context.wake, shared)
 
 
 def build_alert_routing(site: AlertConfig, inventory: Inventory) -> AlertRouting:

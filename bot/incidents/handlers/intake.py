@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Final
 
 from bot.incidents.cards import notes
-from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.fingerprint import compute_fingerprint
 from bot.incidents.dispatch.inbox import EnqueueResult
+from bot.incidents.handlers.services import MessageServices
 from bot.policy import channels as policy
 from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
@@ -23,55 +23,55 @@ ACTIVE_STATES: Final = frozenset({State.APPROVED, State.EXECUTING})
 
 
 async def open_or_join_incident(
-    handler_context: HandlerContext, origin: Origin, key: str, text: str, make: Callable[[str], InboxItem], *, alert: bool = False
+    services: MessageServices, origin: Origin, key: str, text: str, make: Callable[[str], InboxItem], *, alert: bool = False
 ) -> EnqueueResult:
     """Store the item that `make` builds for its incident, and wake a worker."""
-    about = compute_fingerprint(text, handler_context.vocabulary_of(origin).hosts, alert=alert)
+    about = compute_fingerprint(text, services.vocabulary_of(origin).hosts, alert=alert)
 
     unreadable: list[str] = []
 
     async def joins(incident: str) -> bool:
-        other = await handler_context.inbox.get_origin(incident)
-        if other is None or not policy.can_follow_thread(origin, other, handler_context.bound):
+        other = await services.context.inbox.get_origin(incident)
+        if other is None or not policy.can_follow_thread(origin, other, services.context.channel_bindings):
             unreadable.append(incident)
             return False
-        return alert or await _is_worked_on(handler_context, incident)
+        return alert or await _is_worked_on(services, incident)
 
     async with guard_store():
-        received = await handler_context.inbox.open_or_join(origin, key, make, fingerprint=about, joins=joins)
+        received = await services.context.inbox.open_or_join(origin, key, make, fingerprint=about, joins=joins)
         elsewhere = received.joined or (
-            received.duplicate and await handler_context.inbox.find_incident(*origin.source_key) != received.incident
+            received.duplicate and await services.context.inbox.find_incident(*origin.source_key) != received.incident
         )
-        other = await handler_context.inbox.get_origin(received.incident) if elsewhere and not alert else None
+        other = await services.context.inbox.get_origin(received.incident) if elsewhere and not alert else None
     if not received.duplicate:
-        handler_context.notify_stored(received.incident, opened=received.opened)
+        services.context.notify_stored(received.incident, opened=received.opened)
     if other is not None:  # `joins` checked that the thread may be read; after a crash here Slack's redelivery repeats the answer
-        await handler_context.queue_reply(origin, key, notes.render_joined_thread(other.team, other.channel, other.thread_ts))
+        await services.context.queue_reply(origin, key, notes.render_joined_thread(other.team, other.channel, other.thread_ts))
     if unreadable and received.opened and about.hosts and not alert and not received.duplicate:
-        await handler_context.queue_reply(origin, key, notes.render_joined_hidden_thread())
+        await services.context.queue_reply(origin, key, notes.render_joined_hidden_thread())
     return received
 
 
-async def _is_worked_on(handler_context: HandlerContext, incident: str) -> bool:
+async def _is_worked_on(services: MessageServices, incident: str) -> bool:
     """Return whether a report may join: work waits or runs, or the thread was active lately.
 
     An idle incident without open remediations releases its causes.
     """
-    waiting = await handler_context.inbox.list_waiting(incident)
+    waiting = await services.context.inbox.list_waiting(incident)
     if waiting:
         return waiting[-1].kind != "stop"
-    rows = IncidentView(await handler_context.state_of(incident))
+    rows = IncidentView(await services.context.load_state(incident))
     if rows.is_stopped:
         return False
-    last = await handler_context.pulse.get_last_message_time(incident)
-    if last is None or handler_context.clock.now() - last < INACTIVITY_LIMIT or await _has_active_action(handler_context, incident):
+    last = await services.thread_activity.get_last_message_time(incident)
+    if last is None or services.context.clock.now() - last < INACTIVITY_LIMIT or await _has_active_action(services, incident):
         return True
     if not any(row.is_open or row.outcome == "unknown" for row in rows.remediations):
-        await handler_context.inbox.release_causes(incident)
+        await services.context.inbox.release_causes(incident)
     return False
 
 
-async def _has_active_action(handler_context: HandlerContext, incident: str) -> bool:
-    if handler_context.approvals is None:
+async def _has_active_action(services: MessageServices, incident: str) -> bool:
+    if services.context.approvals is None:
         return False
-    return any(record.state in ACTIVE_STATES for record in await handler_context.approvals.book.list_incident_records(incident))
+    return any(record.state in ACTIVE_STATES for record in await services.context.approvals.book.list_incident_records(incident))

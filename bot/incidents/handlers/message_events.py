@@ -1,4 +1,4 @@
-"""Slack's events: messages, edits and deletions in any channel, the Home tab, and changes of a channel's sharing."""
+"""Slack's events of messages, edits and deletions, in any channel."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -8,13 +8,13 @@ import structlog
 from slack_sdk.errors import SlackClientError
 
 from bot.cards.blocks import Card
-from bot.incidents.context import HandlerContext
 from bot.incidents.handlers.messages import handle_deletion, handle_edit, handle_message
+from bot.incidents.handlers.services import MessageServices
 from bot.refusal import Refusal
 from bot.slack.client import post_message
-from bot.slack.handlers import ErrorCardLookup, EventHandler
+from bot.slack.handlers import ErrorCardLookup
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, parse_deletion, parse_edit, parse_message
-from bot.store.unreachable import StoreUnreachable, guard_store
+from bot.store.unreachable import StoreUnreachable
 from bot.tenants.handlers import TenantHandlers
 from graph.state import Origin
 
@@ -41,16 +41,16 @@ class MessageEvents:
     """Gives a message to the tenants' handlers if it came from a tenant's channel, else to the operators'."""
 
     def __init__(
-        self, context: HandlerContext, tenants: TenantHandlers | None, error_cards: ErrorCardLookup, alert_bots: Collection[str] = ()
+        self, services: MessageServices, tenants: TenantHandlers | None, error_cards: ErrorCardLookup, alert_bots: Collection[str] = ()
     ) -> None:
-        self._context, self._tenants, self._error_cards, self._alert_bots = context, tenants, error_cards, alert_bots
+        self._services, self._tenants, self._error_cards, self._alert_bots = services, tenants, error_cards, alert_bots
         self._seen = RecentKeys()
 
     async def handle(self, body: Payload, us: str) -> None:
         """Handle a message, an edit or a deletion. Raises StoreUnreachable, after telling a message's author."""
         if deleted := parse_deletion(body):
             try:
-                await handle_deletion(self._context, deleted, self._seen.is_first_time)
+                await handle_deletion(self._services, deleted, self._seen.is_first_time)
             except (Refusal, StoreUnreachable, SlackClientError) as error:
                 log.warning("listeners.deletion_not_told", error=str(error)[:200])
             return
@@ -66,16 +66,18 @@ class MessageEvents:
         except StoreUnreachable:
             if not message.alert and self._seen.is_first_time(message.key):
                 card = self._error_cards(message.channel).render_not_stored(will_retry=True)
-                self._context.tasks.spawn_task("not_stored", post_message(self._context.client, message.channel, message.root, card))
+                self._services.context.tasks.spawn_task(
+                    "not_stored", post_message(self._services.context.client, message.channel, message.root, card)
+                )
             raise
 
     async def _route_message(self, message: IncomingMessage, edit: EditedMessage | None) -> None:
         if self._tenants is not None and self._tenants.is_tenant_channel(message.place):
             await (self._tenants.handle_edit(edit, self._seen.is_first_time) if edit else self._tenants.handle_message(message))
         elif edit:
-            await handle_edit(self._context, edit, self._seen.is_first_time)
+            await handle_edit(self._services, edit, self._seen.is_first_time)
         else:
-            await handle_message(self._context, message)
+            await handle_message(self._services, message)
 
     async def answer_mention(self, body: Payload, us: str, card: Card) -> None:
         """Answer a mention whose handling failed, once."""
@@ -85,20 +87,4 @@ class MessageEvents:
 
     async def _queue_reply(self, message: IncomingMessage, card: Card) -> None:
         place = Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
-        await self._context.queue_reply(place, message.key, card)
-
-
-def build_sharing_listener(context: HandlerContext) -> EventHandler:
-    """Return the handler that records whether a channel is shared: a shared operator channel is not served.
-
-    A channel that one organisation left may still be shared (`is_ext_shared`).
-    """
-
-    async def record_sharing(body: Payload, us: str) -> None:
-        event = body["event"]
-        shared = event["type"] == "channel_shared" or event.get("is_ext_shared") is not False
-        log.warning("listeners.sharing", channel=event.get("channel"), shared=shared)
-        async with guard_store():
-            await context.people.record_sharing(str(event.get("channel") or ""), shared=shared)
-
-    return record_sharing
+        await self._services.context.queue_reply(place, message.key, card)

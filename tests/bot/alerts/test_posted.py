@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +21,7 @@ from bot.slack.payloads import parse_message
 from bot.store.replay_guard import ReplayGuard
 from bot.store.unreachable import StoreUnreachable
 from graph.state import ALERTS_RESOLVED
-from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, Parts, slack_side
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +90,7 @@ def test_of_any_other_form_nothing_is_read(text: str) -> None:
     assert parse_posted_alerts(text, "here") is None
 
 
-def dressed(surface: Any, redis: Any) -> Any:
+def parts_of(context: Any, redis: Any) -> Parts:
     site = AlertConfig.model_validate({"channel": ""})
     routing = site.build_routing({OPS: frozenset(HOSTS)}, frozenset(HOSTS))
 
@@ -99,13 +98,13 @@ def dressed(surface: Any, redis: Any) -> Any:
         return False
 
     book, heard = AlertStore(redis), ReplayGuard(redis, timedelta(minutes=15))
-    intake = AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, BOUND, surface.wake, nobody_else)
-    return replace(surface, posted=PostedAlertBatcher(intake.handle_posted_alerts).submit_post)
+    intake = AlertIntake(site, book, context.inbox, heard, context.clock, routing, BOUND, context.wake, nobody_else)
+    return Parts(submit_alert_batch=PostedAlertBatcher(intake.handle_posted_alerts).submit_post)
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dressed) as behind:
+    async with slack_side(parts_of=parts_of) as behind:
         yield behind
 
 
@@ -125,7 +124,7 @@ async def post(bot: Behind, n: int, title: str, text: str = "", *, by: str = BOT
         return
     for _ in range(DELIVERIES):
         with contextlib.suppress(StoreUnreachable):
-            await handle_message(bot.surface, arrival)
+            await handle_message(bot.messages, arrival)
             return
     raise AssertionError("no delivery was stored")
 

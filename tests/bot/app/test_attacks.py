@@ -217,7 +217,7 @@ async def besieged() -> AsyncIterator[tuple[Door, list[socket.socket], int]]:
     async with ward() as place:
         clock = SetClock()
         requests = SlackEventsEndpoint(
-            await build_slack_app(place.bot.surface.client, place.bot.registry),
+            await build_slack_app(place.bot.context.client, place.bot.registry),
             SECRET,
             ReplayGuard(place.bot.redis, timedelta(minutes=15)),
             clock,
@@ -243,7 +243,7 @@ def forged(door: Door) -> bytes:
 
 async def test_the_kill_switch_is_pulled_over_a_port_that_is_besieged() -> None:
     async with besieged() as (door, strangers, health_port):
-        approvals = door.bot.surface.approvals
+        approvals = door.bot.context.approvals
         assert approvals is not None
         asked = {"command": "/rackmedic", "text": "stop looking at the racks", "team_id": TEAM, "channel_id": OPS, "user_id": "U0PRIYA"}
         status, _ = await door.post(urlencode(asked | {"trigger_id": "1.2.3"}).encode(), kind=FORM)

@@ -1,7 +1,6 @@
 """Incident statistics are counted once and outlive the incident; feedback on a diagnosis is stored with its reason."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -147,7 +146,7 @@ async def test_each_turn_is_counted_once_and_the_oldest_go_first() -> None:
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(lambda surface, redis: replace(surface, courses=IncidentMetricsStore(redis))) as behind:
+    async with slack_side() as behind:
         yield behind
 
 
@@ -159,7 +158,7 @@ async def diagnosed(bot: Behind) -> str:
     assert incident
     report = Report(item="m-1", outcome="diagnosed", root_causes=(Hypothesis(label=DEAD),))
     bot.states[incident] = {**turned(), "id": incident}
-    return await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
+    return await post_message(bot.context.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
 
 
 def value(bot: Behind, card: str, button: str) -> str:
@@ -172,8 +171,7 @@ async def test_useful_is_kept_and_thanked_for_in_private(bot: Behind) -> None:
     card = await diagnosed(bot)
     await bot.slack.click("anton", card, feedback.VOTE_ACTION_ID, value=value(bot, card, "positive_button"))
     await bot.settled()
-    assert bot.surface.courses
-    [said] = (await bot.surface.courses.list_since(T0 - timedelta(days=9999)))[1]
+    [said] = (await bot.services.incident_metrics.list_since(T0 - timedelta(days=9999)))[1]
     assert (said.user, said.useful, said.labels) == (f"{TEAM}:U0ANTON", True, (DEAD,))
     assert [message["text"] for message in bot.slack.whispers("anton")] == [feedback.THANKS_TEXT]
 
@@ -188,8 +186,7 @@ async def test_not_useful_asks_why_and_keeps_no_secret(bot: Behind) -> None:
     words = "it was the riser; password=hunter2hunter2"
     assert await bot.slack.submit("anton", view["id"], {feedback.REASON_BLOCK_ID: "wrong_cause", feedback.WORDS_BLOCK_ID: words}) == {}
     await bot.settled()
-    assert bot.surface.courses
-    [said] = (await bot.surface.courses.list_since(T0 - timedelta(days=9999)))[1]
+    [said] = (await bot.services.incident_metrics.list_since(T0 - timedelta(days=9999)))[1]
     assert (said.useful, said.reason) == (False, "wrong_cause")
     assert "riser" in said.words
     assert "hunter2" not in said.words
@@ -199,5 +196,4 @@ async def test_a_click_that_no_card_of_ours_made_is_refused(bot: Behind) -> None
     card = await diagnosed(bot)
     await bot.slack.click("anton", card, feedback.VOTE_ACTION_ID, value='{"vote":"useful","about":"{}"}')
     await bot.settled()
-    assert bot.surface.courses
-    assert (await bot.surface.courses.list_since(T0 - timedelta(days=9999)))[1] == []
+    assert (await bot.services.incident_metrics.list_since(T0 - timedelta(days=9999)))[1] == []

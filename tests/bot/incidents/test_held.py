@@ -35,7 +35,7 @@ async def answered(place: Ward, channel: str = OPS, *ladders: str) -> str:
     """Post a status answer that offers these nodes and return its ts."""
     nodes = tuple(ReturnableNode(ladder=name, host="gpu-017") for name in ladders or ("gone",))
     report = Report(item="a", outcome="diagnosed", reply="Held:\n  gpu-017: drained by RackMedic", held=nodes)
-    return await post_message(place.bot.surface.client, channel, place.thread, diagnosis.render_diagnosis(place.incident, report)) or ""
+    return await post_message(place.bot.context.client, channel, place.thread, diagnosis.render_diagnosis(place.incident, report)) or ""
 
 
 async def home_of(place: Ward, user: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -
     other = await place.bot.slack.say("olga", OPS, "@rackmedic job 4712 hangs on gpu-018")
     await place.bot.settled()
     report = Report(item="a", outcome="diagnosed", reply="Held:", held=(ReturnableNode(ladder="gone", host="gpu-017"),))
-    ts = await post_message(place.bot.surface.client, OPS, other, diagnosis.render_diagnosis(place.incident, report)) or ""
+    ts = await post_message(place.bot.context.client, OPS, other, diagnosis.render_diagnosis(place.incident, report)) or ""
     await place.bot.slack.click("olga", ts, drained_nodes.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert str(OldButton()) in place.whispered("olga")

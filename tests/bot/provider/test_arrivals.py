@@ -89,8 +89,8 @@ async def begun(bot: Behind) -> tuple[TicketThreads, str]:
         return await bot.inbox.get_origin(item.incident)
 
     book = TicketStore(bot.redis)
-    threads = TicketThreads(bot.surface.client, PostedCards(bot.redis), bot.inbox, bot.surface.people, book, elsewhere)
-    came = await TicketImporter(bot.inbox, book, SITE, bot.surface.clock).import_ticket("acme", SAID)
+    threads = TicketThreads(bot.context.client, PostedCards(bot.redis), bot.inbox, bot.context.people, book, elsewhere)
+    came = await TicketImporter(bot.inbox, book, SITE, bot.context.clock).import_ticket("acme", SAID)
     return threads, came.incident
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.provider.cards import provider_ticket
 from bot.provider.provider_updates import MAX_MESSAGE_CHARS, MAX_MESSAGES_PER_ANSWER, ProviderCause, ProviderMessage
 from bot.provider.ticket_states import MAX_UPDATE_BYTES
@@ -50,10 +51,12 @@ THEIRS: Any = {
 async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Provider]]:
     """Run the provider's bot with its own Slack."""
 
-    def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
-        return replace(surface, bound={row.channel: row for row in SITE.channels})
+    def dress(context: HandlerContext, redis: Any) -> HandlerContext:
+        return replace(context, channel_bindings={row.channel: row for row in SITE.channels})
 
-    def features(surface: HandlerContext, redis: Any) -> Features:
+    def features(messages: MessageServices, redis: Any) -> Features:
+        context = messages.context
+
         async def view_of(incident: str, origin: Any) -> Any:
             return await here[0].intake.states.build_view(origin.tenant, incident)
 
@@ -61,7 +64,7 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
             async def append_message(self, incident: str, key: str, words: str) -> int:
                 return await here[0].told.append_message(incident, key, words)
 
-        return Features(tenant_updates=TenantUpdateHandlers(surface, PostedCards(redis), SITE, view_of, Late() if fetched else None))
+        return Features(tenant_updates=TenantUpdateHandlers(context, PostedCards(redis), SITE, view_of, Late() if fetched else None))
 
     here: list[Provider] = []
     async with slack_side(dress, features_of=features) as bot, provider(bot.redis, WallClock(), bot.inbox) as at:

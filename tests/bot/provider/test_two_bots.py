@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.provider.cards import provider_ticket
 from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.link import ProviderLink
@@ -76,11 +76,12 @@ async def site(made: BuiltTicket | IncidentNotFound | list[BuiltTicket] = MADE_T
 
     found: list[ProviderCards] = []
 
-    def features(surface: HandlerContext, redis: Any) -> Features:
-        kept = EditableMessages(surface.client, PostedCards(redis))
+    def features(messages: MessageServices, redis: Any) -> Features:
+        context = messages.context
+        kept = EditableMessages(context.client, PostedCards(redis))
         outbox = Outbox(redis, WallClock(), build_provider_outbox_keys())
-        found.append(ProviderCards(surface.client, kept, surface.inbox, surface.people, outbox, load_taxonomy()))
-        return Features(provider=ProviderHandlers(surface, found[0], document_of))
+        found.append(ProviderCards(context.client, kept, context.inbox, context.people, outbox, load_taxonomy()))
+        return Features(provider=ProviderHandlers(context, found[0], document_of))
 
     async with slack_side(features_of=features) as bot:
         here = Site(bot, found[0])
@@ -155,7 +156,7 @@ async def begun(theirs: Behind, at: Provider, incident: str) -> str:
         return await at.inbox.get_origin(item.incident)
 
     threads = TicketThreads(
-        theirs.surface.client, PostedCards(theirs.redis), at.inbox, theirs.surface.people, at.intake.arrivals.book, elsewhere
+        theirs.context.client, PostedCards(theirs.redis), at.inbox, theirs.context.people, at.intake.arrivals.book, elsewhere
     )
     [item] = await at.inbox.list_waiting(incident)
     assert await threads.resolve_thread(item)

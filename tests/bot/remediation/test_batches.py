@@ -307,9 +307,9 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
     terms = ApprovalTerms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(4)]
     records = [await place.ledger.propose(one, terms) for one in made]
-    surface, posted = place.bot.surface, PostedCards(place.bot.redis)
-    living = living_messages(surface.client, place.bot.redis, surface.people, surface.inbox.get_origin, place.clock, surface.tasks)
-    other = ActionCards(surface.client, posted, surface.people, place.cards.sources, living)
+    context, posted = place.bot.context, PostedCards(place.bot.redis)
+    living = living_messages(context.client, place.bot.redis, context.people, context.inbox.get_origin, place.clock, context.tasks)
+    other = ActionCards(context.client, posted, context.people, place.cards.sources, living)
     sides = [place.cards, other]
     shown = await asyncio.gather(
         *(sides[n % 2].post_approval_card(record, IncidentState()) for n, record in enumerate(records)), return_exceptions=True
@@ -438,7 +438,7 @@ async def test_a_channel_that_became_shared_shows_none_of_them(place: Ward) -> N
     records = await put_up(place)
     ts = cards(place)[0]["ts"]
     place.bot.slack.share(OPS)
-    place.bot.surface.people.forget(OPS)
+    place.bot.context.people.forget(OPS)
     await place.cards.update_card(records[0])
     [card] = [m for m in place.said() if m["ts"] == ts]
     assert "gpu-001" not in str(card["blocks"])

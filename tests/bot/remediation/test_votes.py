@@ -37,7 +37,7 @@ async def place() -> AsyncIterator[Ward]:
 
 async def test_a_customers_channel_may_name_approvers_of_its_own(place: Ward) -> None:
     theirs = tuple(row.model_copy(update={"approvers": "S0ACME"}) if row.channel == ACME else row for row in INVENTORY.channels)
-    rights = ApprovalRights(place.bot.surface.people, INVENTORY.model_copy(update={"channels": theirs}), (), place.bot.inbox.get_origin)
+    rights = ApprovalRights(place.bot.context.people, INVENTORY.model_copy(update={"channels": theirs}), (), place.bot.inbox.get_origin)
     came = TenantThread(team=TEAM, channel=ACME, thread_ts="2.0", user="U0CARLA")
     origin = Origin(kind="slack", team=TEAM, channel=OPS, tenant="acme", customer=came)
     assert rights.get_mention_group(origin) == "S0ACME"
@@ -236,7 +236,7 @@ async def test_a_double_click_counts_once(place: Ward) -> None:
 async def test_a_button_of_another_thread_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     elsewhere = await place.bot.slack.say("olga", OPS, "lunch?")
-    copied = await place.bot.surface.client.chat_postMessage(
+    copied = await place.bot.context.client.chat_postMessage(
         channel=OPS, thread_ts=elsewhere, text="card", blocks=place.card(record)["blocks"]
     )
     before = await place.dump()
@@ -462,7 +462,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     await finished(place)
     [record] = await place.ledger.list_incident_records(place.incident)
     scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
-    await place.bot.surface.people.record_sharing(OPS, shared=False)  # the channel's sharing is unknown
+    await place.bot.context.people.record_sharing(OPS, shared=False)  # the channel's sharing is unknown
     with pytest.raises(SlackAnswerMissing):
         await place.cards.post_outcome(record)
     assert "being verified" not in str(place.card(record)["blocks"])

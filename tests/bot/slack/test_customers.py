@@ -12,6 +12,7 @@ from fakeredis import FakeAsyncRedis
 from bot.cards.buttons import OldButton, encode_button_value
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.thread_activity import ThreadActivity
+from bot.incidents.handlers.services import MessageServices, ReportWriter
 from bot.policy.channels import NotAllowed, list_tenant_channels
 from bot.reports.incident_sources import TenantReportContext
 from bot.slack.payloads import parse_message
@@ -32,7 +33,7 @@ from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin,
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, Parts, ReportRecorder, slack_side
 from tests.support.inventories import inventory
 from tools.inventory.inventory import ChannelRow
 
@@ -53,25 +54,26 @@ WORDS = load_customer_words(load_taxonomy())
 REPORT = "@rackmedic job 4711 hangs on gpu-[017-018]"
 
 
-def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-    return replace(surface, bound=BOUND, customers=list_tenant_channels(BOUND))
+def dress(context: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+    return replace(context, channel_bindings=BOUND, tenant_channels=list_tenant_channels(BOUND))
 
 
-def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
-    kept = EditableMessages(surface.client, PostedCards(redis), plans=False)
+def cards_of(context: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
+    kept = EditableMessages(context.client, PostedCards(redis), plans=False)
     unsettled = PendingMessages(redis, SetClock())
-    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people, unsettled)
-    cards.set_sources(state_of=surface.state_of)
+    cards = TenantCards(context.client, kept, context.inbox, SITE, WORDS, context.channel_bindings, context.people, unsettled)
+    cards.set_sources(state_of=context.load_state)
     return cards
 
 
-def door_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantHandlers:
-    return TenantHandlers(surface, cards_of(surface, redis), SITE)
+def door_of(messages: MessageServices, redis: FakeAsyncRedis, report_writer: ReportWriter | None = None) -> TenantHandlers:
+    return TenantHandlers(messages, cards_of(messages.context, redis), SITE, report_writer or ReportRecorder())
 
 
-def features_of(surface: HandlerContext, redis: FakeAsyncRedis) -> Features:
-    cards = cards_of(surface, redis)
-    return Features(door_of(surface, redis), tenant_updates=TenantUpdateHandlers(surface, PostedCards(redis), SITE, cards.load_view))
+def features_of(messages: MessageServices, redis: FakeAsyncRedis, report_writer: ReportWriter | None = None) -> Features:
+    cards = cards_of(messages.context, redis)
+    updates = TenantUpdateHandlers(messages.context, PostedCards(redis), SITE, cards.load_view)
+    return Features(door_of(messages, redis, report_writer), tenant_updates=updates)
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ async def reported(bot: Behind, text: str = REPORT, who: str = "carla") -> tuple
 async def begun(bot: Behind, incident: str) -> Origin:
     """Return the thread that the incident's first turn opens."""
     [item] = (await bot.inbox.list_waiting(incident))[:1]
-    origin = await cards_of(bot.surface, bot.redis).resolve_thread(item)
+    origin = await cards_of(bot.context, bot.redis).resolve_thread(item)
     assert origin
     return origin
 
@@ -103,14 +105,14 @@ def message_with(bot: Behind, channel: str, action: str) -> str:
     return [str(ts) for ts, elements in rows if any(element.get("action_id") == action for element in elements)][-1]
 
 
-def few_answers(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+def few_answers(context: HandlerContext, redis: FakeAsyncRedis) -> Parts:
     """Limit a thread to two answers in five minutes."""
-    return dress(replace(surface, pulse=ThreadActivity(redis, surface.clock, most=2)), redis)
+    return Parts(thread_activity=ThreadActivity(redis, context.clock, most=2))
 
 
 @pytest.mark.parametrize(("words", "kinds"), [("hand off", ["hand_off"]), ("never mind", ["timer"])])
 async def test_a_customer_at_the_limit_gets_a_person_and_withdraws_without_a_mention(words: str, kinds: list[str]) -> None:
-    async with slack_side(few_answers, features_of=features_of) as bot:
+    async with slack_side(dress, few_answers, features_of) as bot:
         incident, ts = await reported(bot)
         for n in range(4):
             await bot.slack.say("carla", ACME, f"gpu-017 shows Xid {n + 60} now", thread_ts=ts)
@@ -185,7 +187,7 @@ async def test_where_the_operators_channel_is_shared_by_now_nothing_of_a_custome
     await bot.slack.say("carla", ACME, "@rackmedic and gpu-018 too", thread_ts=ts)
     await bot.settled()
     for item in await bot.inbox.list_waiting(incident):
-        await cards_of(bot.surface, bot.redis).resolve_thread(item)
+        await cards_of(bot.context, bot.redis).resolve_thread(item)
     assert not [text for text in bot.texts(OPS) if "4711" in text or "gpu-018" in text or "acme" in text]
 
 
@@ -296,7 +298,7 @@ async def test_a_mention_that_says_nothing_is_told_what_to_say(bot: Behind) -> N
 async def test_any_member_of_their_thread_may_use_its_buttons(bot: Behind) -> None:
     incident, _ = await reported(bot)
     bot.states[incident] = healthy(incident)
-    await cards_of(bot.surface, bot.redis).update_card(incident)
+    await cards_of(bot.context, bot.redis).update_card(incident)
     card = message_with(bot, ACME, tenant_card.BROKEN_ACTION_ID)
     await bot.slack.click("carla", card, tenant_card.BROKEN_ACTION_ID)
     await bot.slack.click("carla", card, tenant_card.PERSON_ACTION_ID)
@@ -311,7 +313,7 @@ async def test_a_button_of_another_thread_is_refused(bot: Behind) -> None:
     carla = {"id": "U0CARLA", "team_id": "T0ACME"}
     payload = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": other_thread}, "user": carla, "trigger_id": "t"}
     with pytest.raises(OldButton):
-        await door_of(bot.surface, bot.redis).handle_click(payload)
+        await door_of(bot.messages, bot.redis).handle_click(payload)
     assert len(await bot.inbox.list_waiting(first)) == 1
 
 
@@ -381,7 +383,7 @@ async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Beh
         "olga", modal(bot), {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: "Zaphod has repaired gpu-017."}}
     )
     bot.slack.ws.users["U0ANTON"].name = "zaphod"
-    bot.surface.people.forget("U0ANTON")
+    bot.context.people.forget("U0ANTON")
     assert await bot.slack.submit("olga", modal(bot), {}) == {}
     await bot.settled()
     seen = bot.slack.view("olga")
@@ -446,7 +448,7 @@ async def test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bo
         }
         arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED")
         assert arrival
-        bot.surface.tasks.spawn_task("as_they_see", door_of(bot.surface, bot.redis)._notify_operator(arrival, BOUND[ACME]))
+        bot.context.tasks.spawn_task("as_they_see", door_of(bot.messages, bot.redis)._notify_operator(arrival, BOUND[ACME]))
         await bot.settled()
         assert bool(bot.slack.whispers("olga")) is told
 
@@ -467,7 +469,7 @@ async def test_people_of_an_organisation_report_reply_and_press_as_others_do(bot
 
 async def test_without_an_internal_channel_nothing_is_taken() -> None:
     lone = ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal="C0NOWHERE")
-    async with slack_side(lambda surface, _: replace(surface, bound={ACME: lone}), features_of=features_of) as bot:
+    async with slack_side(lambda context, _: replace(context, channel_bindings={ACME: lone}), features_of=features_of) as bot:
         await bot.slack.say("carla", ACME, REPORT)
         await bot.settled()
         assert await bot.items() == []
@@ -489,7 +491,7 @@ class WritesDown:
 
 async def test_a_customer_who_asks_for_the_report_gets_the_page_that_they_may_have() -> None:
     writes = WritesDown()
-    async with slack_side(lambda surface, redis: replace(dress(surface, redis), writing=writes), features_of=features_of) as bot:
+    async with slack_side(dress, features_of=lambda messages, redis: features_of(messages, redis, writes)) as bot:
         incident, ts = await reported(bot)
         await begun(bot, incident)
         await bot.slack.say("carla", ACME, "den Bericht als PDF, bitte", ts)
@@ -565,19 +567,19 @@ async def test_a_customers_own_mention_is_answered_without_such_a_line(bot: Behi
 
 
 async def test_a_channel_of_ours_that_turns_shared_stops_at_once_in_every_process(bot: Behind) -> None:
-    elsewhere = People(bot.surface.client, marks=ChannelSharingCache(bot.redis))
+    elsewhere = People(bot.context.client, marks=ChannelSharingCache(bot.redis))
     assert not await elsewhere.is_shared(OPS)
-    assert not await bot.surface.people.is_shared(OPS)
+    assert not await bot.context.people.is_shared(OPS)
     bot.slack.share(OPS)
     await bot.settled()
-    assert await bot.surface.people.is_shared(OPS)
+    assert await bot.context.people.is_shared(OPS)
     assert await elsewhere.is_shared(OPS)
     await bot.slack.say("olga", OPS, "@rackmedic job 4711 hangs on gpu-017")
     await bot.settled()
     assert await bot.items() == []
     bot.slack.unshare(OPS)
     await bot.settled()
-    assert not await bot.surface.people.is_shared(OPS)
+    assert not await bot.context.people.is_shared(OPS)
 
 
 async def test_a_channel_that_one_of_two_organisations_left_is_still_shared(bot: Behind) -> None:
@@ -585,7 +587,7 @@ async def test_a_channel_that_one_of_two_organisations_left_is_still_shared(bot:
     bot.slack.share(OPS, "T0ACME")
     bot.slack.unshare(OPS)
     await bot.settled()
-    assert await bot.surface.people.is_shared(OPS)
+    assert await bot.context.people.is_shared(OPS)
 
 
 async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Behind) -> None:
@@ -603,7 +605,7 @@ def unsure(incident: str, **silence: Any) -> dict[str, Any]:
 
 async def test_who_does_not_answer_is_reminded_once_and_then_told_who_has_it(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     asked = unsure(incident, since=NOON)
     for state, told in (
         (asked, "Ich muss mehr wissen"),
@@ -636,7 +638,7 @@ async def test_who_takes_it_back_is_noted_once_and_writing_again_takes_it_up(bot
     incident, ts = await reported(bot)
     await begun(bot, incident)
     bot.states[incident] = healthy(incident)
-    await cards_of(bot.surface, bot.redis).update_card(incident)
+    await cards_of(bot.context, bot.redis).update_card(incident)
     await bot.slack.click("carla", message_with(bot, ACME, tenant_card.WITHDRAW_ACTION_ID), tenant_card.WITHDRAW_ACTION_ID)
     await bot.settled()
     [_, item] = await bot.inbox.list_waiting(incident)
@@ -645,7 +647,7 @@ async def test_who_takes_it_back_is_noted_once_and_writing_again_takes_it_up(bot
     assert german("withdrawn") in living_card(bot)
     await bot.slack.say("carla", ACME, "@rackmedic der Job 4711 hängt wieder", thread_ts=ts)
     await bot.settled()
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     await cards.resolve_thread((await bot.inbox.list_waiting(incident))[-1])
     await cards.update_card(incident)
     assert "zurückgenommen" not in living_card(bot)
@@ -696,7 +698,7 @@ async def test_a_question_about_recurrence_uses_only_their_own_incidents(bot: Be
         return ClosedIncidentMatches((*rows, closed(9, "acme", True, "gpu-017", "gpu-019")))
 
     bot.states[incident] = IncidentState(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     cards.set_sources(recall=recall)
     answer = await cards.answer_question(incident, ParsedMessage(intent=Intent.HAPPENED_BEFORE), "again")
     assert answer
@@ -714,7 +716,7 @@ async def test_who_takes_it_back_by_a_button_and_takes_it_up_by_one_has_it_taken
     incident, _ = await reported(bot)
     await begun(bot, incident)
     bot.states[incident] = healthy(incident)
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     await cards.update_card(incident)
     for button in (tenant_card.WITHDRAW_ACTION_ID, tenant_card.BROKEN_ACTION_ID):
         await bot.slack.click("carla", message_with(bot, ACME, button), button)
@@ -736,7 +738,7 @@ def looked(incident: str, item: str, intent: Intent = Intent.STILL_BROKEN, **mor
 
 async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing_changed(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     await cards.update_card(incident, looked(incident, "one"))
     for item, intent, told in (
         ("two", Intent.STILL_BROKEN, "nichts Neues gefunden"),
@@ -758,7 +760,7 @@ async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing
 
 async def test_a_thread_of_theirs_that_is_gone_holds_up_nothing_of_ours(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     for method in ("chat.update", "chat.postMessage"):
         bot.slack.api.refuse[method] = "thread_not_found"
     await cards.update_after_turn(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
@@ -767,7 +769,7 @@ async def test_a_thread_of_theirs_that_is_gone_holds_up_nothing_of_ours(bot: Beh
 
 async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_proved_anew(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     cured = {"id": "l", "label": "GPU.BUS.Fallen_Off_Bus", "target": "gpu-017", "outcome": "cured"}
     proved: dict[str, Any] = {"ladders": [cured], "lifecycle": "watching"}
     fault: Any = {"item": "i", "outcome": "diagnosed", "root_causes": [{"label": cured["label"], "hosts": ["gpu-017"]}]}
@@ -783,7 +785,7 @@ async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_
 
 async def test_a_person_who_was_asked_for_is_no_look(bot: Behind) -> None:
     incident, _ = await reported(bot)
-    cards = cards_of(bot.surface, bot.redis)
+    cards = cards_of(bot.context, bot.redis)
     await cards.update_card(incident, looked(incident, "one"))
     before = len(bot.texts(ACME))
     await cards.update_card(incident, looked(incident, "two", Intent.HAND_OFF))

@@ -53,7 +53,7 @@ async def test_a_button_of_another_thread_is_refused_in_their_language(bot: Behi
     incident, _ = await reported(bot)
     _, elsewhere = await reported(bot, "@rackmedic job 4712 fails on gpu-017")
     card = tenant_card.render_tenant_card(TenantView(incident, "healthy"))
-    posted = await bot.surface.client.chat_postMessage(channel=ACME, thread_ts=elsewhere, text=card.text, blocks=list(card.blocks))
+    posted = await bot.context.client.chat_postMessage(channel=ACME, thread_ts=elsewhere, text=card.text, blocks=list(card.blocks))
     await bot.slack.click("carla", str(posted["ts"]), tenant_card.BROKEN_ACTION_ID)
     await bot.settled()
     [words] = [str(row["text"]) for row in bot.slack.whispers("carla")]

@@ -51,7 +51,7 @@ async def door() -> AsyncIterator[Door]:
     async with slack_side() as bot:
         clock = SetClock()
         requests = SlackEventsEndpoint(
-            await build_slack_app(bot.surface.client, bot.registry), SECRET, ReplayGuard(bot.redis, timedelta(minutes=15)), clock
+            await build_slack_app(bot.context.client, bot.registry), SECRET, ReplayGuard(bot.redis, timedelta(minutes=15)), clock
         )
         async with serve_routes("127.0.0.1", 0, requests.routes) as port:
             yield Door(bot, clock, f"http://127.0.0.1:{port}/slack/events")

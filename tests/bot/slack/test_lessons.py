@@ -11,13 +11,14 @@ from redis.asyncio import Redis
 
 from bot.incidents.cards import notes
 from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.lessons.cards import lesson as card
 from bot.lessons.handlers import LessonCards, LessonHandlers
 from bot.lessons.store import LessonStore
 from bot.policy.roles import NamedPeople, PersonRole, RoleTable
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from kb.history.lessons import Lesson
-from tests.support.fakes_bot import OPS, TEAM, Behind, Features, slack_side
+from tests.support.fakes_bot import OFFERED, OPS, TEAM, Behind, Features, slack_side
 from tests.support.lessons import OLD, a_lesson
 
 FELL = "GPU.BUS.Fell_Off"
@@ -25,13 +26,14 @@ TITLES = {FELL: "GPU fell off the bus", OLD: "Driver too old"}
 ROLES = RoleTable(knowledge_editor=NamedPeople(users=("U0ANTON", "U0PRIYA")), only={"button.lesson.accept": (PersonRole.KNOWLEDGE_EDITOR,)})
 
 
-def with_editors(surface: HandlerContext, _: Redis) -> HandlerContext:
-    return replace(surface, roles=ROLES)
+def with_editors(context: HandlerContext, _: Redis) -> HandlerContext:
+    return replace(context, roles=ROLES)
 
 
-def taught(surface: HandlerContext, redis: Redis) -> Features:
-    kept = EditableMessages(surface.client, PostedCards(redis))
-    return Features(lessons=LessonHandlers(surface, LessonStore(redis), LessonCards(kept, surface.inbox, surface.people, TITLES)))
+def taught(messages: MessageServices, redis: Redis) -> Features:
+    context = messages.context
+    kept = EditableMessages(context.client, PostedCards(redis))
+    return Features(lessons=LessonHandlers(context, LessonStore(redis), LessonCards(kept, context.inbox, context.people, TITLES), OFFERED))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.fingerprint import compute_fingerprint
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.thread_activity import ThreadActivity
-from bot.incidents.handlers.incident_clicks import ALREADY_OPEN, REPORTS_UNAVAILABLE
+from bot.incidents.handlers.incident_clicks import ALREADY_OPEN
 from bot.incidents.handlers.messages import NO_INCIDENT, handle_message
 from bot.policy.channels import NOT_FULL_MEMBER_TEXT, REFUSAL_TEXTS, build_channel_bindings
 from bot.reports.incident_sources import TenantReportContext
@@ -30,7 +30,7 @@ from graph.dialogue.said import get_parsed_message
 from graph.report import Report
 from graph.state import Hypothesis, IncidentState, Origin
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, slack_side
+from tests.support.fakes_bot import ACME, HOSTS, OPS, RANDOM, TEAM, Behind, Parts, slack_side
 from tools.inventory.inventory import ChannelRow
 from tools.inventory.name_suggestions import UnknownName
 
@@ -111,9 +111,11 @@ async def test_the_next_message_answers_our_question_until_another_person_writes
     assert (answer.kind, answer.text) == ("reply", "a week ago, before the move to the new rack")
 
 
-def quietly(surface: HandlerContext, _: object) -> HandlerContext:
+def quietly(context: HandlerContext, _: object) -> HandlerContext:
     """Bind the operators' channel to mentions only."""
-    return replace(surface, bound={**surface.bound, OPS: surface.bound[OPS].model_copy(update={"mention_only": True})})
+    return replace(
+        context, channel_bindings={**context.channel_bindings, OPS: context.channel_bindings[OPS].model_copy(update={"mention_only": True})}
+    )
 
 
 async def test_where_only_mentions_count_the_rest_is_not_for_us() -> None:
@@ -127,21 +129,21 @@ async def test_where_only_mentions_count_the_rest_is_not_for_us() -> None:
 
 async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> None:
     incident, ts = await opened(bot)
-    await bot.pulse.record_reply(incident, "", quiet_until=bot.surface.clock.now() + timedelta(hours=1))
+    await bot.pulse.record_reply(incident, "", quiet_until=bot.context.clock.now() + timedelta(hours=1))
     for words in ("what about gpu-018?", "stop", "hand off", "@rackmedic what about gpu-019?"):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
         await bot.settled()
     assert [item.text for item in (await bot.inbox.list_waiting(incident))[1:]] == ["stop", "hand off", "what about gpu-019?"]
 
 
-def few_answers(surface: HandlerContext, redis: Redis) -> HandlerContext:
+def few_answers(context: HandlerContext, redis: Redis) -> Parts:
     """Limit a thread to three answers in five minutes."""
-    return replace(surface, pulse=ThreadActivity(redis, surface.clock, most=3))
+    return Parts(thread_activity=ThreadActivity(redis, context.clock, most=3))
 
 
 @pytest.fixture
 async def terse() -> AsyncIterator[Behind]:
-    async with slack_side(few_answers) as behind:
+    async with slack_side(parts_of=few_answers) as behind:
         yield behind
 
 
@@ -280,7 +282,7 @@ async def test_a_busy_incident_stays_below_the_limit(bot: Behind) -> None:
 async def test_what_is_said_elsewhere_or_by_the_bot_or_edited_is_none_of_its_business(bot: Behind) -> None:
     incident, ts = await opened(bot)
     await bot.slack.say("olga", OPS, "lunch?")
-    await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
+    await post_message(bot.context.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
     bot.slack.acts.edit("olga", OPS, ts, "@rackmedic job 4711 hangs, sorry, 4712")
     await bot.settled()
     assert len(await bot.items()) == 1
@@ -445,7 +447,7 @@ REPORT = Report(
 async def reported(bot: Behind) -> tuple[str, str, str]:
     """Open an incident and post its report; return (id, thread ts, report ts)."""
     incident, ts = await opened(bot)
-    return incident, ts, await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
+    return incident, ts, await post_message(bot.context.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
 
 
 @pytest.mark.parametrize(
@@ -485,7 +487,7 @@ async def test_details_are_refused_to_people_who_may_not_read_the_thread(bot: Be
     incident, ts, card = await reported(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
-    foreign = await post_message(bot.surface.client, OPS, elsewhere, diagnosis.render_diagnosis(incident, REPORT))
+    foreign = await post_message(bot.context.client, OPS, elsewhere, diagnosis.render_diagnosis(incident, REPORT))
     for who, ts in (("gus", card), ("olga", foreign)):
         await bot.slack.click(who, ts, diagnosis.DETAILS_ACTION_ID)
         await bot.settled()
@@ -496,7 +498,7 @@ async def test_details_are_refused_to_people_who_may_not_read_the_thread(bot: Be
 async def test_the_chosen_host_counts_as_a_reply_of_the_person(bot: Behind) -> None:
     incident, ts = await opened(bot)
     report = REPORT.model_copy(update={"unknown_hosts": (UnknownName("gpu-099", ("gpu-019", "gpu-009")),)})
-    card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
+    card = await post_message(bot.context.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
     await bot.slack.click("priya", card, question.HOST_CHOICE_ACTION_ID, value="gpu-009")
     await bot.settled()
     last = (await bot.inbox.list_waiting(incident))[-1]
@@ -536,7 +538,7 @@ async def test_a_named_alert_source_opens_an_incident_without_a_mention_and_othe
     for source in ("B0OTHER", "B0ALERT"):
         arrival = parse_message({"team_id": TEAM, "event": event | {"bot_id": source}}, "U0RACKMED", {"B0ALERT"})
         if arrival:
-            await handle_message(bot.surface, arrival)
+            await handle_message(bot.messages, arrival)
     [item] = await bot.items()
     assert (item.kind, item.user, item.text) == ("mention", "B0ALERT", "GPU down on gpu-017")
 
@@ -605,13 +607,13 @@ async def test_alerts_join_a_silent_incident_as_before(bot: Behind) -> None:
     event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": "1700000000.000100", "text": "GPU down on gpu-017"}
     arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
     assert arrival
-    await handle_message(bot.surface, arrival)
+    await handle_message(bot.messages, arrival)
     assert await bot.inbox.list_open_incidents() == [incident]
 
 
 async def spoken(bot: Behind, incident: str, ago: timedelta) -> None:
     """Set the time of the thread's last message to `ago` before now."""
-    at = bot.surface.clock.now() - ago
+    at = bot.context.clock.now() - ago
     await bot.redis.hset(RedisKeys().incident_key(incident, "pulse"), "ts", f"{at.timestamp():.6f}")
 
 
@@ -650,12 +652,13 @@ async def two_rooms() -> AsyncIterator[Behind]:
     """Run the bot with an operators' channel, and a channel that may see one group's hosts only."""
     rows = (ChannelRow(channel=OPS), ChannelRow(channel=RANDOM, groups=("train",)))
 
-    def dress(surface: HandlerContext, _: Redis) -> HandlerContext:
-        return replace(
-            surface, bound=build_channel_bindings(rows), hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20]
-        )
+    def dress(context: HandlerContext, _: Redis) -> HandlerContext:
+        return replace(context, channel_bindings=build_channel_bindings(rows))
 
-    async with slack_side(dress) as behind:
+    def parts(context: HandlerContext, _: Redis) -> Parts:
+        return Parts(hosts_of=lambda origin: HOSTS if origin.channel == OPS else HOSTS[15:20])
+
+    async with slack_side(dress, parts) as behind:
         yield behind
 
 
@@ -683,7 +686,7 @@ async def test_a_storm_of_alerts_is_one_incident_in_which_each_is_heard_once(bot
         event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"1700000000.{n:06}", "text": what}
         arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
         assert arrival
-        await handle_message(bot.surface, arrival)
+        await handle_message(bot.messages, arrival)
     assert [item.text for item in await bot.items()] == [
         "temperature of GPU 3 is 80C on gpu-017",
         "no answer for 81s from gpu-017",
@@ -697,12 +700,12 @@ async def alert(bot: Behind, n: int, text: str) -> None:
     event = {"type": "message", "bot_id": "B0ALERT", "channel": OPS, "ts": f"17{n:08}.000100", "text": text}
     arrival = parse_message({"team_id": TEAM, "event": event}, "U0RACKMED", {"B0ALERT"})
     assert arrival
-    await handle_message(bot.surface, arrival)
+    await handle_message(bot.messages, arrival)
 
 
 async def test_a_dark_rack_is_one_incident_per_host_without_mentions() -> None:
     rack = tuple(f"gpu-{n:03}" for n in range(1, 61))
-    async with slack_side(lambda surface, _: replace(surface, hosts_of=lambda _: rack)) as bot:
+    async with slack_side(parts_of=lambda *_: Parts(hosts_of=lambda _: rack)) as bot:
         for n in range(300):
             await alert(bot, n, f"[FIRING] {rack[n % 60]} does not answer for {30 + n} s")
         assert len(await bot.inbox.list_open_incidents()) == 60
@@ -731,7 +734,7 @@ async def test_alerts_of_one_job_are_one_incident_for_any_hosts(bot: Behind) -> 
 async def test_a_button_counts_only_in_its_own_thread(bot: Behind) -> None:
     incident, _ = await opened(bot)
     _, elsewhere = await opened(bot, "@rackmedic gpu-003 is slow")
-    card = await post_message(bot.surface.client, OPS, elsewhere, diagnosis.render_diagnosis(incident, REPORT))
+    card = await post_message(bot.context.client, OPS, elsewhere, diagnosis.render_diagnosis(incident, REPORT))
     await bot.slack.click("olga", card, diagnosis.HAND_OFF_ACTION_ID)
     await bot.settled()
     assert len(await bot.inbox.list_waiting(incident)) == 1
@@ -764,7 +767,7 @@ async def test_a_button_of_an_older_version_is_answered(bot: Behind) -> None:
             "elements": [{"type": "button", "text": {"type": "plain_text", "text": "?"}, "action_id": "gone", "value": "v"}],
         }
     ]
-    answer = await bot.surface.client.chat_postMessage(channel=OPS, thread_ts=ts, text="old", blocks=old)
+    answer = await bot.context.client.chat_postMessage(channel=OPS, thread_ts=ts, text="old", blocks=old)
     delivery = await bot.slack.click("olga", answer["ts"], "gone")
     await bot.settled()
     assert delivery.acked
@@ -777,7 +780,7 @@ async def ticketed(bot: Behind, **ticket_: str) -> tuple[str, str]:
     state: IncidentState = {"id": incident, "report": REPORT.model_dump(mode="json"), "ticket": {"state": "open", **ticket_}}
     bot.states[incident] = state
     return incident, await post_message(
-        bot.surface.client, OPS, ts, ticket.render_ticket(build_handoff({**state, "ticket": {"state": "open"}}))
+        bot.context.client, OPS, ts, ticket.render_ticket(build_handoff({**state, "ticket": {"state": "open"}}))
     )
 
 
@@ -826,7 +829,7 @@ async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
     """Open a form from the diagnosis card's overflow menu; return (incident, view that Anton sees)."""
     incident, ts = await opened(bot)
     bot.states[incident] = {"id": incident, "report": REPORT.model_dump(mode="json")}
-    card = await post_message(bot.surface.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
+    card = await post_message(bot.context.client, OPS, ts, diagnosis.render_diagnosis(incident, REPORT))
     message = next(message for message in bot.slack.messages(OPS) if message["ts"] == card)
     [elements] = [block["elements"] for block in message["blocks"] if block["type"] == "actions"]
     options = next(element["options"] for element in elements if element.get("action_id") == incident_menu.MENU_ACTION_ID)
@@ -886,19 +889,12 @@ class Writing:
 
 async def test_an_incident_is_written_down_into_its_own_thread_for_who_may_press() -> None:
     writing = Writing()
-    async with slack_side(lambda surface, _: replace(surface, writing=writing)) as bot:
+    async with slack_side(parts_of=lambda *_: Parts(report_writer=writing)) as bot:
         incident, card = await ticketed(bot)
         await bot.slack.click("anton", card, ticket.REPORT_ACTION_ID)
         await bot.settled()
         assert writing.begun == [(incident, OPS, "U0ANTON")]
         assert len(await bot.inbox.list_waiting(incident)) == 1, "it is no turn"
-
-
-async def test_where_nothing_is_written_down_the_button_says_so(bot: Behind) -> None:
-    _, card = await ticketed(bot)
-    await bot.slack.click("anton", card, ticket.REPORT_ACTION_ID)
-    await bot.settled()
-    assert REPORTS_UNAVAILABLE in str(bot.slack.whispers("anton"))
 
 
 async def test_a_closed_ticket_is_not_taken_from_an_old_card(bot: Behind) -> None:
@@ -979,7 +975,7 @@ async def test_our_own_mistake_is_not_acked_and_said_with_a_reference(bot: Behin
 
 
 async def test_the_home_tab_has_the_fleet_at_a_glance() -> None:
-    async with slack_side(lambda surface, _: replace(surface, groups={"train": HOSTS})) as bot:
+    async with slack_side(parts_of=lambda *_: Parts(host_groups={"train": HOSTS})) as bot:
         await bot.slack.open_home("olga")
         await bot.slack.wait_for(lambda: bot.slack.home("olga"))
         view = str(bot.slack.home("olga"))

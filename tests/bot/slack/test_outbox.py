@@ -233,7 +233,7 @@ async def test_who_died_before_telling_tells_it_when_slack_sends_the_mention_aga
     async with slack_side() as bot:
         await bot.slack.say("U0PRIYA", OPS, "<@U0RACKMED> job 4711 hangs on gpu-003")
         await bot.settled()
-        kept = bot.surface.outbox.store_answer
+        kept = bot.context.outbox.store_answer
         told: list[str] = []
 
         class Dies(Exception):
@@ -247,13 +247,13 @@ async def test_who_died_before_telling_tells_it_when_slack_sends_the_mention_aga
                     raise Dies
                 await kept(place, key, card)
 
-        surface = replace(bot.surface, outbox=cast(Any, Once()))
+        messages = replace(bot.messages, context=replace(bot.context, outbox=cast(Any, Once())))
         event = {"type": "app_mention", "user": "U0OLGA", "channel": OPS, "channel_type": "channel", "ts": "1700000009.000100"}
         arrival = parse_message({"team_id": TEAM, "event": event | {"text": ASKED["joins"]}}, "U0RACKMED")
         assert arrival is not None
         with pytest.raises(Dies):
-            await handle_message(surface, arrival)
-        await handle_message(surface, arrival)
+            await handle_message(messages, arrival)
+        await handle_message(messages, arrival)
         await bot.settled()
         assert len(told) == 2
         assert len(await bot.items()) == 2

@@ -18,6 +18,7 @@ from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.messages import handle_message
+from bot.incidents.handlers.services import MessageServices
 from bot.slack.manifest import build_manifest
 from bot.slack.payloads import parse_message
 from bot.tasks import BackgroundTasks
@@ -57,13 +58,14 @@ class LaterClock:
 
 
 @asynccontextmanager
-async def another_process(bot: Behind) -> AsyncIterator[HandlerContext]:
+async def another_process(bot: Behind) -> AsyncIterator[MessageServices]:
     """Run a second process on the same store."""
     redis = FakeAsyncRedis(server=bot.server)
-    direct = build_direct_messages(bot.surface.client, redis, WallClock(), bot.background)
-    surface = replace(bot.surface, inbox=Inbox(redis, WallClock()), direct=direct)
-    async with run_direct_answers(direct, partial(answer_direct_message, surface), redis, WallClock(), lease_seconds=30.0):
-        yield surface
+    direct = build_direct_messages(bot.context.client, redis, WallClock(), bot.background)
+    context = replace(bot.context, inbox=Inbox(redis, WallClock()))
+    open_work = replace(bot.messages.open_work, context=context)
+    async with run_direct_answers(direct, partial(answer_direct_message, open_work), redis, WallClock(), lease_seconds=30.0):
+        yield replace(bot.messages, context=context, open_work=open_work, direct_messages=direct)
 
 
 def event_of(channel: str, ts: str) -> dict[str, Any]:
@@ -223,8 +225,8 @@ async def test_a_question_that_two_processes_hear_is_answered_once(bot: Behind) 
         ts = bot.slack.ws.post("U0OLGA", bot.slack.dm("olga"), {"text": "status"}).ts
         arrival = parse_message(event_of(channel, ts), "U0RACKMED")
         assert arrival
-        await asyncio.gather(handle_message(bot.surface, arrival), handle_message(other, arrival))
-        await other.direct.wakeups.wait_until_idle()
+        await asyncio.gather(handle_message(bot.messages, arrival), handle_message(other, arrival))
+        await other.direct_messages.wakeups.wait_until_idle()
         await bot.settled()
         assert len(answers(bot.slack, channel, ts)) == 1
 
@@ -233,7 +235,7 @@ async def test_what_a_dead_process_left_is_answered_at_the_next_sweep(bot: Behin
     """It stored and acknowledged the question and died."""
     channel = bot.slack.dm("olga").id
     ts = "1700000000.000100"
-    dead = build_direct_messages(bot.surface.client, bot.redis, WallClock(), BackgroundTasks())
+    dead = build_direct_messages(bot.context.client, bot.redis, WallClock(), BackgroundTasks())
     root = bot.slack.ws.post("U0OLGA", bot.slack.dm("olga"), {"text": "lunch?", "subtype": "me_message"})
     origin = Origin(kind="slack", team=TEAM, channel=channel, thread_ts=root.ts, user="U0OLGA")
     await dead.store(origin, f"{TEAM}.{channel}.{ts}", WallClock().now(), "status")
@@ -249,37 +251,37 @@ async def test_an_answer_that_slack_refuses_is_posted_once_when_slack_takes_it(b
     channel, ts = await asked(bot, "status")
     assert answers(bot.slack, channel, ts) == []
     bot.slack.api.refuse.clear()
-    [conversation] = await bot.surface.direct.inbox.list_open_incidents()
+    [conversation] = await bot.messages.direct_messages.inbox.list_open_incidents()
     for _ in range(2):
-        await bot.surface.direct.wakeups.wake(conversation)
+        await bot.messages.direct_messages.wakeups.wake(conversation)
         await bot.settled()
     [answer] = answers(bot.slack, channel, ts)
     assert answer["text"] == "Open incidents"
-    assert await bot.surface.direct.inbox.list_open_incidents() == []
+    assert await bot.messages.direct_messages.inbox.list_open_incidents() == []
 
 
 async def test_an_answer_that_slack_refuses_for_an_hour_is_given_up_and_nothing_of_it_stays() -> None:
-    def answering_later(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-        return replace(surface, clock=LaterClock())
+    def answering_later(context: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+        return replace(context, clock=LaterClock())
 
     async with slack_side(answering_later) as bot:
         bot.slack.api.refuse["chat.postMessage"] = "channel_not_found"
         channel, ts = await asked(bot, "status")
         assert answers(bot.slack, channel, ts) == []
-        assert await bot.surface.direct.inbox.list_open_incidents() == []
-        assert await bot.surface.direct.inbox.list_dead_letters() == []
+        assert await bot.messages.direct_messages.inbox.list_open_incidents() == []
+        assert await bot.messages.direct_messages.inbox.list_dead_letters() == []
 
 
 async def test_a_bug_of_ours_is_answered_with_a_reference(bot: Behind) -> None:
     async def fails(incident: str) -> IncidentState:
         raise KeyError(incident)
 
-    def broken(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-        return replace(surface, state_of=fails)
+    def broken(context: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+        return replace(context, load_state=fails)
 
     async with slack_side(broken) as bot:
         await bot.slack.say("priya", OPS, "@rackmedic gpu-001 is slow")
         channel, ts = await asked(bot, "status")
         [answer] = answers(bot.slack, channel, ts)
         assert "Internal error" in answer["text"]
-        assert await bot.surface.direct.inbox.list_open_incidents() == []
+        assert await bot.messages.direct_messages.inbox.list_open_incidents() == []

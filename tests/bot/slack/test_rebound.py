@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bot.cards.buttons import OldButton, encode_button_value
-from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.policy.channels import ChannelNotServed
 from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
 from bot.slack.payloads import parse_message
@@ -29,9 +29,10 @@ async def bot() -> AsyncIterator[Behind]:
         yield behind
 
 
-def rebound(bot: Behind) -> HandlerContext:
+def rebound(bot: Behind) -> MessageServices:
     """Return the same workspace with the channel bound to another tenant."""
-    return replace(bot.surface, bound=BOUND | {ACME: BOUND[ACME].model_copy(update={"tenant": "globex"})})
+    context = replace(bot.context, channel_bindings=BOUND | {ACME: BOUND[ACME].model_copy(update={"tenant": "globex"})})
+    return replace(bot.messages, context=context)
 
 
 async def test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_is_shown_there(bot: Behind) -> None:
@@ -39,7 +40,7 @@ async def test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_i
     origin = await begun(bot, incident)
     before = bot.slack.messages(ACME)
     bot.states[incident] = healthy(incident)
-    cards, [item] = cards_of(rebound(bot), bot.redis), await bot.inbox.list_waiting(incident)
+    cards, [item] = cards_of(rebound(bot).context, bot.redis), await bot.inbox.list_waiting(incident)
     await cards.update_card(incident)
     assert await cards.refresh_status(incident) is None
     assert await cards.answer_question(incident, ParsedMessage(intent=Intent.STATUS), "why") is None
@@ -50,8 +51,7 @@ async def test_of_an_incident_whose_channel_was_given_to_somebody_else_nothing_i
 async def test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_now_counts_for_nothing(bot: Behind) -> None:
     incident, ts = await reported(bot)
     origin = await begun(bot, incident)
-    surface = rebound(bot)
-    door = door_of(surface, bot.redis)
+    door = door_of(rebound(bot), bot.redis)
     event = {"type": "message", "channel": ACME, "user": "U0CARLA", "thread_ts": ts, "text": "still broken", "user_team": "T0ACME"}
     said = parse_message({"team_id": TEAM, "event": event | {"ts": "1700000000.000100"}}, "U0RACKMED")
     called = parse_message({"team_id": TEAM, "event": event | {"type": "app_mention", "ts": "1700000000.000200"}}, "U0RACKMED")
@@ -64,7 +64,8 @@ async def test_what_is_said_and_pressed_where_the_channel_is_somebody_elses_by_n
     click = {"actions": [button], "channel": {"id": ACME}, "container": {"thread_ts": ts}, "user": {"id": "U0CARLA", "team_id": "T0ACME"}}
     with pytest.raises(OldButton):
         await door.handle_click(click | {"trigger_id": "t"})
-    telling = TenantUpdateHandlers(surface, PostedCards(bot.redis), SITE, cards_of(surface, bot.redis).load_view)
+    context = rebound(bot).context
+    telling = TenantUpdateHandlers(context, PostedCards(bot.redis), SITE, cards_of(context, bot.redis).load_view)
     place = {"team": {"id": TEAM}, "channel": {"id": OPS}, "container": {"thread_ts": origin.thread_ts}, "trigger_id": "1.2.3"}
     with pytest.raises(OldButton):
         await telling.handle_click(

@@ -8,6 +8,7 @@ import pytest
 
 from bot.cards.buttons import OldButton
 from bot.incidents.cards import notes
+from bot.incidents.handlers.services import HomeServices
 from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.manifest import build_manifest
 from bot.slack.registry import SlackRegistry
@@ -25,10 +26,11 @@ async def bot() -> AsyncIterator[Behind]:
 
 
 async def test_each_id_that_is_rendered_has_a_handler_whether_its_feature_is_on_or_off(bot: Behind) -> None:
-    for registry in (bot.registry, build_registry(bot.surface, bot.redis, Features())):
+    home = HomeServices(bot.context, bot.messages.open_work, bot.services.label_choices, bot.services.incident_metrics, {})
+    off = build_registry(bot.services, home, bot.messages, bot.redis, Features())
+    for registry in (bot.registry, off):
         assert registry.clicks.keys() == list_action_ids()
         assert registry.forms.keys() == list_form_ids()
-    off = build_registry(bot.surface, bot.redis, Features())
     assert {off.clicks[action_id] for action_id in tenant_card.BUTTONS} == {refuse_old_button}
 
 
@@ -57,7 +59,7 @@ async def test_a_button_of_ours_in_a_customers_thread_stores_nothing(bot: Behind
     before = [item.id for item in await bot.items()]
     value = json.dumps({"incident": incident, "item": "x"})
     button = {"type": "button", "action_id": action_id, "text": {"type": "plain_text", "text": "x"}, "value": value}
-    posted = await bot.surface.client.chat_postMessage(
+    posted = await bot.context.client.chat_postMessage(
         channel=ACME, thread_ts=thread, text="forged", blocks=[{"type": "actions", "block_id": value, "elements": [button]}]
     )
     await bot.slack.click("carla", str(posted["ts"]), action_id)
@@ -71,7 +73,7 @@ async def test_a_button_of_ours_in_a_customers_thread_stores_nothing(bot: Behind
 
 async def test_an_unknown_button_is_answered_as_an_old_one(bot: Behind) -> None:
     button = {"type": "button", "action_id": "of.another.version", "text": {"type": "plain_text", "text": "x"}, "value": "{}"}
-    posted = await bot.surface.client.chat_postMessage(channel=OPS, text="old", blocks=[{"type": "actions", "elements": [button]}])
+    posted = await bot.context.client.chat_postMessage(channel=OPS, text="old", blocks=[{"type": "actions", "elements": [button]}])
     await bot.slack.click("olga", str(posted["ts"]), "of.another.version")
     await bot.settled()
     assert [row["text"] for row in bot.slack.whispers("olga")] == [notes.render_refusal(str(OldButton())).text]

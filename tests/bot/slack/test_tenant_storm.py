@@ -6,21 +6,22 @@ from dataclasses import replace
 from fakeredis import FakeAsyncRedis
 
 from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.policy.channels import SlackPlace, list_tenant_channels
 from bot.slack.client import build_slack_client
 from bot.slack.payloads import IncomingMessage
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.tenants.handlers import MAX_CONCURRENT_MESSAGES, TenantHandlers
 from tests.bot.slack.test_customers import BOUND, SITE, cards_of
-from tests.support.fakes_bot import ACME, OPS, TEAM, Features, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Features, ReportRecorder, slack_side
 from tools.inventory.inventory import ChannelRow
 
 GLOBEX, MANY = "C0CUSTGLOBEX", 60
 BOTH = BOUND | {GLOBEX: ChannelRow(channel=GLOBEX, kind="tenant", tenant="globex", internal=OPS)}
 
 
-def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
-    return replace(surface, bound=BOTH, customers=list_tenant_channels(BOTH))
+def dress(context: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
+    return replace(context, channel_bindings=BOTH, tenant_channels=list_tenant_channels(BOTH))
 
 
 def said(number: int, channel: str, text: str) -> IncomingMessage:
@@ -31,7 +32,7 @@ def said(number: int, channel: str, text: str) -> IncomingMessage:
 
 async def test_anothers_one_message_is_not_taken_in_behind_a_storm() -> None:
     async with slack_side(dress) as bot:
-        door = TenantHandlers(bot.surface, cards_of(bot.surface, bot.redis), SITE)
+        door = TenantHandlers(bot.messages, cards_of(bot.context, bot.redis), SITE, ReportRecorder())
         storm = [said(number, ACME, f"the loss of run {number} looks odd") for number in range(MANY)]
         await asyncio.gather(*(door.handle_message(arrival) for arrival in (*storm, said(MANY, GLOBEX, "training on gpu-019 is slow"))))
         origins = [await bot.inbox.get_origin(incident) for incident in bot.woken]
@@ -46,11 +47,11 @@ async def test_a_first_card_that_slack_has_no_turn_for_is_shown_when_it_has() ->
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    def features_of(surface: HandlerContext, redis: FakeAsyncRedis) -> Features:
-        client = build_slack_client(str(surface.client.token), surface.client.base_url, tries=0)
-        plain = cards_of(surface, redis)
+    def features_of(messages: MessageServices, redis: FakeAsyncRedis) -> Features:
+        client = build_slack_client(str(messages.context.client.token), messages.context.client.base_url, tries=0)
+        plain = cards_of(messages.context, redis)
         patient = replace(plain, client=client, kept=EditableMessages(client, PostedCards(redis), plans=False), pause=pause)
-        return Features(TenantHandlers(surface, patient, SITE))
+        return Features(TenantHandlers(messages, patient, SITE, ReportRecorder()))
 
     async with slack_side(dress, features_of=features_of) as bot:
         bot.slack.api.rates.fail_next("chat.postMessage", 1)

@@ -4,18 +4,14 @@ it in.
 
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
-from fakeredis import FakeAsyncRedis
 
-from bot.incidents.context import HandlerContext
 from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
-from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.tenants.cards.quota_waiting import LET_IN_ACTION_ID, WAIT_REASONS
 from bot.tenants.quota_notices import QuotaNotices
 from tests.bot.slack.test_customers import cards_of, dress, features_of, reported
-from tests.support.clock import T0, WallClock
+from tests.support.clock import T0
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
 
@@ -26,13 +22,13 @@ def listing(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(listing, features_of=features_of) as behind:
+    async with slack_side(dress, features_of=features_of) as behind:
         yield behind
 
 
 async def test_who_waits_is_told_once_when_it_goes_on(bot: Behind) -> None:
     incident, thread = await reported(bot)
-    waiting = QuotaNotices(cards_of(bot.surface, bot.redis))
+    waiting = QuotaNotices(cards_of(bot.context, bot.redis))
     [item] = await bot.inbox.list_waiting(incident)
     origin = await bot.inbox.get_origin(incident)
     assert origin
@@ -49,8 +45,7 @@ async def test_who_waits_is_told_once_when_it_goes_on(bot: Behind) -> None:
 
 async def storm(bot: Behind, count: int) -> list[str]:
     """Report incidents of acme over quota; return them oldest first."""
-    waits = bot.surface.waits
-    assert waits
+    waits = bot.messages.open_work.quota_waiting_list
     incidents = [(await reported(bot, f"@rackmedic job {4711 + n} hangs on gpu-017"))[0] for n in range(count)]
     for incident in incidents:
         await waits.add_incident("acme", incident, ExceededLimit(QuotaLimit.MENTIONS, T0))
@@ -93,8 +88,7 @@ async def test_where_only_a_report_waits_the_list_does_not_say_that_nothing_is_o
     assert "*acme*: 1 report waits since" in answer
     assert "Nothing is open" not in answer
     assert incident in answer
-    assert bot.surface.waits
-    await bot.surface.waits.remove_incident("acme", incident)
+    await bot.messages.open_work.quota_waiting_list.remove_incident("acme", incident)
     assert "report waits" not in str((await bot.slack.command("olga", OPS, "/rackmedic", "status")).payload)
 
 
@@ -103,11 +97,10 @@ async def test_one_of_ours_lets_the_oldest_in_from_the_home_tab(bot: Behind) -> 
     await home_of(bot, "olga")
     assert "The report of acme begins now" in await press_at_home(bot, "olga")
     assert bot.woken == [first]
-    assert bot.surface.waits
-    assert [await bot.surface.waits.is_let_in(one) for one in (first, second)] == [True, False]
-    await bot.surface.waits.remove_incident("acme", first)
+    assert [await bot.messages.open_work.quota_waiting_list.is_let_in(one) for one in (first, second)] == [True, False]
+    await bot.messages.open_work.quota_waiting_list.remove_incident("acme", first)
     await home_of(bot, "olga")
-    await bot.surface.waits.remove_incident("acme", second)
+    await bot.messages.open_work.quota_waiting_list.remove_incident("acme", second)
     assert "That report has already started" in await press_at_home(bot, "olga")
     assert bot.woken == [first]
 
@@ -136,8 +129,7 @@ async def test_tenants_guests_and_strangers_cannot_let_anything_in(bot: Behind) 
     await bot.slack.click("olga", str(listed["ts"]), LET_IN_ACTION_ID)
     await bot.settled()
     assert bot.woken == []
-    assert bot.surface.waits
-    assert not await bot.surface.waits.is_let_in(incident)
+    assert not await bot.messages.open_work.quota_waiting_list.is_let_in(incident)
 
 
 def test_every_limit_has_its_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bot.incidents.cards import diagnosis, ticket
 from bot.incidents.cards.handoff import build_handoff
-from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.slack.client import post_message
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.store.outbox import Outbox, build_tracker_outbox_keys
@@ -68,10 +68,13 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
         row = KINDS[kind]
         tracker = row.open(kind, row.config.model_validate(config_of(kind, theirs.url)), clock)
 
-        def features(surface: HandlerContext, redis: Any) -> Features:
-            kept, outbox = EditableMessages(surface.client, PostedCards(redis)), Outbox(redis, clock, build_tracker_outbox_keys())
-            made.append(TrackerCards(surface.client, kept, surface.inbox, surface.people, outbox, {kind: tracker}, surface.bound))
-            return Features(trackers=TrackerHandlers(surface, made[0], {}, ()))
+        def features(messages: MessageServices, redis: Any) -> Features:
+            context = messages.context
+            kept, outbox = EditableMessages(context.client, PostedCards(redis)), Outbox(redis, clock, build_tracker_outbox_keys())
+            made.append(
+                TrackerCards(context.client, kept, context.inbox, context.people, outbox, {kind: tracker}, context.channel_bindings)
+            )
+            return Features(trackers=TrackerHandlers(context, made[0], {}, ()))
 
         async with slack_side(features_of=features) as bot:
             thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-003")
@@ -80,7 +83,7 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
             bot.states[incident] = {**STATE, "id": incident}
             elsewhere = ticket_form.render_open_buttons(incident, [(kind, tracker.words)])
             card = await post_message(
-                bot.surface.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
+                bot.context.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
             )
             yield Office(bot, theirs, made[0], clock, thread, incident, card)
 
