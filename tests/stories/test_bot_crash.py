@@ -45,15 +45,19 @@ class Zygote:
         return ends
 
 
-@pytest.fixture(scope="module")
-def zygote(redis_server: RealServer) -> Iterator[Zygote]:
+def run_zygote(url: str) -> Iterator[Zygote]:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.support.crash_zygote"]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet, text=True) as process:
-        yield Zygote(process, redis_server.url)
+        yield Zygote(process, url)
         assert process.stdin
         process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def zygote(redis_server: RealServer) -> Iterator[Zygote]:
+    yield from run_zygote(redis_server.url)
 
 
 async def asked(redis: Redis) -> dict[str, int]:
