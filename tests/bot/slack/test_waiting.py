@@ -15,11 +15,6 @@ from tests.support.clock import T0
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
 
-def listing(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
-    """Return the Slack side with the list of waiting incidents."""
-    return replace(dress(surface, redis), waits=QuotaWaitingList(redis, WallClock()))
-
-
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
     async with slack_side(dress, features_of=features_of) as behind:
