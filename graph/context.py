@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
+from graph.engine.fact_history import ProvenRemedyRun
 from graph.engine.peer_differences import HostBaseline
-from graph.engine.stale_facts import ProvenRemedyRun
 from graph.state import InboxItem
 from tools.clock import Clock
 from tools.inventory.job_lookup import JobFilter, JobHosts
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graph.extraction.uploaded_text import TextReader
     from graph.model.reasoner import Reasoner
     from kb.guides.guide import Guide
-    from kb.history.mistakes import MistakeNote
+    from kb.history.lessons import MistakeNote
     from kb.history.site_pages import SitePage
     from kb.taxonomy.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore

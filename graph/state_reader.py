@@ -11,7 +11,7 @@ STATE_CHANNELS = frozenset(IncidentState.__annotations__)
 
 
 class IncidentStateReader:
-    """Reads what turns (`graph.incident.turns`) store: the checkpoint, overlaid with the writes of ended nodes."""
+    """Reads what turns (`graph.incident.incident_graph`) store: the checkpoint, overlaid with the writes of ended nodes."""
 
     def __init__(self, redis: Redis, prefix: str = KEY_PREFIX) -> None:
         self._threads = CheckpointReader(redis, prefix, parse_plain_value)

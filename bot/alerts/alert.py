@@ -8,9 +8,21 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.alerts.labels import AlertLabels
 from kb.redact import redact_to_line, show_invisible
+from kb.schema import StrictModel
 from tools.inventory.host_ranges import fold_host_names
+
+# Which labels of an alert mean what.
+
+
+class AlertLabels(StrictModel):
+    """Names of labels, the first that an alert has counts: as node_exporter, dcgm-exporter and kube-state-metrics have them."""
+
+    host: tuple[str, ...] = ("Hostname", "node", "nodename", "kubernetes_node", "hostname", "host", "instance")
+    device: tuple[str, ...] = ("gpu", "UUID", "device")
+    xid: tuple[str, ...] = ("xid", "err_code", "DCGM_FI_DEV_XID_ERRORS")
+    cause: tuple[str, ...] = ("switch", "leaf", "rack")
+
 
 MAX_NAME_CHARS = 80
 MAX_SUMMARY_CHARS = 300

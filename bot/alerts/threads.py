@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from bot.alerts import cards as alert_message
 from bot.alerts.alert import AlertTally, render_alert_summary
 from bot.alerts.alert_store import AlertStore
-from bot.alerts.cards import alert_message
 from bot.cards.blocks import Card
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.thread_roots import ThreadRoots
@@ -15,7 +15,7 @@ from bot.slack.client import SLACK_ERRORS, SlackClient, build_message_args
 from bot.slack.people import People
 from bot.slack.posted_messages import IdempotentPoster, PostedCards
 from graph.state import ALERTS_REFIRED, ALERTS_RESOLVED, InboxItem, Origin
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
 log = structlog.get_logger()

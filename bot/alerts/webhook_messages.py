@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from bot.alerts.alert import Alert, RawAlert, clean_label_text, parse_alert, parse_link_address
-from bot.alerts.labels import AlertLabels
+from bot.alerts.alert import Alert, AlertLabels, RawAlert, clean_label_text, parse_alert, parse_link_address
 from kb.numbers import parse_bounded_count
 
 MAX_ALERTS = 1000

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from bot.alerts.posted_batches import PostedAlertBatcher
+from bot.alerts.posted_alerts import PostedAlertBatcher
 from bot.app.action_runtime import ActionDependencies, ActionRuntime, ignore_wakeup, open_action_runtime
 from bot.app.answer_dispatcher import build_outbox, run_outbox
 from bot.app.diagnosis_runtime import DiagnosisRuntime, WallClock
@@ -25,7 +25,7 @@ from bot.app.report_sources import build_chart_source, build_report_writer
 from bot.app.retention import Retention
 from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_updates, list_tenant_labels
 from bot.app.trackers import TrackerServices, build_tracker_services, list_offered_trackers, open_site_trackers
-from bot.incidents.cards.close_modal import build_label_choices
+from bot.incidents.cards.incident_menu import build_label_choices
 from bot.incidents.context import HandlerContext
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.dispatch.cause_ownership import CauseOwnership
@@ -52,20 +52,17 @@ from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.remediation.action_cards import build_action_cards
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.approval_card_data import IncidentKnowledge
-from bot.remediation.decisions import ApprovalServices
-from bot.remediation.open_decisions import OpenDecisionLookup
-from bot.remediation.wave_scheduler import WaitingRemediationLookup
+from bot.remediation.approval_decisions import ApprovalServices, OpenDecisionLookup
+from bot.remediation.waves import WaitingRemediationLookup
 from bot.settings import Settings
 from bot.slack.client import SlackClient, build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.store.baselines import BaselineStore
-from bot.store.channel_sharing import ChannelSharingCache
-from bot.store.closed_incident_index import ClosedIncidentIndex
-from bot.store.closed_incidents import ClosedIncidentStore
+from bot.store.closed_incidents import ClosedIncidentIndex, ClosedIncidentStore
 from bot.store.keys import ACTION_WAKEUP_STREAM_KEY, WAKEUP_STREAM_KEY
-from bot.store.quota_waiting_list import QuotaWaitingList
-from bot.store.slack_rate_slots import SlackRateSlots
+from bot.store.quotas import QuotaWaitingList
+from bot.store.slack_state import ChannelSharingCache, SlackRateSlots
 from bot.store.store import Store
 from bot.tasks import BackgroundTasks, cancel_tasks
 from bot.tenants.handlers import TenantHandlers
@@ -79,7 +76,7 @@ from graph.state_reader import IncidentStateReader
 from tools.evidence import DirectoryEvidence
 
 if TYPE_CHECKING:
-    from graph.incident.turns import IncidentTurns
+    from graph.incident.incident_graph import IncidentTurns
 
 WakeCallback = Callable[[str], Awaitable[None]]
 DrainCallback = Callable[[], Awaitable[None]]
@@ -297,7 +294,7 @@ def _build_trackers(settings: Settings, store: Store, ports: GraphContext, runti
 def _build_turn_runner(store: Store, ports: GraphContext) -> "IncidentTurns":
     """Import here, so that a front end does not load LangGraph."""
     from graph.checkpoints.checkpoint import RedisSaver
-    from graph.incident.turns import IncidentTurns
+    from graph.incident.incident_graph import IncidentTurns
 
     return IncidentTurns(RedisSaver(store.redis), ports)
 

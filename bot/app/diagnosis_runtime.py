@@ -21,12 +21,12 @@ from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from graph.context import GraphContext, IncidentTimeouts
 from kb.history.index import PastIncidentIndex
-from kb.history.mistakes import MistakeNotes
+from kb.history.lessons import MistakeNotes
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import CheckLimits, Fleet
-from tools.fleet.reservations import GpuReservations
+from tools.fleet.gpu_permit import GpuReservations
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
 from tools.inventory.job_lookup import SlurmJobFinder
 from tools.inventory.sources.loader import open_inventory
@@ -37,7 +37,7 @@ from tools.transport import Transport
 if TYPE_CHECKING:
     from graph.model.budget import SpendStore
     from graph.model.client import ModelReasoner
-    from kb.history.embedding import Embedder
+    from kb.history.index import Embedder
     from tools.ssh.client import SshTransport
 
 

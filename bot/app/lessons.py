@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 import structlog
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.incidents.cards.close_modal import LabelChoices
+from bot.incidents.cards.incident_menu import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons.handlers import LessonCards, LessonHandlers
@@ -20,11 +20,10 @@ from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.store.store import Store
 from bot.tasks import run_periodically
 from graph.context import GraphContext
-from graph.learning.lesson_drafts import NodeTenantLookup, draft_lesson
+from graph.learning.lessons import NodeTenantLookup, draft_lesson
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import AT_TERMINAL, Lesson, retire_if_faded
-from kb.history.mistakes import MistakeNotes
+from kb.history.lessons import AT_TERMINAL, Lesson, MistakeNotes, retire_if_faded
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 

@@ -10,19 +10,17 @@ import structlog
 import yaml
 
 from bot.app.tenants import build_known_lookup
-from bot.inbound.routes import InboundRoute
-from bot.inbound.webhook import parse_webhook_key
+from bot.inbound import InboundRoute, parse_webhook_key
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.intake import ProviderIntake
 from bot.provider.link import HttpProviderLink
-from bot.provider.message_store import ProviderMessageStore
-from bot.provider.ticket_document import BuiltTicket, build_incident_ticket
+from bot.provider.provider_updates import ProviderMessageStore
+from bot.provider.ticket_documents import BuiltTicket, TicketStore, build_incident_ticket
 from bot.provider.ticket_importer import TicketImporter, list_tenants
 from bot.provider.ticket_sender import TicketSender
 from bot.provider.ticket_states import TicketStates
-from bot.provider.ticket_store import TicketStore
 from bot.provider.ticket_threads import TicketThreads
 from bot.refusal import Refusal
 from bot.remediation.action_callbacks import IncidentFactsLoader
@@ -30,8 +28,8 @@ from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from bot.store.keys import RedisKeys
-from bot.store.outbox import Outbox, build_provider_outbox_keys
 from bot.store.store import Store
 from bot.tenants.tenant_cards import APPROVED_STATES, TenantCards
 from graph.context import GraphContext

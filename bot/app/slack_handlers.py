@@ -6,7 +6,7 @@ from functools import partial
 
 from bot.app.http.server import run_inbound_server
 from bot.app.http.slack import build_slack_routes
-from bot.inbound.routes import InboundRoute
+from bot.inbound import InboundRoute
 from bot.incidents.context import HandlerContext
 from bot.incidents.error_cards import build_error_card_lookup
 from bot.incidents.handlers.commands import handle_command

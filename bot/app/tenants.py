@@ -7,13 +7,12 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.quota_gate import QuotaGate
 from bot.policy.channels import build_channel_bindings
 from bot.policy.quotas import ExceededLimit, Quota, Quotas
-from bot.provider.message_store import ProviderMessageStore
+from bot.provider.provider_updates import ProviderMessageStore
 from bot.provider.ticket_states import TicketStates
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
-from bot.store.quota_store import QuotaStore
-from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.store.quotas import QuotaStore, QuotaWaitingList
 from bot.store.store import Store
 from bot.tenants.cards.view import SlotValueLookup, TenantView
 from bot.tenants.quota_notices import QuotaNotices

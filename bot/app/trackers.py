@@ -15,9 +15,9 @@ from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.outbox import Outbox, build_tracker_outbox_keys
+from bot.store.external_outbox import Outbox, build_tracker_outbox_keys
 from bot.store.store import Store
-from bot.trackers.cards.ticket_form import TrackerChoices
+from bot.trackers.cards import TrackerChoices
 from bot.trackers.handlers import ClosingCauses, TrackerCards, TrackerHandlers
 from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker import Tracker

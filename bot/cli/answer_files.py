@@ -14,8 +14,8 @@ from bot.reports.incident_sources import IncidentSources, use_id_as_name
 from bot.reports.page_formats import FORMATS, PageFormat, parse_page_format
 from graph.incident_view import IncidentView
 from graph.report import AttachedChart, AttachedOutput, Report
+from kb.needle_search import split_lines
 from kb.redact import show_invisible
-from kb.scan import split_lines
 
 if TYPE_CHECKING:
     from bot.cli.local_thread import LocalThread

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, exit_with_error, load_settings_or_exit, print_text
-from bot.cli.options import ConfigOption
+from bot.cli.command_runtime import ConfigOption, call_or_exit, exit_with_error, load_settings_or_exit, print_text
 
 bench = typer.Typer(
     name="bench",

@@ -13,15 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import format_json_line, indent_renderable, open_table_console
-from bot.cli.text_table import build_text_table, clip_cell
+from bot.cli.safe_console import build_text_table, clip_cell, format_json_line, indent_renderable, open_table_console
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.execution.drain_status import SLURM_DRAINED
 from tools.fact import Fact
 from tools.remedies import REMEDIES

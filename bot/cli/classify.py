@@ -8,11 +8,9 @@ from rich.text import Text
 from bot.app.diagnosis_runtime import build_model
 from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.settings import Settings
-from graph.extraction.label_ranking import blend_rankings
-from graph.extraction.text_classifier import matches_nothing, rank_labels_by_text
+from graph.extraction.text_classifier import blend_rankings, matches_nothing, rank_labels_by_text
 from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReportExtraction
 from kb.history.label_ranking import LabelRanker
 from kb.redact import redact

@@ -15,13 +15,12 @@ from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory, warn_without_inventory
 from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.command_runtime import print_text
-from bot.cli.diagnosis_document import build_diagnosis_document
-from bot.cli.diagnosis_text import render_reply_outcome, render_report
+from bot.cli.diagnosis_output import build_diagnosis_document, render_reply_outcome, render_report
 from bot.cli.safe_console import SafeConsole, format_json_line, open_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from graph.context import Progress
-from graph.extraction.host_groups import resolve_hosts_and_groups
+from graph.extraction.hosts import resolve_hosts_and_groups
 from graph.extraction.uploaded_files import build_attachment
 from graph.report import Report
 from graph.state import InboxItem, IncidentState

@@ -9,15 +9,13 @@ from rich.text import Text
 
 from bot.app.site_files import load_site_skus
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from kb.catalogues.accelerators import Accelerator, find_accelerator, load_accelerators
 from kb.performance.comparison import MIN_PEERS, TimeComparison, adjust_to_peers, compare_time
-from kb.performance.quantities import BadQuantity, format_duration, parse_seconds
 from kb.performance.time_model import ExpectedTime, compute_expected_time
-from kb.performance.workloads import AllReduce, BadWorkload, Copy, Workload
+from kb.performance.workloads import AllReduce, BadQuantity, BadWorkload, Copy, Workload, format_duration, parse_seconds
 
 T = TypeVar("T")
 USAGE_EXIT_CODE = 2

@@ -92,7 +92,7 @@ async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple
 async def _load_reasoning(
     state: "IncidentState", ports: "GraphContext", request: ExplainRequest
 ) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
+    from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 
     name = request.incident or state.get("id", "")
     graph = await load_reasoning(state, ports.evidence)

@@ -15,13 +15,12 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.app.logs import set_up_logs
 from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
 from bot.settings import ENV_PREFIX, Settings
-from bot.store.ledger import open_ledger
-from bot.store.ledger_keys import rotate_ledger_key
+from bot.store.ledger_signing_keys import rotate_ledger_key
+from bot.store.open_ledger import open_ledger
 from bot.store.store import Store
 from tools.inventory.inventory import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus

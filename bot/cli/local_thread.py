@@ -28,7 +28,7 @@ from graph.incident.incident_graph import EphemeralTurns
 from graph.incident.remediations import build_plan_context
 from graph.incident.visibility import build_vocabulary
 from graph.incident_view import IncidentView
-from graph.remediation.preview import build_planned_action
+from graph.remediation.proposals import build_planned_action
 from graph.report import Report
 from graph.state import Attachment, InboxItem, IncidentState, Origin
 

@@ -23,9 +23,9 @@ from bot.cli.local_thread import LocalThread, format_turn_answer
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
+from bot.remediation.approval_decisions import OpenDecisionLookup
 from bot.remediation.cards import action_text
 from bot.remediation.cards.card_parts import format_approval_count
-from bot.remediation.open_decisions import OpenDecisionLookup
 from bot.settings import Settings
 from bot.store.store import open_store
 from graph.state import InboxItem, IncidentState, Origin

@@ -12,8 +12,7 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.app.logs import set_up_logs
 from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.incidents.cards.feedback import REASONS
 from bot.incidents.dispatch.metrics import MetricsSummary, percentile, summarize_metrics
 from bot.incidents.dispatch.metrics_store import IncidentMetricsStore

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bot.cli.command_runtime import load_settings_or_exit, print_text, run_async_command
-from bot.cli.options import ConfigOption, InventoryOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, InventoryOption, JsonOption, load_settings_or_exit, print_text, run_async_command
 from bot.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def import_ticket(
 async def _run_export(settings: "Settings", incident: str, file: Path, *, preview: bool, as_json: bool) -> int:
     from bot.app.diagnosis_runtime import WallClock, load_site_inventory
     from bot.cli.persistent_store import open_persistent_store  # loads Redis' client
-    from bot.provider.ticket_document import IncidentNotFound, build_incident_ticket
+    from bot.provider.ticket_documents import IncidentNotFound, build_incident_ticket
     from tools.evidence import DirectoryEvidence
 
     async with open_persistent_store(settings, "incidents") as store:
@@ -100,9 +99,9 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
     from bot.app.diagnosis_runtime import WallClock, load_site_inventory
     from bot.cli.persistent_store import open_persistent_store
     from bot.incidents.dispatch.inbox import Inbox
+    from bot.provider.ticket_documents import TicketStore
     from bot.provider.ticket_importer import TicketImporter, list_tenants
-    from bot.provider.ticket_store import TicketStore
-    from graph.ticket_export.ticket_parser import BadTicket, parse_ticket
+    from graph.ticket_export.received_ticket import BadTicket, parse_ticket
 
     try:
         read = parse_ticket(_read_raw_ticket(file))

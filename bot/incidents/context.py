@@ -14,7 +14,7 @@ from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.policy.roles import ACTS, PersonRole, RoleTable, require_role
 from bot.refusal import Refusal
-from bot.remediation.decisions import ApprovalServices
+from bot.remediation.approval_decisions import ApprovalServices
 from bot.slack.client import post_message
 from bot.slack.people import People
 from bot.store.unreachable import StoreUnreachable, guard_store

@@ -11,9 +11,8 @@ import structlog
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.incidents.cards import suggested_prompts
-from bot.incidents.cards.direct_messages import DirectRequest
-from bot.incidents.cards.suggested_prompts import PROMPTS_TITLE, SUGGESTED_PROMPTS
+from bot.incidents.cards import direct_messages
+from bot.incidents.cards.direct_messages import PROMPTS_TITLE, SUGGESTED_PROMPTS, DirectRequest
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.wakeups import LocalWakeups
 from bot.slack.client import SLACK_ERRORS
@@ -56,7 +55,7 @@ class DirectMessages:
             channel,
             thread_ts,
             title=PROMPTS_TITLE,
-            prompts=suggested_prompts.build_prompt_payload(SUGGESTED_PROMPTS),
+            prompts=direct_messages.build_prompt_payload(SUGGESTED_PROMPTS),
         )
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:

@@ -7,11 +7,11 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import BadForm, OldButton, StaleCard
-from bot.incidents.cards.close_modal import LabelChoices
+from bot.incidents.cards.incident_menu import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
-from bot.lessons.cards import lesson as lesson_card
-from bot.lessons.cards.lesson import LessonEdit
+from bot.lessons import cards as lesson_card
+from bot.lessons.cards import LessonEdit
 from bot.lessons.store import LessonStore
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bot.policy.approver_sets import ApproverTable, OnCallSource
+from bot.policy.approvals import ApproverTable, OnCallSource
 from bot.policy.quotas import Quota, Quotas
 from bot.policy.roles import NamedPeople, RoleTable
 from kb.schema import StrictModel

@@ -14,17 +14,17 @@ from bot.cards.buttons import ButtonClick, OldButton
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
-from bot.provider.cards import provider_ticket
-from bot.provider.cards.provider_ticket import ProviderTicketView
+from bot.provider import cards as provider_ticket
+from bot.provider.cards import ProviderTicketView
 from bot.provider.provider_updates import ProviderMessage, build_card_causes, parse_found_causes
-from bot.provider.ticket_document import BuiltTicket, IncidentNotFound
+from bot.provider.ticket_documents import BuiltTicket, IncidentNotFound
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
 from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
-from bot.store.outbox import ClickResult, Outbox, OutboxRow
+from bot.store.external_outbox import ClickResult, Outbox, OutboxRow
 from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.report import Report

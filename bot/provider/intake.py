@@ -13,14 +13,22 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
-from bot.inbound.webhook import MAX_CLOCK_SKEW, SignedMessage, Unsigned, check_headers, verify_message
+from bot.inbound import (
+    MAX_CLOCK_SKEW,
+    InboundRequest,
+    InboundResponse,
+    InboundRoute,
+    SignedMessage,
+    Unsigned,
+    check_headers,
+    verify_message,
+)
 from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter
 from bot.provider.ticket_states import TicketStates
 from bot.provider.wire_messages import STATES_ASKED, TICKET_SENT, BadMessage, parse_message, parse_states_request
 from bot.store.keys import RedisKeys
 from graph.ticket_export.document import MAX_DOCUMENT_BYTES
-from graph.ticket_export.ticket_parser import BadTicket, ParsedTicket, parse_ticket
+from graph.ticket_export.received_ticket import BadTicket, ParsedTicket, parse_ticket
 
 log = structlog.get_logger()
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES + 4096

@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from bot.inbound.limited_body import IDENTITY_ENCODING_HEADERS, read_limited_body
-from bot.inbound.webhook import build_signed_headers
+from bot.inbound import IDENTITY_ENCODING_HEADERS, build_signed_headers, read_limited_body
 from bot.provider.wire_messages import (
     BadMessage,
     StatesAnswer,

@@ -7,11 +7,11 @@ from functools import partial
 
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import list_operator_channels
-from bot.provider.ticket_store import TicketStore
+from bot.provider.ticket_documents import TicketStore
 from bot.refusal import Refusal
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin
 from graph.ticket_export.document import TicketDocument
-from graph.ticket_export.imported_evidence import build_item_data, build_report_text
+from graph.ticket_export.received_ticket import build_item_data, build_report_text
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 

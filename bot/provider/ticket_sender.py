@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from bot.provider.link import LinkRefused, LinkUnavailable, ProviderLink
 from bot.provider.provider_updates import PROVIDER_CAUSES_ADAPTER, ProviderMessage, count_heard_messages
 from bot.provider.wire_messages import build_ticket_message
-from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
+from bot.store.external_outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
 from bot.tasks import run_periodically
 
 log = structlog.get_logger()

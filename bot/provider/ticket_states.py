@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from bot.incidents.dispatch.inbox import Inbox
-from bot.provider.message_store import ProviderMessageStore
-from bot.provider.provider_updates import ProviderCause, ProviderMessage, build_provider_causes
+from bot.provider.provider_updates import ProviderCause, ProviderMessage, ProviderMessageStore, build_provider_causes
 from bot.provider.wire_messages import ProviderState, StatesAnswer, StatesRequest, to_provider_state
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.incident_view import IncidentView
 from graph.state import IncidentState
 from kb.customers.cause_words import CustomerWords

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from bot.cards.blocks import Card
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.thread_roots import ThreadRoots
-from bot.provider.cards import received_ticket
-from bot.provider.ticket_store import TicketStore
+from bot.provider import cards as received_ticket
+from bot.provider.ticket_documents import TicketStore
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import IdempotentPoster, PostedCards

@@ -9,7 +9,7 @@ import structlog
 from bot.policy.approvals import ApprovalRights
 from bot.refusal import Refusal
 from bot.remediation.action_runner import ActionCardPublisher, IncidentStateLoader
-from graph.execution.execution import ActionDeferred
+from graph.execution.action_effects import ActionDeferred
 from tools.action import Action
 from tools.evidence import EvidenceStore
 from tools.fact import Fact

@@ -7,21 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from bot.remediation.cards import card_parts, deleted_files, job_tasks, killed_process, node_jobs, wave_queue
+from bot.remediation.cards import card_parts, side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.wave_scheduler import find_queue_note
+from bot.remediation.waves import find_queue_note
 from bot.slack.people import People
 from bot.slack.posted_messages import OriginLookup, PostedCards
 from graph.state import Origin
+from kb.needle_search import split_lines
 from kb.redact import redact
-from kb.scan import split_lines
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
-from tools.execution.cancel_preview import CancelPreview
 from tools.execution.conditions import ConditionResult
-from tools.execution.delete_preview import DeletePreview
-from tools.execution.node_jobs import NodeJobs
+from tools.execution.previews import CancelPreview, DeletePreview, NodeJobs
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.brakes import Brakes
@@ -105,10 +103,10 @@ class ApprovalCardLoader:
             warning=self.sources.warning,
         )
 
-    async def get_queued(self, records: Sequence[ActionRecord]) -> wave_queue.QueuedHosts | None:
+    async def get_queued(self, records: Sequence[ActionRecord]) -> card_parts.QueuedHosts | None:
         """Return the wave queue behind these actions."""
         first = records[0].action
-        return wave_queue.parse_queue_note(
+        return card_parts.parse_queue_note(
             find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
         )
 
@@ -120,17 +118,17 @@ class ApprovalCardLoader:
         if await self.get_note(record, "known"):
             return
         jobs = await self.sources.node_jobs(record.action)
-        effects = [*(node_jobs.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
+        effects = [*(side_effects.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
         if effects:
             await self.set_note(record, "known", json.dumps(effects))
 
-    async def _list_known_effects(self, action: Action) -> killed_process.KnownRows:
-        if action.remedy in killed_process.PROCESS_REMEDIES:
-            return killed_process.build_process_rows(action, await self.sources.known.facts_of(action.incident))
+    async def _list_known_effects(self, action: Action) -> side_effects.KnownRows:
+        if action.remedy in side_effects.PROCESS_REMEDIES:
+            return side_effects.build_process_rows(action, await self.sources.known.facts_of(action.incident))
         if (preview := await self.sources.would_delete(action)) is not None:
-            return deleted_files.build_file_rows(preview)
+            return side_effects.build_file_rows(preview)
         ends = await self.sources.would_cancel(action)
-        return job_tasks.build_task_rows(ends) if ends is not None else ()
+        return side_effects.build_task_rows(ends) if ends is not None else ()
 
     async def _note_dry_run(self, record: ActionRecord) -> None:
         if not await self.get_note(record, "seen"):

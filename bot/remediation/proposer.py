@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.policy.approvals import STALLED_JOB_CONDITION, ApprovalRights, build_terms
-from bot.policy.approver_sets import CHANNEL_SET
+from bot.policy.approvals import CHANNEL_SET, STALLED_JOB_CONDITION, ApprovalRights, build_terms
 from graph.remediation.fault_condition import get_step_precondition
 from graph.state import Remediation, RemediationStep
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Action, Risk
 from tools.clock import Clock
 from tools.execution.build import ActionRequest, HostIdentity, build_action, build_check_action, find_execution_host

@@ -14,8 +14,7 @@ from bot.reports.operator_report import render_operator_page
 from bot.reports.page import Page, sanitize_page
 from bot.reports.report_data import IncidentReportData, list_people
 from bot.reports.tenant_report import render_tenant_page
-from bot.tenants.cards.view import SlotValueLookup, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import SlotValueLookup, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.incident_view import IncidentView
 from graph.state import IncidentState, Origin
 from kb.customers.cause_words import CustomerWords
@@ -23,7 +22,7 @@ from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.inventory import Inventory
-from tools.ledger.history import ActionHistory
+from tools.ledger.audit import ActionHistory
 from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord, Refused
 from tools.ledger.states import State

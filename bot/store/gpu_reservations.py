@@ -13,7 +13,7 @@ from bot.store.keys import RedisKeys
 
 
 class RedisGpuReservations:
-    """`tools.fleet.reservations.GpuReservations` for several processes."""
+    """`tools.fleet.gpu_permit.GpuReservations` for several processes."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()

@@ -1,4 +1,4 @@
-"""Every Redis key. A changed name or value needs a new store version (`bot.store.version`).
+"""Every Redis key. A changed name or value needs a new store version (`bot.store.store`).
 
 The rest of two prefixes is named elsewhere: THREAD_KEY_PREFIX in `graph.checkpoints`, LEDGER_KEY_PREFIX in
 `tools.ledger`.

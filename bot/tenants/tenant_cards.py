@@ -21,10 +21,9 @@ from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster, PendingMessages
 from bot.tasks import KeyedLocks
-from bot.tenants.cards import answers, internal_thread, tenant_card, tenant_history
+from bot.tenants.cards import answers, internal_thread, tenant_card
 from bot.tenants.cards.phrases import get_phrase
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
 from graph.context import find_no_closed_incidents
 from graph.dialogue.intents import Intent
@@ -203,8 +202,8 @@ class TenantCards:
         """Return the tenant's own similar past reports as lines."""
         state = await self._state_of(incident)
         reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, ())
-        past_query = tenant_history.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
-        return tenant_history.format_past_incidents((await self._recall(past_query)).found, origin, reader)
+        past_query = answers.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
+        return answers.format_past_incidents((await self._recall(past_query)).found, origin, reader)
 
     async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
         """Return the context of a tenant's report page, and whether the report was withdrawn."""

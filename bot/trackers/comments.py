@@ -11,8 +11,8 @@ from typing import Any, Final
 from bot.cards.text import MAX_URL_CHARS, WEB_URL_PATTERN
 from bot.trackers.http import clean_remote_text, get_text_at
 from bot.trackers.tracker import OWN_COMMENT_PREFIX, RemoteComment
+from kb.needle_search import split_lines
 from kb.redact import redact_start, show_invisible
-from kb.scan import split_lines
 
 MAX_FETCHED_COMMENTS: Final = 20  # the newest comments
 MAX_READ_CHARS = 8_000

@@ -9,11 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, select_newest
-from bot.trackers.config import TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_markdown
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from kb.numbers import parse_bounded_count
 from tools.clock import Clock
 

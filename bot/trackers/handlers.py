@@ -21,11 +21,11 @@ from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
-from bot.store.outbox import ClickResult, Outbox, OutboxRow
+from bot.store.external_outbox import ClickResult, Outbox, OutboxRow
 from bot.store.unreachable import guard_store
-from bot.trackers.cards import followed_ticket, ticket_form
-from bot.trackers.cards.followed_ticket import FollowedTicket, TicketComment, TicketStage
-from bot.trackers.cards.ticket_form import TrackerForm
+from bot.trackers import cards as followed_ticket
+from bot.trackers import cards as ticket_form
+from bot.trackers.cards import FollowedTicket, TicketComment, TicketStage, TrackerForm
 from bot.trackers.ticket_draft import TrackerDraft, build_draft, redact_tenants, render_plain_text, replace_title
 from bot.trackers.ticket_sync import BEGAN_KEY, COMMENTS_UNREAD_KEY, DONE_KEY, SHOWN_KEY, URL_KEY
 from bot.trackers.tracker import RemoteComment, Tracker, build_marker

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from bot.cards.text import MAX_URL_CHARS, WEB_URL_PATTERN
-from bot.inbound.limited_body import IDENTITY_ENCODING_HEADERS, read_limited_body
+from bot.inbound import IDENTITY_ENCODING_HEADERS, read_limited_body
 from bot.trackers.tracker import TrackerAnswerTooLong, TrackerRefused, TrackerTicketGone, TrackerUnavailable
 from kb.redact import redact_start, show_invisible
 from tools.clock import Clock

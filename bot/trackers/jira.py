@@ -10,11 +10,10 @@ from urllib.parse import quote
 from pydantic import Field
 
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, extract_adf_text, get_rows_at, select_newest
-from bot.trackers.config import ShortText, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, build_adf_paragraph, format_outbound_line, render_adf
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import ShortText, TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 
 _FIX_HINTS: Final = {

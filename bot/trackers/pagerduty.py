@@ -9,11 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from bot.trackers.comments import build_comment, get_rows_at, hash_comments, select_newest
-from bot.trackers.config import TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_plain_text
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 from tools.inventory.host_ranges import fold_host_names
 

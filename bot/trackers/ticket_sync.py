@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
+from bot.store.external_outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
 from bot.tasks import run_periodically
 from bot.trackers.comments import format_closing_comment
 from bot.trackers.ticket_draft import TrackerDraft

@@ -10,12 +10,12 @@ import yaml
 from pydantic import ValidationError
 
 from bot.refusal import Refusal
-from bot.trackers.config import TrackerConfig
 from bot.trackers.github import GitHubConfig, open_github
 from bot.trackers.jira import JiraConfig, open_jira
 from bot.trackers.pagerduty import PagerDutyConfig, open_pagerduty
 from bot.trackers.servicenow import ServiceNowConfig, open_servicenow
 from bot.trackers.tracker import Tracker
+from bot.trackers.tracker_base import TrackerConfig
 from bot.trackers.webhook import WebhookConfig, open_webhook
 from kb.yaml_files import load_plain
 from tools.clock import Clock

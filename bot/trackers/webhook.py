@@ -9,13 +9,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from bot.inbound.webhook import build_signed_headers, parse_webhook_key
+from bot.inbound import build_signed_headers, parse_webhook_key
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, hash_comments, select_newest
-from bot.trackers.config import TrackerConfig, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, build_draft_data
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import TrackerBase, TrackerConfig, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 
 OPENED_TYPE = "rackmedic.ticket.opened"

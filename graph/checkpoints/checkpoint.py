@@ -28,7 +28,9 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import ERROR
+from langgraph.types import StateSnapshot
 from redis.asyncio import Redis
 
 from graph.checkpoints.checkpoint_reader import (
@@ -42,8 +44,27 @@ from graph.checkpoints.checkpoint_reader import (
     split_field,
 )
 from graph.checkpoints.fence import FENCED_COMMIT_SCRIPT, LostLease, WorkerStopping, get_current_fence
-from graph.checkpoints.serde import build_plain_serde
 from kb.redact import redact_start, redact_stored_data
+
+# Serialization of stored values.
+
+
+def build_plain_serde() -> JsonPlusSerializer:
+    """Return a serializer that rebuilds no stored value into an object, apart from LangGraph's own types."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+# Detect an interrupted graph run.
+
+
+def has_pending_tasks(snapshot: StateSnapshot) -> bool:
+    """Return whether a step has yet to run, or ran and lacks its checkpoint.
+
+    `snapshot.next` is not enough: after a process died between a node's writes and their checkpoint it is empty, as at
+    the end, and new input would drop those writes (measured with kill -9: a turn's first node ran twice).
+    """
+    return bool(snapshot.tasks)
+
 
 MAX_ERROR_CHARS = 500
 RedisCommand = tuple[str | bytes | int | float, ...]

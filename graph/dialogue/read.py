@@ -17,10 +17,10 @@ from graph.dialogue.predicates import find_predicate
 from graph.dialogue.rules import RULES
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
-from graph.extraction.chart_metrics import find_metric
 from graph.extraction.hosts import expand_host_numbers
 from graph.extraction.pasted_text import find_quoted_lines
 from graph.extraction.time_window import parse_time_window
+from graph.report_charts import find_metric
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 # Beside new facts, the facts count: the answer shows what they change.

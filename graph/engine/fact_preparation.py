@@ -1,7 +1,7 @@
 """Prepare facts for weighing: one name per GPU, shared and old events marked. Pure.
 
 Sets `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and
-`chronic` (`graph.engine.event_age`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
+`chronic` (`graph.engine.fact_history`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
 network than most).
 """
 
@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from graph.engine.derived_facts import add_daily_rates, derive_facts
-from graph.engine.event_age import EVENT_KEY_PREFIXES, mark_age
-from graph.engine.unlisted_devices import KnownDevices, mark_unlisted_devices
+from graph.engine.expected_devices import KnownDevices, mark_unlisted_devices
+from graph.engine.fact_history import EVENT_KEY_PREFIXES, mark_age
 from kb.pci_address import normalize_bdf
 from tools.checks.services import FABRIC_MANAGER, NEEDED_UNITS
 from tools.fact import Fact, Status

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kb.fact_keys import find_key
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.fact import Fact, Value
 from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku, find_product, guess_sku

@@ -14,9 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from graph.checkpoints.checkpoint import RedisSaver
-from graph.checkpoints.run_status import has_pending_tasks
-from graph.execution.execution import (
+from graph.checkpoints.checkpoint import RedisSaver, has_pending_tasks
+from graph.execution.action_effects import (
     ActionGraphContext,
     ApprovalOutdated,
     StillRunning,

@@ -10,12 +10,10 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from graph.state import LogDigest, LogTemplate
-from kb.logs.templates.compress import compress_log
-from kb.logs.templates.filters import FILTERS, FilterRule
-from kb.logs.templates.line_numbers import add_line_numbers
-from kb.logs.templates.masks import XID_PATTERN
-from kb.logs.templates.merge import has_trouble_word, score_template
-from kb.scan import split_lines
+from kb.logs.compress import add_line_numbers, compress_log
+from kb.logs.template import XID_PATTERN, has_trouble_word, score_template
+from kb.logs.template_filters import FILTERS, FilterRule
+from kb.needle_search import split_lines
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 

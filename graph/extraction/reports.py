@@ -5,14 +5,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from graph.extraction.excluded_hosts import find_hosts_called_healthy
 from graph.extraction.host_index import HostIndex
-from graph.extraction.hosts import find_hosts, find_job_id
+from graph.extraction.hosts import find_hosts, find_hosts_called_healthy, find_job_id
 from graph.extraction.time_window import parse_time_window
-from kb.logs.job.ranks import split_rank_tag
-from kb.logs.job.reader import list_job_events
-from kb.logs.kernel.reader import list_kernel_events
-from kb.logs.timestamps import find_time
+from kb.logs.job_log import list_job_events
+from kb.logs.kernel_log import list_kernel_events
+from kb.logs.log_lines import find_time
+from kb.logs.ranks import split_rank_tag
 from kb.taxonomy.symptoms import find_symptoms, map_signatures_to_symptoms
 
 MAX_REPORT_CHARS = 200_000  # Characters read as a report; longer logs are attachments, whose facts are read elsewhere.

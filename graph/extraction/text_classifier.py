@@ -13,11 +13,11 @@ from typing import Any
 
 from graph.extraction.pasted_text import extract_pasted_facts
 from graph.extraction.reports import parse_report
-from kb.catalogues.xid import classify_repeats
+from kb.catalogues.error_numbers import classify_repeats
 from kb.history.label_ranking import LabelRanker, count_separate_phrases
-from kb.history.search_terms import extract_terms, strip_boilerplate
+from kb.history.text_search import extract_terms, strip_boilerplate
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.fact import Fact
 
 # Weight of a quoted clue relative to one observed on a host: people quote the line they believe in.
@@ -36,7 +36,6 @@ CLUSTER_PART_WORDS = frozenset(
 _WORD_PATTERN = re.compile(r"[^\W_]{2,40}")
 # Factor over chance that the best label must reach where a text names no symptom and quotes no error.
 MIN_LIFT_OVER_CHANCE = 6.0
-
 # Calibration: this power of the probabilities predicts best over the published incidents; words sound too sure.
 PROBABILITY_EXPONENT = 0.6
 
@@ -134,3 +133,19 @@ def _normalize_scores(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     mass = {label: math.exp(PROBABILITY_EXPONENT * (score - top)) for label, score in scores.items()}
     total = sum(mass.values())
     return [(label, mass[label] / total) for label in sorted(mass, key=lambda label: (-mass[label], label))]
+
+
+# Combine the label rankings of rules and a model.
+
+# Weight of the model against the rules. Where both are right half the time, the better calibrated one leads.
+MODEL_WEIGHT = 0.8
+
+
+def blend_rankings(ranked: Sequence[tuple[str, float]], causes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return every label with its probability, best first. `ranked`: by rules, sum 1; `causes`: the model's few."""
+    cause_weights = dict(causes)
+    most = max(1.0, sum(cause_weights.values()))
+    model: Mapping[str, float] = {label: p / most for label, p in cause_weights.items()}
+    remaining_weight = 1 - MODEL_WEIGHT * sum(model.values())  # the rules decide what the model leaves open
+    blended = {label: MODEL_WEIGHT * model.get(label, 0.0) + remaining_weight * p for label, p in ranked}
+    return sorted(blended.items(), key=lambda row: (-row[1], row[0]))

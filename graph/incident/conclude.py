@@ -10,19 +10,18 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
-from graph.engine.assessment import Assessment
+from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.peer_differences import HostBaseline, build_baselines
 from graph.engine.reference_data import is_tenant_writable
-from graph.extraction import stat_text
+from graph.extraction import report_texts
+from graph.extraction.complaints import find_suspected_causes
 from graph.extraction.log_digests import select_telling_templates
-from graph.extraction.suspected_causes import find_suspected_causes
-from graph.extraction.unknown_names import format_unknown_hosts, format_unknown_job
+from graph.extraction.report_texts import format_unknown_hosts, format_unknown_job
 from graph.incident.answers.routes import answer_item
 from graph.incident.answers.unproven import list_unproven
 from graph.incident.context import IncidentContext, assess_incident, load_incident_context
-from graph.incident.execute import TURN_ENDING_KINDS
-from graph.incident.followup_turns import add_change_summary, answer_narrow_recheck
-from graph.incident.guiding.guide_steps import add_guide_status, answer_unknown_guide, get_unknown_guide
+from graph.incident.followup_turns import add_change_summary, add_recheck_result, answer_narrow_recheck, schedule_next_recheck
+from graph.incident.guides import add_guide_status, answer_unknown_guide, get_unknown_guide
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.host_findings import (
     describe_unknown_writers,
@@ -34,26 +33,71 @@ from graph.incident.host_findings import (
     summarize_hosts,
 )
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
-from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
+from graph.incident.model_hypotheses import find_likely_cause, has_exhausted_ideas
+from graph.incident.questions import LOG_QUESTION, list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
+from graph.incident.reasoning_check import verify_conclusion
 from graph.incident.reflect import list_hypotheses
 from graph.incident.remediations import add_action_facts, add_remediations, is_check_result, is_renewed_request
-from graph.incident.scheduled_recheck import add_recheck_result, schedule_next_recheck
-from graph.incident.tenant_causes import add_tenant_causes
-from graph.incident.thinking.exploration import has_exhausted_ideas
-from graph.incident.thinking.likely_causes import find_likely_cause
-from graph.incident.thinking.verification import verify_conclusion
+from graph.incident.run_checks import TURN_ENDING_KINDS
 from graph.incident.turn_result import TurnResult
-from graph.learning.lesson_recall import add_recalled_lessons
+from graph.incident.visibility import list_visible_hosts
+from graph.learning.lessons import add_recalled_lessons
 from graph.learning.site_notes import add_site_notes
-from graph.milestones import append_milestones
+from graph.ownership import build_tenant_machines, is_withheld_from_tenant
 from graph.report import AttachedChart, FileReadResult, HostsSummary, Report
 from graph.report_charts import select_report_charts
 from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
+from graph.timeline import append_milestones
 from tools.fact import Status
 from tools.inventory.host_ranges import fold_host_names
+from tools.inventory.inventory import Inventory
+
+# Which causes of a diagnosis a tenant may see: those that hold without facts not established as the tenant's.
+
+
+def add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: Assessment, inventory: Inventory) -> TurnResult:
+    """Add the causes that a tenant may see. If all are withheld, ask the tenant for their log, once."""
+    crossing = find_tenant_causes(result.report.root_causes, context, assessment, inventory)
+    report = result.report.model_copy(update={"crossing": crossing})
+    if crossing is None:
+        return replace(result, report=report) if result.report.crossing is not None else result
+    turn = result.turn or context.turn
+    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(context)) or LOG_QUESTION in context.turn.asked:
+        return replace(result, report=report)
+    return replace(
+        result,
+        report=report.model_copy(update={"questions": (LOG_QUESTION,)}),
+        lifecycle=get_next_lifecycle(context.lifecycle, TurnEvent.QUESTION),
+        turn=replace(turn, asked=(*turn.asked, LOG_QUESTION)),
+    )
+
+
+def _can_ask_tenant(context: IncidentContext) -> bool:
+    """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
+    people = context.ticket is not None and context.ticket.handed and context.ticket.state != "resolved"
+    handed_in = any(row.get("attachments") for row in context.messages)
+    return context.origin is not None and context.origin.customer is not None and not (people or handed_in or context.turn.cut)
+
+
+def find_tenant_causes(
+    found: tuple[Hypothesis, ...], context: IncidentContext, assessment: Assessment, inventory: Inventory
+) -> tuple[Hypothesis, ...] | None:
+    """Return the causes that the tenant's own facts show; None if nothing is withheld or no tenant reads it."""
+    origin = context.origin
+    if not found or origin is None or not origin.tenant:
+        return None
+    machines = build_tenant_machines(inventory, list_visible_hosts(inventory, origin))
+    tenant_facts = [fact for fact in context.facts if not is_withheld_from_tenant(fact, machines)]
+    if len(tenant_facts) == len(context.facts):
+        return None
+    labels = {cause.label for cause in found}
+    tenant_assessment = assess_facts(
+        tenant_facts, assessment.reference, context.hosts, context.turn.priors, context.onset, context.brief.symptoms
+    )
+    return tuple(cause for cause in tenant_assessment.list_root_causes() if cause.label in labels)
+
 
 NO_HOST_CHECKED_TEXT = "I looked at no machine."
-
 MOST_BESIDE = 3
 MAX_UNOBSERVED_CHECKS = 20
 MAX_DONE_ITEMS = 50
@@ -326,15 +370,13 @@ def _build_headline_text(
         return " ".join((*filter(None, notices), NO_HOST_CHECKED_TEXT))
     if context.turn.cut:
         stop_reason = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
-        return f"{stop_reason}: {stat_text.format_coverage(context.stats)}, no cause proven so far."
+        return f"{stop_reason}: {report_texts.format_coverage(context.stats)}, no cause proven so far."
     if outcome == "no_fault":
         complaints = tuple(row.says for row in list_unproven(context, assessment) if row.reported)
         side_notes = (*complaints[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
-        return (
-            f"No fault found: {stat_text.format_coverage(context.stats)}, nothing abnormal{f', but {side_notes[0]}' if side_notes else ''}."
-        )
+        return f"No fault found: {report_texts.format_coverage(context.stats)}, nothing abnormal{f', but {side_notes[0]}' if side_notes else ''}."
     reason = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
-    return f"No cause proven: {stat_text.format_coverage(context.stats)}; {reason}{_format_more_uploaded(assessment)}."
+    return f"No cause proven: {report_texts.format_coverage(context.stats)}; {reason}{_format_more_uploaded(assessment)}."
 
 
 def _format_more_uploaded(assessment: Assessment) -> str:

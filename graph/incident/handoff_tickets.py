@@ -2,7 +2,7 @@
 
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
-from graph.extraction.stat_text import format_confidence_percent
+from graph.extraction.report_texts import format_confidence_percent
 from graph.incident.context import IncidentContext
 from graph.incident.questions import list_logs
 from graph.remediation.outcomes import describe_remediation

@@ -6,17 +6,17 @@ from datetime import datetime
 from types import MappingProxyType
 
 from graph.engine.assessment import Assessment
-from graph.engine.event_age import format_old_event
+from graph.engine.fact_history import format_old_event
 from graph.engine.peer_differences import sort_rarest_first
 from graph.engine.reference_data import is_tenant_writable
 from graph.extraction.hosts import find_hosts
 from graph.extraction.pasted_text import MAX_TEXT_CHARS, get_line_writer
-from graph.extraction.unknown_names import format_unknown_hosts
+from graph.extraction.report_texts import format_unknown_hosts
 from graph.incident.answers.unproven import format_unproven, list_unproven
 from graph.incident.context import IncidentContext
 from graph.report import HostFinding, HostsSummary
 from graph.state import Hypothesis
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 

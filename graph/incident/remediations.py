@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.context import IncidentContext, build_reference_data, merge_facts
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle, get_remediation_event, is_all_cured
@@ -22,7 +22,6 @@ from graph.remediation.cause_ownership import (
     map_remediation_locations,
 )
 from graph.remediation.drained_nodes import is_returning, list_returnable_nodes, render_drained_nodes
-from graph.remediation.exclusive_checks import build_check_remediations
 from graph.remediation.fault_condition import build_fault_condition, is_contradicted
 from graph.remediation.outcomes import (
     describe_remediation,
@@ -32,8 +31,8 @@ from graph.remediation.outcomes import (
     withdraw_disbelieved,
     withdraw_owned_elsewhere,
 )
-from graph.remediation.preview import list_planned_actions
-from graph.remediation.transitions import RemediationEvent, advance
+from graph.remediation.proposals import build_check_remediations, list_planned_actions
+from graph.remediation.state_machine import RemediationEvent, advance
 from graph.report import CauseOwnedElsewhere, Report
 from graph.state import HandoffTicket, Hypothesis, InboxItem, Remediation
 from tools.action import FaultCondition

@@ -13,30 +13,34 @@ from graph.dialogue.guessed import apply_intent_guess, build_intent_choices, nee
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ALL, OTHERS
 from graph.engine.abnormal_facts import is_abnormal
-from graph.engine.event_age import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
+from graph.engine.fact_history import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
 from graph.engine.priors import rank_decidable_labels
-from graph.extraction.asked_hosts import find_asked_hosts, is_host_health_question
-from graph.extraction.foreign_facts import select_own_facts
-from graph.extraction.host_groups import find_group, resolve_hosts_and_groups
-from graph.extraction.hosts import find_hosts
-from graph.extraction.incident_scope import IncidentScope, get_job_to_look_up, resolve_scope
+from graph.extraction.complaints import find_physical_reports
+from graph.extraction.hosts import find_group, find_hosts, resolve_hosts_and_groups
+from graph.extraction.incident_scope import (
+    IncidentScope,
+    find_asked_hosts,
+    get_job_to_look_up,
+    is_host_health_question,
+    resolve_scope,
+    select_own_facts,
+)
 from graph.extraction.log_digests import merge_log_digests
 from graph.extraction.pasted_text import get_line_head, get_line_writer
-from graph.extraction.physical import find_physical_reports
 from graph.extraction.reports import ParsedReport, parse_report
 from graph.extraction.time_window import parse_time_window
 from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
 from graph.extraction.uploaded_text import TextExtraction, extract_text
 from graph.incident.context import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, load_incident_context, merge_facts
-from graph.incident.scheduled_recheck import get_due_recheck
-from graph.incident.thinking.material import MAX_OFFERED_LABELS, build_material
+from graph.incident.followup_turns import get_due_recheck
+from graph.incident.model_hypotheses import MAX_OFFERED_LABELS, build_material
 from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
 from graph.report import FileReadResult
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport
-from graph.ticket_export.imported_evidence import parse_ticket_facts
-from kb.logs.timestamps import split_prefix
+from graph.ticket_export.received_ticket import parse_ticket_facts
+from kb.logs.log_lines import split_prefix
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import FROM_FILE, WRITTEN_BY, Fact
 from tools.inventory.host_ranges import fold_host_names

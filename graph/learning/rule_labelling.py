@@ -13,10 +13,10 @@ from graph.extraction.text_classifier import rank_labels_by_text
 from graph.learning.thread_contents import NO_CONTENTS, UNKNOWN_TIME, ThreadContents, ThreadReader
 from kb.exports.row import ExportRow
 from kb.history.label_ranking import LabelRanker
-from kb.history.search_terms import extract_terms
+from kb.history.text_search import extract_terms
 from kb.schema import squash_blanks
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 
 RowVerdict = Literal["labelled", "doubtful", "dropped"]
 # Probability from which the nearest of more than a hundred labels is taken; below it a person chooses.

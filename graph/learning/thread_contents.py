@@ -15,7 +15,7 @@ from graph.extraction.reports import parse_report
 from kb.exports.row import ExportRow
 from kb.schema import squash_blanks
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.site.readonly import explain_refused_command
 
 UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)

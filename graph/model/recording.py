@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
+from kb.needle_search import split_lines
 from kb.redact import redact_once
-from kb.scan import split_lines
 
 SCHEMA_VERSION: Final = 1
 MIN_SECRET_CHARS: Final = 6

@@ -5,7 +5,7 @@ Pure.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from graph.extraction.stat_text import format_confidence_percent
+from graph.extraction.report_texts import format_confidence_percent
 from graph.provenance.invariants import VerificationResult
 from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode
 from tools.inventory.host_ranges import fold_host_names

@@ -1,7 +1,7 @@
 """Build remediations from a diagnosis: per cause and host the ordered steps. Pure.
 
 A remediation never changes more than one host. Those of one host share its drain: the first drains the node, which
-returns only when all are done (`graph.remediation.transitions`).
+returns only when all are done (`graph.remediation.state_machine`).
 """
 
 import hashlib

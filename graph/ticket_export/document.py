@@ -34,7 +34,7 @@ PseudonymKind = Literal["model", "data", "code", "other"]
 
 
 class ExportedRow(BaseModel):
-    """A row of the document. What a newer writer added is passed over, and said (`graph.ticket_export.ticket_parser`)."""
+    """A row of the document. What a newer writer added is passed over, and said (`graph.ticket_export.received_ticket`)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from kb.history.search_terms import join_texts
+from kb.history.text_search import join_texts
 from kb.schema import StrictModel, Text, Texts
 from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
 

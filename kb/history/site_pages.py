@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kb.needle_search import split_lines
 from kb.redact import redact_once
-from kb.scan import split_lines
 from kb.yaml_files import FilePosition, Problems
 
 MAX_PAGE_BYTES: Final = 64 * 1024  # longer pages are handbooks, which an on-call engineer does not read at 3 a.m.

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
-from kb.performance.quantities import format_duration
 from kb.performance.time_model import ExpectedTime, Resource
+from kb.performance.workloads import format_duration
 
 MIN_PEERS = 3  # measured peers needed before their median replaces the model
 MIN_PEER_SPREAD = 0.1  # minimum relative spread of healthy peers

@@ -9,9 +9,9 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from graph.execution.action_effects import ActionDeferred, StillRunning
 from graph.execution.action_graph import ActionThreads, build_action_graph
-from graph.execution.execution import ActionDeferred, StillRunning
-from graph.execution.proof import get_scheduler_proof, judge_outcome
+from graph.execution.verification import get_scheduler_proof, judge_outcome
 from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well

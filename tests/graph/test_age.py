@@ -7,7 +7,7 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.event_age import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
+from graph.engine.fact_history import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
 from graph.engine.reference_data import ReferenceData
 from graph.extraction.time_window import parse_time_window
 from graph.state import Attachment

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.extraction.asked_hosts import find_asked_hosts, is_host_health_question
+from graph.extraction.incident_scope import find_asked_hosts, is_host_health_question
 from graph.extraction.reports import parse_report
 from graph.incident.host_findings import partition_causes_by_hosts, render_hosts_summary
 from graph.incident.incident_graph import build_incident_graph, run_turn

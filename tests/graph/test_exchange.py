@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from graph.incident_view import IncidentView
 from graph.state import RemediationOutcome
-from graph.ticket_export.build import ExportPrivacy, build_ticket_document
 from graph.ticket_export.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, AttemptOutcome, FactStatus
-from graph.ticket_export.imported_evidence import build_item_data
+from graph.ticket_export.document_builder import ExportPrivacy, build_ticket_document
 from graph.ticket_export.pseudonymizer import Pseudonymizer
-from graph.ticket_export.ticket_parser import BadTicket, parse_ticket
+from graph.ticket_export.received_ticket import BadTicket, build_item_data, parse_ticket
 from tests.support.tickets import MADE, SALT, known, public, ticket
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import expand_host_range

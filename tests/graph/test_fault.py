@@ -11,8 +11,8 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.remediation.decisions import CannotPropose
-from graph.execution.execution import ActionDeferred, ApprovalOutdated, claim_action
+from bot.remediation.approval_decisions import CannotPropose
+from graph.execution.action_effects import ActionDeferred, ApprovalOutdated, claim_action
 from graph.incident_view import parse_remediations, serialize_remediations
 from graph.remediation.fault_condition import FAULT_INDEPENDENT_REMEDIES, MIN_CLEAN_READS, get_step_precondition
 from graph.report import Report

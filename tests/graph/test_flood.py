@@ -12,18 +12,18 @@ import pytest
 
 from graph.engine.assessment import assess_facts
 from graph.engine.reference_data import ReferenceData
-from graph.extraction.foreign_facts import MAX_TEXT_FACTS, select_own_facts
+from graph.extraction.incident_scope import MAX_TEXT_FACTS, select_own_facts
 from graph.extraction.pasted_text import MAX_LOG_CHARS, MAX_WHOLE_LINE_CHARS, bound_text, extract_pasted_facts
 from graph.extraction.uploaded_files import format_file_read
 from graph.extraction.uploaded_text import extract_text
 from graph.report import FileReadResult
-from kb.logs.kernel.reader import MAX_SAME_EVENTS, list_kernel_events
+from kb.logs.kernel_log import MAX_SAME_EVENTS, list_kernel_events
 from kb.taxonomy.expressions import find_possible_values
 from kb.taxonomy.loader import load_taxonomy
 from tests.graph.test_reading_is_linear import calls
 from tests.support.clock import T0
 from tools.checks import CHECKS
-from tools.checks.fact_limits import MAX_DEVICES, MAX_FACTS, count_left_out
+from tools.checks.check_types import MAX_DEVICES, MAX_FACTS, count_left_out
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow

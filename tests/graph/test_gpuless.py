@@ -2,7 +2,7 @@
 
 import pytest
 
-from graph.engine.hosts_without_gpus import drop_absence_of_gpus
+from graph.engine.expected_devices import drop_absence_of_gpus
 from tools.fact import Fact, Status, Value
 
 WORKERS = ("gpu-001", "gpu-002", "cpu-001")

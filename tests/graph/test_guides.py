@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from bot.app.site_files import build_guide_parts
-from bot.cli.diagnosis_document import build_diagnosis_document
-from bot.cli.diagnosis_text import render_report
+from bot.cli.diagnosis_output import build_diagnosis_document, render_report
 from bot.incidents.cards import details, diagnosis
 from graph.dialogue.guessed import NEEDS
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.guide_rendering import render_guide_summary
-from graph.incident.guiding.guide_context import GuideContext
+from graph.incident.guides import GuideContext
 from graph.incident.incident_graph import run_single_turn
 from graph.report import GuideRun, Report
 from graph.state import Origin

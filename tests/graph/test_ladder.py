@@ -9,15 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
 from graph.incident_view import parse_remediations, serialize_remediations
 from graph.remediation.build import BuiltRemediations, PlanContext, build_approval_id, build_remediations
 from graph.remediation.drained_nodes import render_drained_nodes
 from graph.remediation.outcomes import describe_remediation, release_finished_nodes, stop_remediations, withdraw_disbelieved
 from graph.remediation.plan_steps import MANUAL_STEP_TEXTS, parse_plan
-from graph.remediation.preview import list_planned_actions
-from graph.remediation.transitions import TRANSITIONS, RemediationEvent, advance
+from graph.remediation.proposals import list_planned_actions
+from graph.remediation.state_machine import TRANSITIONS, RemediationEvent, advance
 from graph.state import Hypothesis, IncidentState, Remediation
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from bot.incidents.cards import diagnosis, ticket
-from bot.incidents.cards.handoff import build_handoff, format_evidence_file
+from bot.incidents.cards import diagnosis, handoff_card
+from bot.incidents.cards.handoff_content import build_handoff, format_evidence_file
 from graph.extraction.log_digests import (
     MAX_LOGS_PER_INCIDENT,
     MAX_TEMPLATES_PER_INCIDENT,
@@ -87,7 +87,7 @@ async def test_of_a_hundred_thousand_lines_card_ticket_and_model_see_templates_w
     state = await desk.state()
     card, page = (
         json.dumps(shown, ensure_ascii=False)
-        for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, ticket.render_ticket(build_handoff(state)).blocks)
+        for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, handoff_card.render_ticket(build_handoff(state)).blocks)
     )
     assert desk.shown
     for line in TEMPLATES:

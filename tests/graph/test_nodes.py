@@ -13,9 +13,9 @@ from graph.engine.priors import compute_model_priors, compute_past_priors, compu
 from graph.extraction.pasted_text import extract_pasted_facts, find_fenced_blocks, store_attachments, strip_fences
 from graph.incident.conclude import conclude
 from graph.incident.context import TurnState, fold_asks, merge_facts, unfold_asks
-from graph.incident.execute import execute
 from graph.incident.plan import plan
 from graph.incident.reflect import reflect
+from graph.incident.run_checks import execute
 from graph.incident.summarise import summarise
 from graph.incident.visibility import list_visible_hosts
 from graph.model.reasoner import Judgement, ReportExtraction

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from graph.engine.reference_data import ReferenceData
-from graph.execution.proof import Proof, judge_outcome
+from graph.execution.verification import Proof, judge_outcome
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact

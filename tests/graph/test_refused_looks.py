@@ -8,7 +8,7 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, select_unobserved_checks
-from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
+from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 from graph.state import UnobservedCheck
 from tests.support.talk import Talk, case_of
 from tools.fact import Status, build_unobserved_fact

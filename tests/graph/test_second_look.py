@@ -10,9 +10,9 @@ from bot.incidents.dispatch.sweeper import plan_timers
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.context import IncidentTimeouts
 from graph.engine.assessment import assess_facts
-from graph.engine.counter_rises import MIN_COUNTER_RISES, format_rise, mark_counter_rises
+from graph.engine.fact_history import MIN_COUNTER_RISES, format_rise, mark_counter_rises
 from graph.engine.reference_data import ReferenceData
-from graph.extraction.intermittent import is_intermittent
+from graph.extraction.complaints import is_intermittent
 from graph.report import Report
 from graph.state import COUNTERS_RECHECK, FULL_RECHECK, ScheduledRecheck
 from kb.taxonomy.loader import load_taxonomy

@@ -7,7 +7,7 @@ import pytest
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.remediation.build import BuiltRemediations, PlanContext, build_remediations, find_remediation_hosts
 from graph.remediation.plan_steps import ARGUMENT_BUILDERS, MANUAL_STEP_TEXTS, PlanStep, parse_plan
-from graph.remediation.transitions import RemediationEvent, advance
+from graph.remediation.state_machine import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0

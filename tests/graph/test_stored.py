@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 from bot.tasks import to_coroutine
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.checkpoints.checkpoint_reader import NotPlainJson, parse_plain_value
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.state_reader import IncidentStateReader
 from kb.guides.guide import Guide, GuideStep
 from tests.support.dying_saver import DyingSaver

@@ -7,7 +7,7 @@ import pytest
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.state import InboxItem
 from graph.ticket_export.document import TicketDocument
-from graph.ticket_export.imported_evidence import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
+from graph.ticket_export.received_ticket import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import SAID, ticket
 

@@ -1,6 +1,6 @@
 """Published performance figures beside the predictions of `kb/performance`: the table of docs/performance.md.
 
-Only shape, machine, figure and address are kept. `used` rows supplied a constant of kb.performance.efficiency; the
+Only shape, machine, figure and address are kept. `used` rows supplied a constant of kb.performance.time_model; the
 others are held out.
 """
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from kb.catalogues.accelerators import Precision, load_accelerators
-from kb.performance.quantities import format_bytes
 from kb.performance.time_model import ExpectedTime, compute_expected_time
-from kb.performance.workloads import AllReduce, Copy, Gemm, JobShape, Recompute, Workload
+from kb.performance.workloads import AllReduce, Copy, Gemm, JobShape, Recompute, Workload, format_bytes
 
 MEGATRON_2021 = "https://arxiv.org/abs/2104.04473"
 LLAMA_3 = "https://arxiv.org/abs/2407.21783"

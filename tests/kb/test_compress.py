@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb.logs.templates.compress import LogCompressor, Source, compress_log
-from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
-from kb.logs.templates.masks import _MASKS, find_hex_lines, mask_around_xid, mask_line, unify_hex
-from kb.scan import zero_digits
+from kb.logs.compress import LogCompressor, Source, compress_log
+from kb.logs.template import _MASKS, find_hex_lines, mask_around_xid, mask_line, unify_hex
+from kb.logs.template_filters import FILTERS, FilterRule, find_dropping_rule
+from kb.needle_search import zero_digits
 
 pytestmark = pytest.mark.slow
 

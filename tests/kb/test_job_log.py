@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.logs.event import LogEvent
-from kb.logs.job.error_rules import ERROR_RULES, HINT_CAUSES, ErrorRule, list_eligible_rules
-from kb.logs.job.ranks import get_rank_from_path, split_rank_tag
-from kb.logs.job.reader import JobLogReader, list_job_events, read_job_log
-from kb.scan import zero_digits
+from kb.logs.job_error_rules import ERROR_RULES, HINT_CAUSES, ErrorRule, list_eligible_rules
+from kb.logs.job_log import JobLogReader, list_job_events, read_job_log
+from kb.logs.log_lines import LogEvent
+from kb.logs.ranks import get_rank_from_path, split_rank_tag
+from kb.needle_search import zero_digits
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 

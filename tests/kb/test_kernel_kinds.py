@@ -2,7 +2,7 @@
 
 import pytest
 
-from kb.logs.kernel.reader import list_kernel_events
+from kb.logs.kernel_log import list_kernel_events
 
 # wording of the kernel's sources (net/sched/sch_generic.c, drivers/net/bonding, drivers/iommu, arch/x86 therm_throt.c) and of the vendors' drivers
 LINES: list[tuple[str, str, str, str | None]] = [

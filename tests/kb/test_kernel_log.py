@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.fact_keys import KEYS_BY_NAME
-from kb.logs.event import LogEvent, fold_events
-from kb.logs.kernel.message_rules import MESSAGE_RULES
-from kb.logs.kernel.reader import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
-from kb.logs.timestamps import split_head, split_prefix
+from kb.logs.kernel_log import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
+from kb.logs.kernel_message_rules import MESSAGE_RULES
+from kb.logs.log_lines import LogEvent, fold_events, split_head, split_prefix
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 AT = datetime(2026, 5, 20, 3, 9, tzinfo=UTC)

@@ -8,11 +8,36 @@ import pytest
 
 from kb.catalogues.accelerators import find_accelerator, load_accelerators
 from kb.performance.comparison import adjust_to_peers, compare_time
-from kb.performance.efficiency import HOST, IN_SWITCH, MEMORY, NETWORK, PEER, PRODUCTS, PRODUCTS_8, RING, TRAINING, get_training_efficiency
-from kb.performance.job_amounts import compute_job_amounts, compute_model_flops, compute_peer_bytes
-from kb.performance.quantities import BadQuantity, format_duration, parse_bytes, parse_count, parse_seconds
-from kb.performance.time_model import TimePart, compute_expected_time, compute_overlapped_time
-from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm, JobShape
+from kb.performance.time_model import (
+    HOST,
+    IN_SWITCH,
+    MEMORY,
+    NETWORK,
+    PEER,
+    PRODUCTS,
+    PRODUCTS_8,
+    RING,
+    TRAINING,
+    TimePart,
+    compute_expected_time,
+    compute_job_amounts,
+    compute_model_flops,
+    compute_overlapped_time,
+    compute_peer_bytes,
+    get_training_efficiency,
+)
+from kb.performance.workloads import (
+    AllReduce,
+    BadQuantity,
+    BadWorkload,
+    Copy,
+    Gemm,
+    JobShape,
+    format_duration,
+    parse_bytes,
+    parse_count,
+    parse_seconds,
+)
 from tests.kb.published_figures import FIGURES
 from tools.inventory.sku import load_skus
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from graph.incident.lifecycle import LIFECYCLE_TRANSITIONS, TurnEvent
 from graph.remediation.build import PlanContext, build_remediations
 from graph.remediation.outcomes import release_finished_nodes
-from graph.remediation.transitions import ACTION_RESULT_KINDS, RemediationEvent, apply_event
+from graph.remediation.state_machine import ACTION_RESULT_KINDS, RemediationEvent, apply_event
 from graph.state import Hypothesis, Remediation
 from tests.support.clock import T0
 from tests.support.fakes_actions import HUNG, TAXONOMY, well

@@ -10,8 +10,7 @@ from typing import Any
 import yaml
 
 from bot.app.site_files import build_guide_parts
-from bot.incidents.cards.direct_messages import KNOWN_REQUESTS, classify_request
-from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.cards.direct_messages import KNOWN_REQUESTS, SUGGESTED_PROMPTS, classify_request
 from bot.incidents.handlers.slack_markup import list_help_rows
 from bot.policy.quotas import LIMIT_DESCRIPTIONS, Quota
 from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, PersonRole
@@ -29,7 +28,7 @@ from tests.properties import invariants, mutants
 from tests.properties.mutants_reasoning import REASONING_MUTANTS
 from tests.support.tracker_rules import RULES
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 

@@ -29,7 +29,7 @@ from graph.engine.belief import DIFFERENCE_KEYS, MAX_LOW_TRUST_LOG_ODDS
 from graph.model.client import ModelReasoner
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, Judgement, PromptMaterial, ReportExtraction
 from graph.remediation.build import PlanContext, build_remediations
-from graph.remediation.transitions import RemediationEvent, advance
+from graph.remediation.state_machine import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of

@@ -4,10 +4,9 @@ catch it.
 
 from bot.incidents.context import HandlerContext
 from bot.policy.channels import find_tenant_channel, parse_person, require_colleague
-from bot.remediation.approval_click import parse_voter
-from bot.remediation.approval_clicks import handle_click
+from bot.remediation.approval_clicks import handle_click, parse_voter
 from bot.slack.people import People
-from bot.tenants.cards.tenant_history import _describe_cause
+from bot.tenants.cards.answers import _describe_cause
 from bot.tenants.cards.view import TenantViewContext
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.leak_detector import LeakDetector
@@ -15,7 +14,7 @@ from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident.summarise import _query_job_hosts
 from graph.incident.visibility import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
-from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lessons import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
 from kb.names import _fold_char
@@ -25,7 +24,7 @@ from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i2
 from tests.properties.customer_threads import STORIES as STORIES_IN_SLACK
 from tests.properties.customer_threads import i27_bound, i27_people, i27_shared, i27_threads
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.job_log_owners import split_logs_by_owner
+from tools.checks.job import split_logs_by_owner
 from tools.checks.job_log_probe import Logs, Way, below
 from tools.inventory.job_lookup import SlurmJobFinder
 

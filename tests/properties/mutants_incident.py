@@ -15,17 +15,17 @@ from graph.engine.priors import compute_model_priors, compute_past_priors
 from graph.engine.verdict import judge_label
 from graph.extraction.pasted_text import store_attachments
 from graph.incident.conclude import _compute_costs
+from graph.incident.reasoning_check import verify_conclusion
 from graph.incident.reflect import _compute_shift
-from graph.incident.thinking.verification import verify_conclusion
 from graph.model.budget import Budget
 from graph.model.client import CircuitBreaker, ModelReasoner
 from graph.remediation.build import build_approval_id
 from graph.remediation.outcomes import _request_return
 from graph.remediation.plan_steps import _find_pci_address
-from graph.remediation.transitions import _handle_done, _handle_failed
+from graph.remediation.state_machine import _handle_done, _handle_failed
 from tests.properties.incident_machine import STORIES, live
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.check import _fill_word
+from tools.checks.check_types import _fill_word
 from tools.nodekit.generate import _render_arguments, _render_kind_tests
 from tools.remedies.remedy import check_args
 from tools.ssh.batch import BatchCommand

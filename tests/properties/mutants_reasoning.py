@@ -7,8 +7,8 @@ from graph.engine.assessment import Assessment
 from graph.engine.priors import compute_model_priors
 from graph.incident.conclude import _build_diagnosis, _get_outcome
 from graph.incident.context import assess_incident, merge_facts
-from graph.incident.execute import list_wave_facts
 from graph.incident.plan import _plan_first_round, _read_findings
+from graph.incident.run_checks import list_wave_facts
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 from tests.properties.reasoning_stories import STORIES, tell
 

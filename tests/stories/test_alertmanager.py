@@ -17,7 +17,7 @@ import pytest
 import yaml
 from aiohttp import ClientConnectionError, ClientSession
 
-from bot.trackers.cards import ticket_form
+from bot.trackers import cards
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_provider_link import button, said, view
 from tests.support.clock import WallClock
@@ -134,9 +134,9 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
 
 async def confirmed(world: Sandbox, theirs: StandInTracker, thread: str) -> dict[str, Any]:
     """Return the ticket after Priya has reviewed and sent it; none exists before."""
-    await world.slack.wait_for(lambda: button(world, ticket_form.OPEN_ACTION_ID, thread))
-    await world.slack.click("priya", button(world, ticket_form.OPEN_ACTION_ID, thread), ticket_form.OPEN_ACTION_ID)
-    form = await world.slack.wait_for(lambda: view(world, ticket_form.CALLBACK_ID))
+    await world.slack.wait_for(lambda: button(world, cards.OPEN_ACTION_ID, thread))
+    await world.slack.click("priya", button(world, cards.OPEN_ACTION_ID, thread), cards.OPEN_ACTION_ID)
+    form = await world.slack.wait_for(lambda: view(world, cards.CALLBACK_ID))
     assert theirs.made == 0
     assert await world.slack.submit("priya", form, {}) == {}
     await world.slack.wait_for(lambda: "/browse/" in said(world, thread))

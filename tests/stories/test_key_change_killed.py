@@ -19,8 +19,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.settings import Settings, load_settings
-from bot.store.ledger_keys import get_key_file, load_ledger_key, load_older_keys
-from bot.store.version import claim_version
+from bot.store.ledger_signing_keys import get_key_file, load_ledger_key, load_older_keys
+from bot.store.store import claim_version
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Plan, Site, die, well
 from tests.support.fakes_graph import fact

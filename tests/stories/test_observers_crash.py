@@ -14,7 +14,7 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.lessons.store import LessonStore
-from bot.store.closed_incident_index import ClosedIncidentIndex
+from bot.store.closed_incidents import ClosedIncidentIndex
 from bot.store.keys import RedisKeys
 from deploy.sandbox.slack import SlackSandbox
 from graph.closed_incidents import ClosedIncidentQuery

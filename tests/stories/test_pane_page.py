@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.async_api import expect
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.cards.direct_messages import SUGGESTED_PROMPTS
 from deploy.sandbox.demo import bot, sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 

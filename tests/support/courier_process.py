@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 from redis.asyncio import Redis
 
-from bot.store.outbox import Outbox, build_tracker_outbox_keys
+from bot.store.external_outbox import Outbox, build_tracker_outbox_keys
 from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker import RemoteComment
 from bot.trackers.tracker_kinds import open_trackers

@@ -12,7 +12,7 @@ from bot.incidents.context import HandlerContext
 from bot.policy.approvals import ApprovalRights
 from bot.remediation.action_cards import ActionCards
 from bot.remediation.approval_card_data import ApprovalCardSources
-from bot.remediation.decisions import ApprovalDecisions, ApprovalServices, CannotPropose, VoteVerdict
+from bot.remediation.approval_decisions import ApprovalDecisions, ApprovalServices, CannotPropose, VoteVerdict
 from bot.slack.posted_messages import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import IncidentState
@@ -23,10 +23,10 @@ from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.execution.build import ActionRequest, HostIdentity, build_action
 from tools.execution.conditions import ConditionResult
-from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.previews import DeletePreview, OldFile
 from tools.inventory.inventory import Host, Inventory
-from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
+from tools.ledger.reader import BrakeHeadroom, compute_headroom
 from tools.ledger.record import ActionRecord, ApprovalTerms, NotAnApprover, NotFound, Refused, VoteResult
 from tools.ledger.states import State, Transition
 from tools.remedies.remedy import BadArgument

@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.app.answer_dispatcher import build_outbox, run_outbox
 from bot.app.direct_messages import build_direct_messages, run_direct_answers
 from bot.app.slack_handlers import build_slack_registry
-from bot.incidents.cards import close_modal
+from bot.incidents.cards import incident_menu
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
@@ -41,8 +41,8 @@ from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, OriginLookup, PendingMessages, PostedCards
 from bot.slack.registry import SlackRegistry
 from bot.slack.socket_mode import run_socket_mode
-from bot.store.channel_sharing import ChannelSharingCache
-from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.store.quotas import QuotaWaitingList
+from bot.store.slack_state import ChannelSharingCache
 from bot.tasks import BackgroundTasks
 from bot.tenants.cards.view import TenantView
 from bot.tenants.handlers import TenantHandlers
@@ -66,7 +66,9 @@ BOUND = policy.build_channel_bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
 VOCABULARY = Vocabulary(hosts=HOSTS, checks=tuple(CHECKS), remedies={name: name.replace("_", " ") for name in REMEDIES})
-OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+OFFERED = incident_menu.build_label_choices(
+    [("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")]
+)
 
 
 @dataclass

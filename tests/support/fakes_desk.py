@@ -15,8 +15,7 @@ from bot.incidents.dispatch.inbox import DUE_WORK
 from bot.refusal import TooEarly
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from graph.checkpoints.checkpoint import RedisSaver
-from graph.checkpoints.run_status import has_pending_tasks
+from graph.checkpoints.checkpoint import RedisSaver, has_pending_tasks
 from graph.context import Progress
 from graph.report import Report
 from graph.state import InboxItem, InboxItemKind, IncidentState, Origin

@@ -25,7 +25,7 @@ from kb.taxonomy.expressions import Expression
 from kb.taxonomy.taxonomy import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, build_unobserved_fact
 from tools.fleet.answers import AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers

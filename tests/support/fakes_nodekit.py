@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy

@@ -24,11 +24,11 @@ from bot.remediation.worker import ActionWorker
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
-from bot.store.closed_incident_index import ClosedIncidentIndex
-from bot.store.outbox import Outbox, build_provider_outbox_keys
+from bot.store.closed_incidents import ClosedIncidentIndex
+from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from bot.tasks import BackgroundTasks
 from bot.tenants.tenant_cards import TenantCards
-from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lessons import draft_lesson
 from graph.report import MatchedLesson, Report
 from graph.state import HandoffTicket, IncidentState, RemediationStep
 from kb.customers.cause_words import load_customer_words

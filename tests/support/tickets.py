@@ -7,9 +7,8 @@ from typing import Any
 
 from graph.incident_view import IncidentView
 from graph.state import IncidentState
-from graph.ticket_export.build import ExportPrivacy, build_ticket_document
 from graph.ticket_export.document import TicketDocument
-from graph.ticket_export.public_catalogues import load_public_chunks
+from graph.ticket_export.document_builder import ExportPrivacy, build_ticket_document, load_public_chunks
 from tests.support.talk import Talk
 from tools.fact import Fact
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import PATIENCE
-from tools.ssh.admission import AdmissionControl
+from tools.limiter import AdmissionControl
 
 
 class Door:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.fakes_cluster import cluster, facts
 from tests.support.samples_exclusive import PERFTEST, PERFTEST_JSON, PERFTEST_NO_PEER
 from tools.checks import CHECKS
-from tools.checks.check import CheckParticipant, CommandFacts
+from tools.checks.check_types import CheckParticipant, CommandFacts
 from tools.checks.exclusive.ibbw import run_ring
 from tools.fact import Fact, Status
 

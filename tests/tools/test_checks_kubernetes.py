@@ -14,7 +14,7 @@ from graph.engine.abnormal_facts import ABNORMAL_RULES
 from tests.support.clock import WallClock
 from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere
 from tools.checks import CHECKS
-from tools.checks.check import Unreadable
+from tools.checks.check_types import Unreadable
 from tools.checks.kubernetes import format_unasked_controller, parse_node, parse_pods
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status

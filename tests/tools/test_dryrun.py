@@ -11,12 +11,17 @@ import pytest
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
 from tools.action import Action, Condition
 from tools.execution.build import ActionRequest, HostIdentity, build_action, find_execution_host
-from tools.execution.cancel_preview import CancelPreview, preview_cancel
-from tools.execution.conditions import PLAIN_READS, ConditionResult, find_unmet_conditions, is_condition_met, read_condition
-from tools.execution.delete_preview import DeletePreview, OldFile, preview_delete
+from tools.execution.conditions import (
+    PLAIN_READS,
+    ConditionResult,
+    find_unmet_conditions,
+    is_condition_met,
+    preview_conditions,
+    read_condition,
+)
 from tools.execution.drain_status import SLURM_DRAINED, read_drain_status
-from tools.execution.dry_run import preview_conditions
 from tools.execution.kit import get_current_kit_version
+from tools.execution.previews import CancelPreview, DeletePreview, OldFile, preview_cancel, preview_delete
 from tools.inventory.inventory import parse_inventory
 from tools.nodekit.generate import ACT_COMMAND, CONDITION_FUNCTIONS, LOOK_COMMAND
 from tools.remedies import REMEDIES

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import DEFAULT_LANES, CheckAnswer, CheckRequest, compute_makespan

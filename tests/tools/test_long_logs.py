@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from deploy.sandbox.cluster.doors.inprocess import InProcess
-from kb.logs.kernel.reader import NEEDED_TEXTS
+from kb.logs.kernel_log import NEEDED_TEXTS
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster, fleet
 from tests.support.samples_checks import JOURNAL, RING, journal_line, ring_line

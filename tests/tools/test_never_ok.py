@@ -6,7 +6,7 @@ from bot.cli.host_differences import PARTLY_UNOBSERVED_TEXT, HostDifferences
 from tests.support.clock import SetClock
 from tests.tools.test_fleet import FakeHosts
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import CheckAnswer, CheckRequest

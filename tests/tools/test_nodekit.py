@@ -15,7 +15,7 @@ from bot.cli.node_kit import write_kit
 from tests.support.fakes_nodekit import BOOT, SHELLS, Node, digest
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.check import Check, Command
+from tools.checks.check_types import Check, Command
 from tools.nodekit.generate import BadRow, KitPaths, build_kit_files, compute_kit_version
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import ARGUMENT_KINDS, Remedy

@@ -12,11 +12,11 @@ import pytest
 from tests.support.fakes_nodekit import SHELLS, Node
 from tests.tools.test_checks_surroundings import values
 from tools.checks import CHECKS
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.checks.containers import split_container_answers
 from tools.checks.kernel import KERNEL_GREP_PATTERN
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
-from tools.execution.delete_preview import DeletePreview, parse_delete_preview
+from tools.execution.previews import DeletePreview, parse_delete_preview
 from tools.fact import Status
 from tools.nodekit.generate import BadRow, build_kit_files
 from tools.remedies import REMEDIES

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from tests.support.clock import PATIENCE
-from tools.fleet.ramp import Ramp
+from tools.limiter import Ramp
 
 NEVER = 3600.0
 

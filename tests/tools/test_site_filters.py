@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph.extraction.log_digests import digest_log
-from kb.logs.templates.filters import FilterRule, build_exact_rule
-from kb.logs.templates.masks import build_template
+from kb.logs.template import build_template
+from kb.logs.template_filters import FilterRule, build_exact_rule
 from tools.checks import CHECKS
 from tools.checks.site.filters import BadFilters, LogFilter, add_filters, explain_unfilterable, load_filters, select_filter_rules
 

@@ -26,7 +26,7 @@ from tools.checks import (
     subnet,
     versions,
 )
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.exclusive import bandwidth, burn, cuda, dcgm, ibbw, nccl, nccl_pairs, step
 from tools.checks.smi import smi_checks
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts
 from tools.fact import Fact, Status
 

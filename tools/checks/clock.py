@@ -8,8 +8,8 @@ NTPSynchronized=yes
 import re
 from collections.abc import Sequence
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "time"

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
-from tools.checks.lines import parse_json_lines
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
+from tools.checks.output_values import parse_json_lines
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "docker"

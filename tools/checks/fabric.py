@@ -17,9 +17,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts
 from tools.fact import Fact, Status, Value
 

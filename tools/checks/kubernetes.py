@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.check import Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "sched"

@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "mods"

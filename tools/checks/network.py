@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.checks import web
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "net"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kb.scan import Needles
+from kb.needle_search import Needles
 from tools.fact import Fact
 
 NOT_UNDERSTOOD_KEY = "check.not_understood"

@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "lspci"

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
 from kb.redact import redact
-from kb.scan import split_lines
-from tools.checks.cells import parse_number
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
+from tools.checks.output_values import parse_number
 from tools.fact import Fact, Status
 
 CHECK = "procs"

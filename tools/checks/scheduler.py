@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.checks import kubernetes
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "sched"

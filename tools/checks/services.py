@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kb.logs.timestamps import LinePrefix, split_prefix
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
-from tools.checks.lines import EMPTY_JOURNAL_FORMAT
+from kb.logs.log_lines import LinePrefix, split_prefix
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
+from tools.checks.output_values import EMPTY_JOURNAL_FORMAT
 from tools.fact import Fact, Status
 
 CHECK = "sysd"

@@ -11,9 +11,9 @@ answer /home timeout
 import re
 from collections.abc import Sequence
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.checks import web
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "store"

@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "fabric"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.catalogues.nccl import find_known_bad
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.checks.containers import split_container_answers
-from tools.checks.lines import parse_json_lines
+from tools.checks.output_values import parse_json_lines
 from tools.fact import Fact, Status
 
 CHECK = "vers"

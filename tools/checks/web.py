@@ -7,8 +7,8 @@ curl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection r
 import re
 from collections.abc import Callable, Sequence
 
-from kb.scan import split_lines
-from tools.checks.check import Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Command, Format, Unreadable
 from tools.fact import Fact
 
 _STATUS_PATTERN = re.compile(r"HTTP/[0-9.]{1,3} ([1-5][0-9]{2})\b.{0,100}")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Condition
 from tools.execution.conditions import ConditionResult, fill_condition, read_condition
 from tools.inventory.inventory import Host

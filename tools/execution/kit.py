@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Action
 from tools.checks import CHECKS
 from tools.nodekit.generate import ACT_COMMAND, compute_kit_version

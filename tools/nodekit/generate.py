@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from importlib.resources import files
 
 from tools.action import Condition
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
 from tools.remedies.remedy import ARGUMENT_KINDS, ArgumentKind, Remedy
 

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from bot.alerts.alert_store import AlertStore
-from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
+from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
-from bot.alerts.routing import AlertRouting
 from bot.alerts.threads import AlertThreads
-from bot.inbound.webhook import MAX_CLOCK_SKEW
+from bot.inbound import MAX_CLOCK_SKEW
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.refusal import Refusal

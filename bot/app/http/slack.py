@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from bot.inbound.routes import InboundRoute
-from bot.inbound.webhook import MAX_CLOCK_SKEW
+from bot.inbound import MAX_CLOCK_SKEW, InboundRoute
 from bot.settings import Settings
 from bot.slack.client import SlackClient
 from bot.slack.http.delivery import SlackEventsEndpoint

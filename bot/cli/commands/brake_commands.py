@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import load_settings_or_exit, run_async_command
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, load_settings_or_exit, run_async_command
 
 PANEL = "Brakes and audit"
 commands = typer.Typer()

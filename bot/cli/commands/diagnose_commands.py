@@ -6,9 +6,21 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, exit_with_error, load_settings_or_exit, print_text, replace_surrogates, run_async_command
+from bot.cli.command_runtime import (
+    AttachOption,
+    ConfigOption,
+    HostsOption,
+    InventoryOption,
+    JsonOption,
+    SandboxOption,
+    call_or_exit,
+    exit_with_error,
+    load_settings_or_exit,
+    print_text,
+    replace_surrogates,
+    run_async_command,
+)
 from bot.cli.commands.expect_commands import expect
-from bot.cli.options import AttachOption, ConfigOption, HostsOption, InventoryOption, JsonOption, SandboxOption
 
 PANEL = "Ask from a terminal; changes nothing on any host"
 commands = typer.Typer()

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, load_settings_or_exit
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, call_or_exit, load_settings_or_exit
 
 expect = typer.Typer(
     name="expect",
@@ -65,8 +64,7 @@ def job(
     settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
-    from kb.performance.quantities import parse_count, parse_seconds
-    from kb.performance.workloads import RECOMPUTE_KINDS, SHARDING_KINDS, JobShape
+    from kb.performance.workloads import RECOMPUTE_KINDS, SHARDING_KINDS, JobShape, parse_count, parse_seconds
 
     def ask() -> int:
         size = parse_amount("--params", parse_count, params)
@@ -103,8 +101,7 @@ def allreduce(
     """
     settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, print_expected
-    from kb.performance.quantities import parse_bytes
-    from kb.performance.workloads import AllReduce
+    from kb.performance.workloads import AllReduce, parse_bytes
 
     def ask() -> int:
         amount = parse_amount("--size", parse_bytes, size)
@@ -131,8 +128,7 @@ def gemm(
     settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
-    from kb.performance.quantities import parse_seconds
-    from kb.performance.workloads import Gemm
+    from kb.performance.workloads import Gemm, parse_seconds
 
     def ask() -> int:
         kind = parse_choice("--precision", precision, PRECISIONS)
@@ -159,8 +155,7 @@ def copy(
     """Estimate a copy in one direction."""
     settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
-    from kb.performance.quantities import parse_bytes
-    from kb.performance.workloads import COPY_KINDS, Copy
+    from kb.performance.workloads import COPY_KINDS, Copy, parse_bytes
 
     def ask() -> int:
         way, amount = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)

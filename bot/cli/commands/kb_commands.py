@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, load_settings_or_exit, run_async_command
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, call_or_exit, load_settings_or_exit, run_async_command
 
 PANEL = "What RackMedic knows"
 commands = typer.Typer()
@@ -234,8 +233,7 @@ def review(
     With --json it asks nothing and says what is left.
     """
     settings = load_settings_or_exit(config)
-    from bot.cli.kb.review_command import review_folder
-    from bot.cli.kb.terminal_dialog import open_terminal_dialog
+    from bot.cli.kb.review_command import open_terminal_dialog, review_folder
 
     raise typer.Exit(call_or_exit(lambda: review_folder(settings, folder, open_terminal_dialog(), as_json=json, again=again)))
 
@@ -298,9 +296,9 @@ def draft_filter(
     Drops lines that two of three samples call regular and that no log needs.
     """
     settings = load_settings_or_exit(config)
-    from bot.cli.kb import filter_command
+    from bot.cli.kb import rule_command
 
-    raise typer.Exit(call_or_exit(lambda: filter_command.draft_filter(settings, logs, against or [], name, family, out, as_json=json)))
+    raise typer.Exit(call_or_exit(lambda: rule_command.draft_filter(settings, logs, against or [], name, family, out, as_json=json)))
 
 
 @kb.command(name="try", epilog="Example: rackmedic kb try rules.yaml --no-bench")

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import exit_with_error, load_settings_or_exit, print_text, run_async_command
-from bot.cli.options import ConfigOption
+from bot.cli.command_runtime import ConfigOption, exit_with_error, load_settings_or_exit, print_text, run_async_command
 from bot.cli.ticket import ticket
 
 PANEL = "The bot"

@@ -5,8 +5,15 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, exit_with_error, load_settings_or_exit, print_text, run_async_command
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import (
+    ConfigOption,
+    JsonOption,
+    call_or_exit,
+    exit_with_error,
+    load_settings_or_exit,
+    print_text,
+    run_async_command,
+)
 
 PANEL = "Begin here"
 commands = typer.Typer()
@@ -50,7 +57,7 @@ def init(
         print_text(render_answers_template(str(folder)), end="")
         return
     from bot.cli.setup.init_command import run_init
-    from bot.cli.setup.terminal_prompt import prompt_for_answer
+    from bot.cli.setup.questions import prompt_for_answer
 
     run_async_command(lambda: run_init(folder.absolute(), answers, prompt_for_answer, again=again, attempt=attempt, as_json=json))
 

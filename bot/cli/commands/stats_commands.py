@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from bot.cli.bench import bench
-from bot.cli.command_runtime import load_settings_or_exit, run_async_command
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, load_settings_or_exit, run_async_command
 
 PANEL = "Measure"
 commands = typer.Typer()

@@ -13,25 +13,21 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.app.retention import GB, load_last_run
 from bot.app.site_files import BadSite, find_site_folder, load_all_checks, load_site_skus, load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.doctor.channels import check_channels
 from bot.cli.doctor.finding import Finding, FindingState, render_findings_table
-from bot.cli.doctor.hosts import check_hosts
-from bot.cli.doctor.integrations import check_alerts, check_intake, check_provider_link
+from bot.cli.doctor.hosts import check_hosts, check_schedulers
+from bot.cli.doctor.integrations import check_alerts, check_channels, check_intake, check_provider_link, check_trackers
 from bot.cli.doctor.policy import check_policy
-from bot.cli.doctor.schedulers import check_schedulers
-from bot.cli.doctor.trackers import check_trackers
 from bot.cli.safe_console import open_table_console
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackUnreachable, check_installation
-from bot.store.ledger_keys import has_ledger_key, load_ledger_key, load_older_keys
-from bot.store.store import Store, StoreUnavailable, WrongStoreVersion, open_store
-from bot.store.version import STORE_VERSION
+from bot.store.ledger_signing_keys import has_ledger_key, load_ledger_key, load_older_keys
+from bot.store.store import STORE_VERSION, Store, StoreUnavailable, WrongStoreVersion, open_store
+from tools.evidence import DAY_SECONDS, measure_evidence
 from tools.inventory.host_ranges import BadRange
 from tools.inventory.inventory import BadInventory, Inventory
 from tools.inventory.sources.loader import open_inventory
 from tools.ledger.reader import LedgerReader
 from tools.ledger.record import StoreDown
-from tools.retention import DAY_SECONDS, measure_evidence
 from tools.ssh.client import SshLimits, SshTransport
 
 MIN_FREE_BYTES = 64 << 20  # evidence of a few incidents

@@ -17,11 +17,12 @@ from bot.cli.kb.built_folder import (
     ReviewDecision,
     load_built_items,
     load_decisions,
+    render_cause_files,
+    render_check_file,
     render_incidents_file,
     slugify_name,
     write_file_atomically,
 )
-from bot.cli.kb.drafts import render_cause_files, render_check_file
 from bot.cli.kb.knowledge import find_problems
 from bot.cli.kb.review_command import INCIDENT_KINDS
 from bot.refusal import Refusal

@@ -17,24 +17,29 @@ import yaml
 
 from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.kb.built_folder import REVIEW_ROWS_FILE, slugify_name, write_file_atomically
-from bot.cli.kb.drafts import render_check_file
+from bot.cli.kb.built_folder import REVIEW_ROWS_FILE, render_check_file, slugify_name, write_file_atomically
 from bot.cli.kb.row_labellers import BuildProgress, RowLabeller, format_model_bill, open_row_labeller
 from bot.refusal import Refusal
 from bot.settings import Settings
-from graph.learning.build_review import MONTHS_CHART_FILE, count_new_labels_by_month, render_review
 from graph.learning.cause_discovery import CauseDiscovery, discover_causes
-from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pages
+from graph.learning.knowledge_drafts import (
+    MONTHS_CHART_FILE,
+    count_new_labels_by_month,
+    draft_checks,
+    draft_leaves,
+    draft_pages,
+    render_review,
+)
 from graph.learning.rule_labelling import LabelledRow, RuleLabeller
 from graph.learning.thread_contents import ThreadContents
-from kb.exports.file_trees import UnreadableExport, open_file_tree
+from kb.exports.files import UnreadableExport, open_file_tree
 from kb.exports.reader import iter_export_rows
 from kb.exports.row import FIELD_ALIASES, ExportRow, UnreadRow
 from kb.history.label_ranking import LabelRanker
 from kb.history.site_pages import MAX_PAGE_BYTES
 from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 
 INCIDENTS_PER_FILE: Final = 500
 

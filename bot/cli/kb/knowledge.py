@@ -22,11 +22,10 @@ from bot.app.site_files import (
     load_site_taxonomy,
 )
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_console, open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_console, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
-from kb.history.bm25 import BM25Corpus
+from kb.history.text_search import BM25Corpus
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 

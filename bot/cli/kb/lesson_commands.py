@@ -11,10 +11,9 @@ from rich.text import Text
 
 from bot.app.site_files import load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.kb.drafts import find_cause_problems, render_cause_files
+from bot.cli.kb.built_folder import find_cause_problems, render_cause_files
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.lessons.store import LessonStore
 from bot.refusal import Refusal
 from bot.settings import Settings
@@ -27,11 +26,11 @@ from kb.history.lessons import (
     compute_trust,
     count_seen_again,
     find_duplicate_lesson,
+    find_mistakes,
     parse_lessons,
     restore_lesson,
     retire_lesson,
 )
-from kb.history.mistakes import find_mistakes
 from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import SYMPTOMS, Taxonomy
 

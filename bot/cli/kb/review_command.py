@@ -1,6 +1,7 @@
 """`rackmedic kb review`: review a build. Each answer is stored at once."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
 
 from bot.app.site_files import load_site_taxonomy
@@ -18,11 +20,12 @@ from bot.cli.kb.built_folder import (
     ReviewDecision,
     ReviewVerdict,
     append_decision,
+    find_cause_problems,
+    find_check_problems,
     find_entry_problems,
     load_built_items,
     load_decisions,
 )
-from bot.cli.kb.drafts import find_cause_problems, find_check_problems
 from bot.settings import Settings
 from kb.redact import redact_to_line, show_invisible
 from kb.taxonomy.taxonomy import Taxonomy
@@ -225,3 +228,18 @@ def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, ti
         show_invisible(label_text),
         *near_lines,
     ]
+
+
+# The review dialog over a terminal or piped input.
+
+
+def open_terminal_dialog() -> ReviewDialog:
+    return ReviewDialog(print_text, _ask_line, lambda text: click.edit(text, extension=".yaml"))
+
+
+def _ask_line(prompt: str) -> str | None:
+    print_text(prompt, end="", err=True, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print_text(err=True)
+    return line.rstrip("\n") if line else None

@@ -9,10 +9,10 @@ from bot.cards import blocks
 from bot.cards.blocks import Block
 from bot.cards.text import Line, Part, bold, code, italic
 from bot.incidents.cards import report_rows
-from bot.incidents.cards.handoff import build_timeline
+from bot.incidents.cards.handoff_content import build_timeline
 from bot.incidents.cards.report_rows import CauseTitles
 from bot.refusal import Refusal
-from graph.extraction import stat_text
+from graph.extraction import report_texts
 from graph.guide_rendering import render_guide_steps
 from graph.incident_view import IncidentView
 from graph.report import PlannedAction, Report
@@ -153,7 +153,7 @@ def _list_by_verdict(incident: IncidentView, verdict: str) -> list[Hypothesis]:
 
 def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
     together = f", {stats.check_seconds:.0f} s of checks together"
-    lines: list[Line] = [(stat_text.format_cost(stats) + together,)] if stats.checks else []
+    lines: list[Line] = [(report_texts.format_cost(stats) + together,)] if stats.checks else []
     lines += [(f"{stats.exclusive_gpu_seconds:.0f} GPU seconds of exclusive tests",)] if stats.exclusive_gpu_seconds else []
     lines += (
         [(f"{stats.model_calls} model calls, {stats.tokens_in} tokens in, {stats.tokens_out} out, ${stats.usd:.3f}",)]

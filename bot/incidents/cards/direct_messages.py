@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
@@ -75,3 +76,37 @@ def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
     return blocks.build_card(
         why, [blocks.line_section(f"↪ {why}", *((" →", *channel_parts) if channel_parts else ()), " Here I know ", *request_parts)]
     )
+
+
+# Suggested prompts, status lines and thread titles. Pure. No user text gets into them.
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedPrompt:
+    """Slack sends `says` as the user's message; `wish` is the request."""
+
+    says: str
+    wish: DirectRequest
+
+
+# Slack shows at most four
+SUGGESTED_PROMPTS: Final = (
+    SuggestedPrompt("Which incidents are open?", "status"),
+    SuggestedPrompt("What waits for my approval?", "approvals"),
+    SuggestedPrompt("Help: what can I ask here?", "help"),
+)
+PROMPTS_TITLE: Final = "Ask me"
+# Shown after our name while stored data is read.
+READING_STATUS_TEXTS: Final[Mapping[DirectRequest, str]] = {
+    "status": "is reading what is open…",
+    "approvals": "is looking at what waits for you…",
+}
+THREAD_TITLES: Final[Mapping[DirectRequest, str]] = {
+    "status": "Open incidents",
+    "approvals": "Waiting for your decision",
+    "help": "What can be asked",
+}
+
+
+def build_prompt_payload(prompts: Sequence[SuggestedPrompt]) -> list[dict[str, str]]:
+    return [{"title": prompt.says, "message": prompt.says} for prompt in prompts]

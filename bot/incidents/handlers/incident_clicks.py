@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
-from bot.incidents.cards import close_modal, details, diagnosis, feedback, incident_menu, question, ticket
-from bot.incidents.cards.close_modal import IncidentClosure
-from bot.incidents.cards.handoff import require_unresolved_ticket
+from bot.incidents.cards import details, diagnosis, feedback, handoff_card, incident_menu
+from bot.incidents.cards.handoff_content import require_unresolved_ticket
+from bot.incidents.cards.incident_menu import IncidentClosure
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.feedback import handle_vote
 from bot.incidents.handlers.forms import authorize_form_sender, open_form
@@ -27,8 +27,8 @@ from tools.inventory.host_ranges import fold_host_names
 # Action id → parser of its card.
 CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.parse_diagnosis_click),
-    **dict.fromkeys(question.SELECT_ACTIONS, question.parse_host_choice),
-    **dict.fromkeys(ticket.BUTTONS, ticket.parse_ticket_click),
+    **dict.fromkeys(diagnosis.SELECT_ACTIONS, diagnosis.parse_host_choice),
+    **dict.fromkeys(handoff_card.BUTTONS, handoff_card.parse_ticket_click),
     feedback.VOTE_ACTION_ID: feedback.parse_feedback_click,
     incident_menu.MENU_ACTION_ID: incident_menu.parse_menu_choice,
 }
@@ -89,10 +89,10 @@ def _begin_report(services: IncidentFormServices, incident: str, payload: Payloa
 
 async def handle_close_form(services: IncidentFormServices, payload: Payload) -> None:
     """Store the closing form. Raises BadForm."""
-    closing = close_modal.parse_close_form(payload)
+    closing = incident_menu.parse_close_form(payload)
     team, user = await authorize_form_sender(services.context, payload, closing.incident)
     if unknown := await _list_unknown_hosts(services, closing):
-        raise BadForm({close_modal.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
+        raise BadForm({incident_menu.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
     data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
     await _store_item(services, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
 
@@ -130,7 +130,7 @@ async def handle_diagnose_shortcut(services: MessageServices, payload: Payload) 
 
 
 async def _open_close_form(services: IncidentFormServices, incident: str, trigger: str) -> None:
-    view = close_modal.render_close_form(await _build_closing_defaults(services, incident), services.label_choices)
+    view = incident_menu.render_close_form(await _build_closing_defaults(services, incident), services.label_choices)
     await services.context.client.views_open(trigger_id=trigger, view=view)
 
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import structlog
 
-from bot.incidents.cards import close_modal, drained_nodes, feedback, incident_menu
+from bot.incidents.cards import feedback, incident_menu, report_rows
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.handlers import forms, home, incident_clicks
 from bot.incidents.handlers.feedback import handle_feedback_form
@@ -26,11 +26,11 @@ def build_incident_handlers(
     return SlackHandlers(
         clicks={
             **dict.fromkeys(incident_clicks.CLICK_PARSERS, partial(incident_clicks.handle_click, services)),
-            **dict.fromkeys(drained_nodes.BUTTONS, partial(home.handle_return_click, home_services)),
+            **dict.fromkeys(report_rows.BUTTONS, partial(home.handle_return_click, home_services)),
             **dict.fromkeys(quota_waiting.BUTTONS, partial(home.handle_quota_waiver, home_services)),
         },
         forms={
-            close_modal.CALLBACK_ID: partial(incident_clicks.handle_close_form, services),
+            incident_menu.CLOSE_CALLBACK_ID: partial(incident_clicks.handle_close_form, services),
             feedback.CALLBACK_ID: partial(handle_feedback_form, services),
             incident_menu.ASSIGN_CALLBACK_ID: partial(forms.handle_assign_form, services),
             incident_menu.CORRECT_CALLBACK_ID: partial(forms.handle_correct_form, services),

@@ -13,8 +13,7 @@ from redis.exceptions import RedisError
 
 from bot.cards.blocks import Card
 from bot.incidents.cards import notes
-from bot.incidents.cards.direct_messages import DirectRequest
-from bot.incidents.cards.suggested_prompts import READING_STATUS_TEXTS, THREAD_TITLES
+from bot.incidents.cards.direct_messages import READING_STATUS_TEXTS, THREAD_TITLES, DirectRequest
 from bot.incidents.context import render_refusal
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.publishing.answer_only_runner import AnswerOnlyRunner

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bot.cards.text import Part, thread_link
-from bot.incidents.cards import shared_causes
+from bot.incidents.cards import diagnosis
 from bot.policy import channels as policy
 from bot.slack.posted_messages import OriginLookup
 from graph.report import Report
@@ -19,7 +19,7 @@ async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLo
     for incident in dict.fromkeys(row.incident for row in report.shared):
         other = await origin_of(incident)
         if other is not None and policy.can_follow_thread(origin, other, bound):
-            found[incident] = thread_link(other.team, other.channel, other.thread_ts, shared_causes.OTHER_THREAD_TEXT)
+            found[incident] = thread_link(other.team, other.channel, other.thread_ts, diagnosis.OTHER_THREAD_TEXT)
     for row in report.threads:
         other = await origin_of(row.incident)
         if other is not None and policy.can_follow_thread(origin, other, bound):

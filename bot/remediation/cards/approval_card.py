@@ -14,7 +14,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, StaleCard
 from bot.cards.text import Line, Part, bold, clip_text, count_utf16_units, escape_ambiguous, exact_code, strip_markup
-from bot.remediation.cards import action_text, card_parts, deleted_files, killed_process, wave_queue
+from bot.remediation.cards import action_text, card_parts, side_effects
 from tools.action import Action
 from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, is_digest
@@ -41,7 +41,7 @@ BUTTONS: Mapping[str, ClickAction] = {
     NOT_RAN_ACTION_ID: "not_ran",
     APPROVE_ALL_ACTION_ID: "approve_all",
     SHOW_ALL_ACTION_ID: "show_all",
-    wave_queue.LET_GO_ACTION_ID: "let_go",
+    card_parts.LET_GO_ACTION_ID: "let_go",
 }
 # These buttons name every action that they affect.
 MULTI_ACTION_BUTTON_IDS = frozenset({APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID})
@@ -76,8 +76,8 @@ class ApprovalCardView:
     held: str = ""  # Why an approved action waits, or that the host does not answer.
     tail: Sequence[str] = ()  # Last lines of the output.
     warning: str = ""  # Shown on every card, e.g. that the ledger's store may lose data.
-    queued: wave_queue.QueuedHosts | None = None  # Hosts that wait behind this card.
-    known: killed_process.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
+    queued: card_parts.QueuedHosts | None = None  # Hosts that wait behind this card.
+    known: side_effects.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
 
 
 def render_approval_card(view: ApprovalCardView) -> Card:
@@ -91,7 +91,7 @@ def render_approval_card(view: ApprovalCardView) -> Card:
         action_text.format_headline(record, view.held),
         [
             blocks.header(_format_headline(record, view.held)),
-            *wave_queue.render_queue(view.queued, 1, encode_action(record)),
+            *card_parts.render_queue(view.queued, 1, encode_action(record)),
             *core,
             *_render_impact(view),
             *card_parts.render_warning(view.warning),
@@ -184,7 +184,7 @@ def _render_impact(view: ApprovalCardView) -> list[Block]:
     """Render outage, cost of waiting and affected objects, while the action can be stopped."""
     lines = [
         *action_text.render_impact(view.record),
-        *(deleted_files.render_known_lines(view.record.action, view.known) if view.record.state in OPEN_STATES else []),
+        *(side_effects.render_known_lines(view.record.action, view.known) if view.record.state in OPEN_STATES else []),
     ]
     return [blocks.clipped_section(*lines, room=MAX_IMPACT_CHARS)] if lines else []
 
@@ -192,7 +192,7 @@ def _render_impact(view: ApprovalCardView) -> list[Block]:
 def _render_all_buttons(view: ApprovalCardView) -> list[Block]:
     """Add a button for all files if the card hides some."""
     rows, record = render_buttons(view.record), view.record
-    if record.state not in OPEN_STATES or not deleted_files.has_hidden_files(view.known):
+    if record.state not in OPEN_STATES or not side_effects.has_hidden_files(view.known):
         return rows
     show = blocks.button("Show all", SHOW_ALL_ACTION_ID, encode_actions([record]))
     return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]

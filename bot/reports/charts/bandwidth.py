@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import log2
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat, estimate_text_width
 from tools.bandwidth import MIN_BANDWIDTH_RATIO, MIN_JUDGED_BYTES, BandwidthCurve, Bandwidths, format_size, summarize_bandwidths
 from tools.inventory.host_ranges import fold_host_names

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bot.reports.charts import palette
-from bot.reports.charts.canvas import Canvas, ImageFormat, estimate_text_width, fit_text
-from bot.reports.charts.palette import blend_colours, choose_ink
+from bot.reports.charts import canvas as palette
+from bot.reports.charts.canvas import Canvas, ImageFormat, blend_colours, choose_ink, estimate_text_width, fit_text
 from tools.heatmap import Heatmap, summarize_heatmap
 
 MAX_COLUMNS = 40  # columns drawn

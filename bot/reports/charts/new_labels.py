@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas
 from bot.reports.charts.canvas import Canvas, ImageFormat
 
 TITLE: Final = "Labels met for the first time"
@@ -29,15 +29,15 @@ def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "pn
     low = CHART_HEIGHT - BOTTOM_MARGIN
     for share in (0, most):
         y = low - (low - TOP_MARGIN) * share / most
-        sheet.draw_path([(LEFT_MARGIN, y), (CHART_WIDTH - 20, y)], palette.UNKNOWN)
-        sheet.draw_text(LEFT_MARGIN - 8, y + 4, str(share), size=11, anchor="end", fill=palette.FAINT)
+        sheet.draw_path([(LEFT_MARGIN, y), (CHART_WIDTH - 20, y)], canvas.UNKNOWN)
+        sheet.draw_text(LEFT_MARGIN - 8, y + 4, str(share), size=11, anchor="end", fill=canvas.FAINT)
     label_step = -(-len(rows) // MAX_BAR_LABELS)
     for at, (name, times) in enumerate(rows.items()):
         x, tall = LEFT_MARGIN + at * step, (low - TOP_MARGIN) * times / most
         if times:
-            sheet.draw_box(x + step * 0.1, low - tall, step * 0.8, tall, palette.GOOD)
+            sheet.draw_box(x + step * 0.1, low - tall, step * 0.8, tall, canvas.GOOD)
         if at % label_step == 0:
-            sheet.draw_text(x + step / 2, low + 18, name, size=11, anchor="middle", fill=palette.FAINT)
+            sheet.draw_text(x + step / 2, low + 18, name, size=11, anchor="middle", fill=canvas.FAINT)
     return sheet.render(kind)
 
 

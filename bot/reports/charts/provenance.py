@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode
 from graph.provenance.tree_rendering import EDGE_TEXTS, VERDICT_MARKS

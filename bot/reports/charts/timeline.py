@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 from graph.timeline import LANES_BY_KIND, Timeline, TimelineEvent, TimelineKind, TimelineLane, summarize_timeline
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 from graph.search_trace import RESULT_MARKS, RESULT_TEXTS, BranchResult, SearchBranch, SearchTree, summarize_search_tree
 

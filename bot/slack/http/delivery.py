@@ -10,7 +10,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.slack.http.signing import NotSlack, check_signature_headers, verify_signature
 from bot.store.replay_guard import ReplayGuard, ReplayState
 from tools.clock import Clock

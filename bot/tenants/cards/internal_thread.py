@@ -19,7 +19,7 @@ from bot.cards.buttons import (
     parse_button_click,
 )
 from bot.cards.text import bold, channel_link, code, count_utf16_units, truncate_text
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 
 TELL_ACTION_ID = "customer.tell"
 BUTTONS = {TELL_ACTION_ID: "tell"}

@@ -9,7 +9,7 @@ from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_cli
 from bot.cards.text import Line, bold, code
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantCause, TenantView
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
 BROKEN_ACTION_ID = "customer.broken"

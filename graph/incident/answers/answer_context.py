@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from graph.context import GraphContext
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage
 from graph.engine.assessment import Assessment
-from graph.engine.event_age import EVENT_KEY_PREFIXES
+from graph.engine.fact_history import EVENT_KEY_PREFIXES
 from graph.engine.reference_data import is_tenant_writable
-from graph.extraction import stat_text
+from graph.extraction import report_texts
 from graph.incident.answers.item_answers import build_answer_report
 from graph.incident.answers.unproven import Unproven, list_unproven
 from graph.incident.context import IncidentContext
@@ -193,7 +193,7 @@ def format_log_line(line: str, says: str) -> str:
 
 
 def format_confidence(row: Hypothesis) -> str:
-    return f"{stat_text.format_confidence_percent(row.confidence)} sure"
+    return f"{report_texts.format_confidence_percent(row.confidence)} sure"
 
 
 def render_basis(rows: Iterable[Evidence | Fact]) -> str:

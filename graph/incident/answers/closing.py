@@ -9,7 +9,7 @@ from graph.incident.lifecycle import TurnEvent
 from graph.incident.remediations import build_plan_context
 from graph.incident.turn_result import TurnResult
 from graph.remediation.outcomes import stop_remediations, withdraw_disbelieved
-from graph.remediation.preview import list_planned_actions
+from graph.remediation.proposals import list_planned_actions
 from graph.state import HumanCorrection, Remediation
 from tools.inventory.host_ranges import fold_host_names
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.engine.assessment import Assessment
-from graph.extraction.unknown_names import format_report_unknowns
+from graph.extraction.report_texts import format_report_unknowns
 from graph.incident.context import IncidentContext
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle

@@ -17,7 +17,7 @@ from graph.incident.answers.answer_context import (
     render_unknown_names,
     resolve_target_hosts,
 )
-from graph.incident.answers.host_states import render_not_checked
+from graph.incident.answers.hosts import render_not_checked
 from graph.incident.answers.people import render_step_summary
 from graph.incident.answers.unproven import format_unproven
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
@@ -25,11 +25,10 @@ from graph.incident.remediations import build_plan_context, derive_fault_conditi
 from graph.incident.turn_result import TurnResult
 from graph.remediation.build import PlanContext, build_remediations
 from graph.remediation.drained_nodes import get_return_blocker, is_returning, list_unresolved_on_host
-from graph.remediation.exclusive_checks import MAX_TEST_HOSTS, build_requested_check
 from graph.remediation.outcomes import describe_remediation
 from graph.remediation.plan_steps import parse_plan
-from graph.remediation.preview import list_planned_actions
-from graph.remediation.transitions import RETURN_EVENT, RemediationEvent, advance
+from graph.remediation.proposals import MAX_TEST_HOSTS, build_requested_check, list_planned_actions
+from graph.remediation.state_machine import RETURN_EVENT, RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 from tools.remedies import REMEDIES

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graph.dialogue.intents import INTENTS, Intent, describe_intent
-from graph.extraction import stat_text
+from graph.extraction import report_texts
 from graph.incident.answers.answer_context import (
     AnswerContext,
     build_answer,
@@ -64,7 +64,7 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
         cause_text = "; ".join(taxonomy.get_leaf(label).customer_words or context.get_title(label) for label in labels[:3])
         lines = [f"What: {cause_text}", f"Where: {_format_targets(mended)}; fixed and verified."]
     elif case.report and case.report.outcome == "no_fault":
-        lines = [f"What: no fault was found on {fold_host_names(context.observed_hosts)} ({stat_text.format_coverage(case.stats)})."]
+        lines = [f"What: no fault was found on {fold_host_names(context.observed_hosts)} ({report_texts.format_coverage(case.stats)})."]
     else:
         lines = [f"What: the cause is not known yet; {len(context.observed_hosts)} machines were looked at."]
     owner = get_owner(context)
@@ -151,7 +151,7 @@ async def answer_status(context: AnswerContext) -> TurnResult:
     age_note = f", last {format_age(latest, context.current_time)}" if latest else ""
     return build_answer(
         context,
-        [*lines, f"{stat_text.format_coverage(case.stats)}{age_note}. {render_recheck_offer(context, context.faulty_hosts)}".strip()],
+        [*lines, f"{report_texts.format_coverage(case.stats)}{age_note}. {render_recheck_offer(context, context.faulty_hosts)}".strip()],
         most=12,
     )
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief, has_only_old_events
 from graph.engine.coverage import UNASKED_KEYS
-from graph.engine.event_age import format_old_event, is_old
+from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
+from graph.engine.fact_history import format_old_event, is_old
 from graph.engine.reference_data import is_tenant_writable
-from graph.engine.unlisted_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
 from graph.incident.context import IncidentContext
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import WRITTEN_BY, Fact, Status

@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import CaseClock
 from kb.history.incidents import PastIncident
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 from tools.transport import Transport

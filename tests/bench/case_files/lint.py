@@ -15,7 +15,7 @@ from tests.bench.case_files.truth import BadTruth, Truth, read_truth, table
 from tests.bench.run.setup import stand, without, world_seed
 from tests.bench.score import Marked
 from tools.checks import CHECKS
-from tools.checks.check import BadSlot
+from tools.checks.check_types import BadSlot
 
 LOOKS = 3  # repetitions of a command; a fault seen in one of three must be seen
 

@@ -10,7 +10,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.case_files.lint import LOOK, SLOTS
 from tests.bench.run.setup import world_seed
 from tools.checks import CHECKS
-from tools.checks.check import BadSlot
+from tools.checks.check_types import BadSlot
 
 Raw = Mapping[str, Any]
 

@@ -27,7 +27,7 @@ from tests.bench.arms.arm import Knowledge
 from tests.bench.hostile.texts import OTHER, TEXTS, Hostile
 from tests.bench.loop.world import StandIns
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.site.loader import load_site_checks
 from tools.checks.site.rule_matching import add_rules
 from tools.checks.site.rules import load_rules

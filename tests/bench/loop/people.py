@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import reject_modal
+from bot.remediation.cards import modals
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.slack import SlackSandbox
@@ -133,4 +133,4 @@ class Approvers:
         self.rejected |= set(button.approvals)
         await self.slack.click(who, button.ts, approval.REJECT_ACTION_ID, value=button.value)
         view = await self.slack.wait_for(lambda: self.slack.view(who), 60)
-        await self.slack.submit(who, view["id"], {reject_modal.REASON_BLOCK_ID: NOT_SO})
+        await self.slack.submit(who, view["id"], {modals.REASON_BLOCK_ID: NOT_SO})

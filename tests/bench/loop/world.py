@@ -21,7 +21,7 @@ from bot.app.bot import run_bot
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.incidents.dispatch.inbox import Inbox
 from bot.settings import Settings, load_settings
-from bot.store.ledger_keys import load_ledger_key
+from bot.store.ledger_signing_keys import load_ledger_key
 from bot.store.store import Store
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
@@ -33,12 +33,11 @@ from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.people import HOME
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import GraphContext
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.model.reasoner import Reasoner
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import Lesson
-from kb.history.mistakes import MistakeNotes
+from kb.history.lessons import Lesson, MistakeNotes
 from kb.history.site_pages import SitePage
 from tests.bench.arms.arm import Knowledge
 from tests.bench.loop.virtual_time import Leaping, LoopClock

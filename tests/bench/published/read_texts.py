@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from graph.extraction.label_ranking import blend_rankings
-from graph.extraction.text_classifier import rank_labels_by_text
+from graph.extraction.text_classifier import blend_rankings, rank_labels_by_text
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint

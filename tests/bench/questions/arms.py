@@ -21,11 +21,10 @@ from graph.dialogue.read import parse_message
 from graph.dialogue.said import ALL, ParsedMessage, Vocabulary
 from graph.dialogue.things import CHECK_WORDS
 from graph.engine.priors import rank_decidable_labels
-from graph.extraction.label_ranking import blend_rankings
 from graph.extraction.reports import parse_report
-from graph.extraction.text_classifier import rank_labels_by_text
+from graph.extraction.text_classifier import blend_rankings, rank_labels_by_text
 from graph.incident.context import DIAGNOSING_KINDS
-from graph.incident.thinking.material import MAX_OFFERED_LABELS
+from graph.incident.model_hypotheses import MAX_OFFERED_LABELS
 from graph.incident.visibility import build_vocabulary
 from graph.learning.knowledge_drafts import MIN_COMMAND_THREADS, draft_checks
 from graph.learning.rule_labelling import LabelledRow
@@ -33,9 +32,9 @@ from graph.learning.thread_contents import ThreadContents
 from graph.model.client import ModelReasoner
 from graph.model.reasoner import IntentChoices, IntentGuess, PromptMaterial, ReportExtraction
 from graph.state import IncidentBrief, Origin
-from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.label_ranking import LabelRanker
+from kb.history.text_search import BM25Corpus
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.questions.catalogue import Attribution, Extraction, Need, Questions, Sentence, load_site

@@ -16,7 +16,7 @@ import yaml
 from tests.bench.questions.catalogue import Attribution, Extraction, Hidden, Need, Sentence
 from tests.bench.score import at_level, mean
 from tools.checks import CHECKS
-from tools.checks.check import Check, Unreadable
+from tools.checks.check_types import Check, Unreadable
 from tools.checks.site.loader import BadChecks, load_site_checks
 from tools.fact import Status
 

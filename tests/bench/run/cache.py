@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from kb.redact import redact
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from bot.alerts.alert import Alert, parse_stored_alert
-from bot.alerts.labels import AlertLabels
+from bot.alerts.alert import Alert, AlertLabels, parse_stored_alert
 from bot.alerts.webhook_messages import parse_alertmanager_webhook
 
 

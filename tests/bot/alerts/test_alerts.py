@@ -14,19 +14,17 @@ from aiohttp import ClientSession
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.alerts.alert import Alert, RawAlert, parse_alert, render_alert_summary
+from bot.alerts.alert import Alert, AlertLabels, RawAlert, parse_alert, render_alert_summary
 from bot.alerts.alert_store import MAX_GROUPS, MAX_NEW_EPISODES, AlertStore, RoutedAlert, RoutingSnapshot
 from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
-from bot.alerts.labels import AlertLabels
 from bot.alerts.threads import AlertThreads, render_alert_card
 from bot.alerts.webhook_messages import UnreadableAlerts, parse_alertmanager_webhook
 from bot.app.http.alerts import load_alert_site
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
 from bot.cli.doctor.integrations import check_alerts
-from bot.inbound.routes import InboundRequest, InboundResponse
-from bot.inbound.webhook import build_signed_headers
+from bot.inbound import InboundRequest, InboundResponse, build_signed_headers
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.thread_activity import ThreadActivity

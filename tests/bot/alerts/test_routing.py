@@ -12,13 +12,12 @@ from redis.asyncio import Redis
 
 from bot.alerts.alert import Alert
 from bot.alerts.alert_store import MAX_NEW_EPISODES, AlertStore
-from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
+from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config, parse_matcher
 from bot.alerts.intake import AlertIntake
-from bot.alerts.routing import AlertRouting, parse_matcher
 from bot.alerts.webhook_messages import parse_own_webhook
 from bot.app.http.alerts import build_alert_routing, build_alert_threads
 from bot.cli.doctor.integrations import check_alerts
-from bot.inbound.routes import InboundRequest
+from bot.inbound import InboundRequest
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import build_channel_bindings

@@ -23,7 +23,7 @@ from bot.app.health import Health, build_health_routes
 from bot.app.http import server as server_room
 from bot.app.http.guard import InboundLimits, LogBudget
 from bot.app.http.server import serve_routes
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.slack.http.delivery import SlackEventsEndpoint
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from bot.slack.registry import build_slack_app

@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute, RequestHandler
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute, RequestHandler
 
 
 async def heard(request: InboundRequest) -> InboundResponse:

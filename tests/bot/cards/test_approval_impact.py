@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from bot.cards import text
-from bot.remediation.cards import action_text, all_actions, deleted_files, node_jobs, outcomes, shared_card
+from bot.remediation.cards import action_text, modals, outcomes, shared_card, side_effects
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards.approval_card import ApprovalCardView
 from tests.bot.cards.test_approval_views import GROUP, buttons, fits, is_safe, record_of, strings
 from tests.support.fakes_ledger import action
-from tools.execution.delete_preview import DeletePreview, OldFile
-from tools.execution.node_jobs import NodeJobs, RunningJob
+from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
 from tools.ledger.brakes import Brakes
 from tools.ledger.states import OPEN_STATES, State
 from tools.remedies import REMEDIES, scripts
@@ -36,7 +35,7 @@ def shown_text(card: object) -> str:
 )
 def test_jobs_and_users_on_the_node_have_three_answers(seen: NodeJobs, must: list[str], never: list[str]) -> None:
     record = record_of(**REBOOT)
-    known = node_jobs.build_job_rows(seen)
+    known = side_effects.build_job_rows(seen)
     for card in (
         approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)),
         shared_card.render_shared_card([ApprovalCardView(record, GROUP, known=known), ApprovalCardView(replace(record), GROUP)], Brakes()),
@@ -59,7 +58,7 @@ def test_a_card_that_waits_says_outage_and_cost_of_waiting(remedy: str) -> None:
 @pytest.mark.parametrize("state", list(State))
 def test_outage_and_jobs_are_shown_only_while_the_action_is_open(state: State) -> None:
     record = record_of(**REBOOT, state=state, exit_status=1 if state is State.FAILED else None)
-    said = shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP, known=node_jobs.build_job_rows(JOBS))))
+    said = shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP, known=side_effects.build_job_rows(JOBS))))
     assert ("*Outage:*" in said) == ("Jobs there now" in said) == (state in OPEN_STATES)
     assert ("*Until it is approved:*" in said) == (state is State.PENDING)
 
@@ -137,15 +136,15 @@ def files_of(count: int, total: int = 0, *, name: str = "core", used: bool | Non
 @pytest.mark.parametrize(("count", "total"), [(1, 0), (4, 0), (5, 0), (8, 0), (9, 0), (100, 0), (100, 3214)])
 def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"})
-    known = deleted_files.build_file_rows(files_of(count, total))
+    known = side_effects.build_file_rows(files_of(count, total))
     card, dialog = (
         approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)),
-        all_actions.render_all_actions([record], {record.approval: known}),
+        modals.render_all_actions([record], {record.approval: known}),
     )
     said, paths = shown_text(card), [f"/tmp/core.{n}" for n in range(count)]
     assert f"{total or count:,} file" in said
     assert fits(card)
-    if count <= deleted_files.MAX_FILES_ON_CARD and not total:
+    if count <= side_effects.MAX_FILES_ON_CARD and not total:
         assert all(f"`{path}`" in said for path in paths)
         assert approval.SHOW_ALL_ACTION_ID not in buttons(card)
     else:
@@ -170,7 +169,7 @@ def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> N
     ],
 )
 def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> None:
-    known = deleted_files.build_file_rows(DeletePreview(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
+    known = side_effects.build_file_rows(DeletePreview(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
     said = shown_text(
         approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))
     )
@@ -182,7 +181,7 @@ def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> N
     [(True, "in use by a process", "could not look"), (False, "", "in use"), (None, "could not look", "in use by")],
 )
 def test_a_file_in_use_is_shown_and_so_is_an_unobserved_one(used: bool | None, must: str, never: str) -> None:
-    known = deleted_files.build_file_rows(files_of(2, used=used))
+    known = side_effects.build_file_rows(files_of(2, used=used))
     said = shown_text(
         approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))
     )

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import async_playwright, expect
 
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import reject_modal
+from bot.remediation.cards import modals
 from tests.sandbox.test_slack_page import ARGS, CHROMIUM, photograph
 from tests.support.fakes_approvals import ward
 from tests.support.fakes_ledger import action
@@ -44,7 +44,7 @@ async def test_a_card_is_read_rejected_and_approved_as_people_do(tmp_path: Path)
 
         await thread.get_by_test_id(f"button-{approval.REJECT_ACTION_ID}").click()
         modal = page.get_by_test_id("modal")
-        await modal.get_by_test_id(f"input-{reject_modal.REASON_BLOCK_ID}").fill("a reset is enough")
+        await modal.get_by_test_id(f"input-{modals.REASON_BLOCK_ID}").fill("a reset is enough")
         await modal.get_by_test_id("modal-submit").click()
         await expect(thread).to_contain_text("priya rejected it: a reset is enough")
         await photograph(page, "approval-settled", tmp_path)

@@ -19,7 +19,7 @@ from bot.cards.buttons import BadForm, StaleCard
 from bot.remediation.action_callbacks import LOST_CONTACT_TEXT, format_contact_loss
 from bot.remediation.cards import action_text as action_words
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import card_parts, deleted_files, edit_modal, killed_process, outcomes, reject_modal
+from bot.remediation.cards import card_parts, modals, outcomes, side_effects
 from bot.remediation.cards.approval_card import BUTTONS, ApprovalCardView, CardClick
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from kb.redact import show_invisible
@@ -30,7 +30,7 @@ from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
 from tools.action import Action, FaultCondition
 from tools.execution.conditions import ConditionResult
-from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.previews import DeletePreview, OldFile
 from tools.fact import Fact
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote
 from tools.ledger.states import State
@@ -268,7 +268,7 @@ def test_a_remedy_without_arguments_of_its_own_cannot_be_edited() -> None:
     for remedy, args in (("reboot", {}), ("drain_node", {"node": "gpu-017", "approval": "apr-000000000000"})):
         assert approval.EDIT_ACTION_ID not in buttons(approval.render_approval_card(ApprovalCardView(record_of(remedy=remedy, args=args))))
         with pytest.raises(StaleCard):
-            edit_modal.render_edit_form(record_of(remedy=remedy, args=args))
+            modals.render_edit_form(record_of(remedy=remedy, args=args))
 
 
 def test_a_card_without_approvers_says_so() -> None:
@@ -367,34 +367,30 @@ def submitted(view: dict[str, Any], **values: str) -> dict[str, Any]:
 @settings(max_examples=60)
 def test_forms_fit_and_come_back_as_what_they_were_opened_for(host: str) -> None:
     record = record_of(target=host, args={"bdf": host})
-    for view in (reject_modal.render_reject_form(record), edit_modal.render_edit_form(record)):
+    for view in (modals.render_reject_form(record), modals.render_edit_form(record)):
         assert not view_problems(view)
-    said = reject_modal.parse_reject_form(submitted(reject_modal.render_reject_form(record), **{reject_modal.REASON_BLOCK_ID: " busy "}))
+    said = modals.parse_reject_form(submitted(modals.render_reject_form(record), **{modals.REASON_BLOCK_ID: " busy "}))
     assert (said.approval, said.digest, said.reason) == (record.approval, record.digest, "busy")
-    edit = edit_modal.parse_edit_form(
-        submitted(edit_modal.render_edit_form(record), **{edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"})
-    )
+    edit = modals.parse_edit_form(submitted(modals.render_edit_form(record), **{modals.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}))
     assert (edit.approval, edit.digest, edit.values) == (record.approval, record.digest, {"bdf": "0000:c7:00.0"})
 
 
 def test_forms_say_under_each_field_what_to_mend() -> None:
     with pytest.raises(BadForm) as empty:
-        reject_modal.parse_reject_form(submitted(reject_modal.render_reject_form(record_of())))
-    assert set(empty.value.problems) == {reject_modal.REASON_BLOCK_ID}
+        modals.parse_reject_form(submitted(modals.render_reject_form(record_of())))
+    assert set(empty.value.problems) == {modals.REASON_BLOCK_ID}
     record = record_of(remedy="kill_gpu_process", args={"pid": "1", "ticks": "2", "signal": "TERM"})
-    view = edit_modal.render_edit_form(record)
-    wrong = edit_modal.parse_edit_form(
-        submitted(view, **{edit_modal.FIELD_ID_PREFIX + "pid": "-1", edit_modal.FIELD_ID_PREFIX + "signal": "HUP"})
-    )
+    view = modals.render_edit_form(record)
+    wrong = modals.parse_edit_form(submitted(view, **{modals.FIELD_ID_PREFIX + "pid": "-1", modals.FIELD_ID_PREFIX + "signal": "HUP"}))
     with pytest.raises(BadForm) as bad:
-        edit_modal.validate_edit(wrong, record.action)
-    assert set(bad.value.problems) == {edit_modal.FIELD_ID_PREFIX + "pid", edit_modal.FIELD_ID_PREFIX + "signal"}
-    later = edit_modal.build_edit_error(record.action, "pid='7': must be a living process; ticks=3: changed")
-    assert set(later.problems) == {edit_modal.FIELD_ID_PREFIX + "pid", edit_modal.FIELD_ID_PREFIX + "ticks"}
-    assert set(edit_modal.build_edit_error(record.action, "the host is away").problems) == {edit_modal.FIELD_ID_PREFIX + "pid"}
+        modals.validate_edit(wrong, record.action)
+    assert set(bad.value.problems) == {modals.FIELD_ID_PREFIX + "pid", modals.FIELD_ID_PREFIX + "signal"}
+    later = modals.build_edit_error(record.action, "pid='7': must be a living process; ticks=3: changed")
+    assert set(later.problems) == {modals.FIELD_ID_PREFIX + "pid", modals.FIELD_ID_PREFIX + "ticks"}
+    assert set(modals.build_edit_error(record.action, "the host is away").problems) == {modals.FIELD_ID_PREFIX + "pid"}
     with pytest.raises(StaleCard):
-        edit_modal.validate_edit(replace(wrong, values={"pid": "1"}), record.action)
-    for read in (reject_modal.parse_reject_form, edit_modal.parse_edit_form):
+        modals.validate_edit(replace(wrong, values={"pid": "1"}), record.action)
+    for read in (modals.parse_reject_form, modals.parse_edit_form):
         with pytest.raises(StaleCard):
             read({"view": {"private_metadata": json.dumps({"approval": "a"}), "state": {"values": {}}, "blocks": []}})
 
@@ -460,7 +456,7 @@ def process_facts(**attrs: Any) -> list[Fact]:
 
 def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
-    known = killed_process.build_process_rows(record.action, process_facts())
+    known = side_effects.build_process_rows(record.action, process_facts())
     card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
     words = str(card.blocks)
     for said in ("*alice*", "*1 d 1 h*", "*4711*", "*61,234 MiB*", "its parent is gone", "python3 train.py"):
@@ -469,9 +465,9 @@ def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() 
     assert fits(card)
     assert is_whole(card, record.action)
     elsewhere = [replace(fact, host="gpu-018") for fact in process_facts()]
-    assert "alice" not in str(killed_process.build_process_rows(record.action, elsewhere))
-    assert killed_process.build_process_rows(record.action, elsewhere) != ()
-    assert killed_process.build_process_rows(record_of().action, process_facts()) == ()
+    assert "alice" not in str(side_effects.build_process_rows(record.action, elsewhere))
+    assert side_effects.build_process_rows(record.action, elsewhere) != ()
+    assert side_effects.build_process_rows(record_of().action, process_facts()) == ()
 
 
 @given(HOSTILE, HOSTILE)
@@ -479,7 +475,7 @@ def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() 
 def test_what_a_tenant_calls_a_process_breaks_no_card(user: str, args: str) -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
     card = approval.render_approval_card(
-        ApprovalCardView(record, GROUP, known=killed_process.build_process_rows(record.action, process_facts(user=user, args=args * 9)))
+        ApprovalCardView(record, GROUP, known=side_effects.build_process_rows(record.action, process_facts(user=user, args=args * 9)))
     )
     assert is_safe(card)
     assert fits(card)
@@ -491,7 +487,7 @@ OLD = DeletePreview(3214, 125_700_000_000, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp"
 
 def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_files() -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=deleted_files.build_file_rows(OLD)))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=side_effects.build_file_rows(OLD)))
     words = "".join(strings(card.blocks))
     assert "*3,214 files, 117 GiB*" in words
     for n in range(3):
@@ -508,7 +504,7 @@ def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None
         (DeletePreview(), "*no file is "),
     ):
         assert said in "".join(
-            strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known=deleted_files.build_file_rows(seen))).blocks)
+            strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known=side_effects.build_file_rows(seen))).blocks)
         )
 
 
@@ -516,7 +512,7 @@ def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None
 @example("", "\u0606")
 def test_what_a_tenant_calls_a_file_breaks_no_card(path: str, owner: str) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    known = json.loads(json.dumps(deleted_files.build_file_rows(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
+    known = json.loads(json.dumps(side_effects.build_file_rows(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
     card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
     assert is_safe(card)
     assert fits(card)

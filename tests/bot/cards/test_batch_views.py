@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from bot.cards import text
 from bot.cards.blocks import Card, count_text_chars
 from bot.cards.buttons import StaleCard
-from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD
-from bot.remediation.cards import action_row as approval_row
-from bot.remediation.cards import all_actions, card_parts, shared_card, vote_summary, wave_queue
+from bot.remediation.action_cards import MAX_ACTIONS_PER_CARD
 from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import card_parts, modals, outcomes, shared_card
+from bot.remediation.cards import shared_card as approval_row
 from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from tests.bot.cards.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
@@ -211,7 +211,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
     if len(kept) < 2:
         return
     seen = [ConditionResult(kept[0].says or "idle", None, kept[0].says)] * 4
-    queued = wave_queue.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
+    queued = card_parts.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
     shown = [
         ApprovalCardView(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued)
         for record in kept
@@ -224,7 +224,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         ran = unescaped(text.exact_code_block(approval.format_command(record.action)))
         [row] = [one for one in words if f"`{text.escape_ambiguous(record.action.target)}`" in one and f"`{record.digest[:16]}…`" in one]
         assert ran in row or (ran in words and len({approval.format_command(other.action) for other in kept}) == 1)
-    assert not view_problems(view := all_actions.render_all_actions(kept))
+    assert not view_problems(view := modals.render_all_actions(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
 
 
@@ -287,7 +287,7 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
         VoteResult("apr-y", records[7], ledger.OwnRequest("yours")),
     ]
     votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
-    card = vote_summary.render_vote_summary(votes)
+    card = outcomes.render_vote_summary(votes)
     assert card.text == "6 approved, 1 expired, 1 requested by you, 1 already denied"
     words = str(card.blocks)
     for host in ("gpu-007", "gpu-008", "gpu-009"):

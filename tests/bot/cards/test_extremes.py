@@ -8,11 +8,11 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from slack_sdk.models.views import View
 
 from bot.cards.blocks import Card
-from bot.incidents.cards import details, diagnosis, progress, question, ticket
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards import details, diagnosis, handoff_card, progress
+from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.cards.progress import ProgressCard
-from bot.remediation.cards import all_actions, outcomes, shared_card
 from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import modals, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from graph.incident_view import IncidentView
@@ -40,7 +40,7 @@ TEXTS: Mapping[str, str] = {
 
 
 def idea_of(text: str) -> Conjecture:
-    """Return an idea as long as its bounds allow (`graph.model.answer_grounding`)."""
+    """Return an idea as long as its bounds allow (`graph.model.answers`)."""
     return Conjecture(
         title=text[:80],
         cause=text[:240],
@@ -96,8 +96,8 @@ def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
         "diagnosis": diagnosis.render_diagnosis("i1", report, IncidentCosts(hosts=hosts, checks=9)),
         "answer": diagnosis.render_diagnosis("i1", report.model_copy(update={"reply": text or "–"})),
         "progress": progress.render_progress(ProgressCard("i1", "execute", text, text, 3, 9, (text,) * 9)),
-        "question": question.render_question_card(report.questions, report.suggestions),
-        "ticket": ticket.render_ticket(build_handoff(state_of(report))),
+        "question": diagnosis.render_question_card(report.questions, report.suggestions),
+        "ticket": handoff_card.render_ticket(build_handoff(state_of(report))),
         "approval": approval.render_approval_card(shown),
         "outcome": outcomes.render_outcome(shown),
         "reminder": outcomes.render_reminder(shown),
@@ -128,7 +128,7 @@ def test_every_card_is_one_that_slack_takes(text: str, hosts: int, lines: int) -
 def test_every_dialog_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
     views = [
         details.render_details(IncidentView(state_of(report_of(text, hosts, lines))), {}, {}, "x"),
-        all_actions.render_all_actions(records_of(text, max(1, hosts))[:20]),
+        modals.render_all_actions(records_of(text, max(1, hosts))[:20]),
     ]
     for view in views:
         assert not view_problems(view)

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from bot.cards.blocks import Card
 from bot.cli.cluster_access import open_command_world, open_stage
-from bot.cli.diagnosis_document import build_diagnosis_document
-from bot.cli.diagnosis_text import render_report
+from bot.cli.diagnosis_output import build_diagnosis_document, render_report
 from bot.incidents.cards import details, diagnosis
 from bot.settings import load_settings
-from graph.extraction import stat_text
+from graph.extraction import report_texts
 from graph.extraction.uploaded_files import build_attachment
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.incident_view import IncidentView
@@ -53,7 +52,7 @@ CASES = Path(__file__).parents[2] / "bench" / "cases"
     ],
 )
 def test_only_hosts_that_answered_count_as_looked_at(stats: IncidentCosts, looked: str, cost: str) -> None:
-    assert (stat_text.format_coverage(stats), stat_text.format_cost(stats)) == (looked, cost)
+    assert (report_texts.format_coverage(stats), report_texts.format_cost(stats)) == (looked, cost)
 
 
 def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
@@ -61,12 +60,12 @@ def test_a_host_is_silent_as_long_as_every_check_there_could_not_look() -> None:
         Fact("smi", "gpu.count", 8, host="n1"), Fact("dmesg", "", status=Status.TIMEOUT, host="n1"), Fact("mods", "", status=Status.ABSENT, host="n2"),
         Fact("smi", "", status=Status.UNREACHABLE, host="n3"), Fact("dmesg", "", status=Status.DENIED, host="n3"), Fact("joblog", "job.error", "x"),
     ]  # fmt: skip
-    assert stat_text.count_unobserved_hosts(facts) == 1
+    assert report_texts.count_unobserved_hosts(facts) == 1
 
 
 @pytest.mark.parametrize(("p", "said"), [(0.0, "1 %"), (0.004, "1 %"), (0.934, "93 %"), (0.9999, "99 %"), (1.0, "99 %")])
 def test_confidence_is_never_shown_as_a_hundred_percent(p: float, said: str) -> None:
-    assert stat_text.format_confidence_percent(p) == said
+    assert report_texts.format_confidence_percent(p) == said
 
 
 def chosen() -> list[Path]:
@@ -109,13 +108,13 @@ async def test_every_surface_says_the_same_numbers(path: Path) -> None:
         printed(state, report),
         build_diagnosis_document(state, report),
     )
-    assert stat_text.format_hosts_and_makespan(stats) in card
-    assert stat_text.format_cost(stats) in json.dumps(details.render_details(IncidentView(state), {}, {}, report.item))
-    assert stat_text.format_cost(stats) in terminal
+    assert report_texts.format_hosts_and_makespan(stats) in card
+    assert report_texts.format_cost(stats) in json.dumps(details.render_details(IncidentView(state), {}, {}, report.item))
+    assert report_texts.format_cost(stats) in terminal
     assert IncidentCosts.model_validate(told["stats"]) == stats
-    assert "looked at with" not in report.headline or stat_text.format_coverage(stats) in report.headline
-    assert stat_text.format_coverage(stats) in reports[1].reply
-    wanted = {stat_text.format_confidence_percent(row["confidence"]) for row in told["root_causes"]}
+    assert "looked at with" not in report.headline or report_texts.format_coverage(stats) in report.headline
+    assert report_texts.format_coverage(stats) in reports[1].reply
+    wanted = {report_texts.format_confidence_percent(row["confidence"]) for row in told["root_causes"]}
     assert sure_in(card) == sure_in(terminal) == wanted
     assert sure_in(reports[1].reply) <= wanted
     ticket = states[2]["ticket"]["summary"]

@@ -7,16 +7,15 @@ from typing import Any, get_args
 
 import pytest
 
-from bot.alerts.alert import RawAlert, count_alerts, parse_alert, parse_link_address
-from bot.alerts.cards import alert_message
-from bot.alerts.labels import AlertLabels
+from bot.alerts import cards
+from bot.alerts.alert import AlertLabels, RawAlert, count_alerts, parse_alert, parse_link_address
 from bot.alerts.threads import render_alert_card
 from bot.alerts.webhook_messages import parse_alertmanager_webhook, parse_own_webhook
 from bot.cards import text
 from bot.incidents.cards import details, diagnosis, incident_card, report_rows
 from bot.incidents.cards.incident_status import STATUS_SIGNS, IncidentStatus, get_incident_status
 from graph.incident_view import IncidentView
-from graph.provenance.belief_shifts import ShiftSource
+from graph.provenance.reason_graph import ShiftSource
 from graph.provenance.tree_rendering import SOURCE_TEXTS
 from graph.report import GuideRun, GuideStepRow, PlannedAction, Report
 from graph.state import Evidence, Hypothesis, IncidentCosts
@@ -256,14 +255,14 @@ def test_an_address_that_could_do_harm_is_no_link(url: object) -> None:
     assert parse_link_address(url) == ""
     raw = RawAlert("f", firing=True, labels={"alertname": "Hot"}, notes={"runbook_url": url} if isinstance(url, str) else {})
     assert parse_alert(raw, AlertLabels()).runbook == ""
-    card = alert_message.render_alert_message("Hot", 1, 0, "n1", (), 0, [alert_message.AlertLink("Runbook", "Hot", str(url))])
+    card = cards.render_alert_message("Hot", 1, 0, "n1", (), 0, [cards.AlertLink("Runbook", "Hot", str(url))])
     assert "javascript" not in str(card.blocks)
     assert "<!channel>" not in str(card.blocks)
 
 
 def test_links_are_bounded_and_their_text_names_the_site() -> None:
-    links = [alert_message.AlertLink("Runbook", f"A{n} <!here> |x", f"https://runbooks.example/{n}") for n in range(40)]
-    card = alert_message.render_alert_message("Hot", 1, 0, "n1", (), 0, links)
-    assert str(card.blocks).count("(runbooks.example)") == alert_message.MAX_LINKS
+    links = [cards.AlertLink("Runbook", f"A{n} <!here> |x", f"https://runbooks.example/{n}") for n in range(40)]
+    card = cards.render_alert_message("Hot", 1, 0, "n1", (), 0, links)
+    assert str(card.blocks).count("(runbooks.example)") == cards.MAX_LINKS
     assert "<!here>" not in str(card.blocks)
     assert fits(card)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.incidents.cards import direct_messages, suggested_prompts
-from bot.incidents.cards.suggested_prompts import READING_STATUS_TEXTS, SUGGESTED_PROMPTS, THREAD_TITLES, SuggestedPrompt
+from bot.incidents.cards import direct_messages
+from bot.incidents.cards.direct_messages import READING_STATUS_TEXTS, SUGGESTED_PROMPTS, THREAD_TITLES, SuggestedPrompt
 
 
 @pytest.mark.parametrize("prompt", SUGGESTED_PROMPTS, ids=lambda prompt: prompt.says)
@@ -18,7 +18,7 @@ def test_every_wish_that_is_answered_is_suggested_and_has_a_title() -> None:
 
 
 def test_slack_takes_them() -> None:
-    wired = suggested_prompts.build_prompt_payload(SUGGESTED_PROMPTS)
+    wired = direct_messages.build_prompt_payload(SUGGESTED_PROMPTS)
     assert 1 <= len(wired) <= 4
     assert all(0 < len(row["title"]) <= 75 and row["message"] == row["title"] for row in wired)
     assert all(title.replace(" ", "").isalpha() for title in THREAD_TITLES.values())

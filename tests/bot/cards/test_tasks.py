@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bot.remediation.cards import deleted_files, job_tasks
+from bot.remediation.cards import side_effects
 from tests.support.fakes_ledger import action
-from tools.execution.cancel_preview import CancelPreview
+from tools.execution.previews import CancelPreview
 
 ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002", "gpu-003"))
 
@@ -22,7 +22,7 @@ ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu
     ],
 )
 def test_an_approver_reads_how_much_ends(seen: CancelPreview, says: str) -> None:
-    (line,) = deleted_files.render_known_lines(
-        replace(action(), remedy="cancel_job", args={"job": "4711"}), job_tasks.build_task_rows(seen)
+    (line,) = side_effects.render_known_lines(
+        replace(action(), remedy="cancel_job", args={"job": "4711"}), side_effects.build_task_rows(seen)
     )
     assert says in "".join(part if isinstance(part, str) else part.text for part in line)

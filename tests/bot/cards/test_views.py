@@ -13,8 +13,8 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
-from bot.incidents.cards import close_modal, details, diagnosis, drained_nodes, home, notes, progress, question, ticket
-from bot.incidents.cards.handoff import (
+from bot.incidents.cards import details, diagnosis, handoff_card, home, incident_menu, notes, progress, report_rows
+from bot.incidents.cards.handoff_content import (
     InvalidTicketChange,
     build_handoff,
     format_evidence_file,
@@ -35,7 +35,7 @@ from kb.redact import show_invisible
 from tools.fact import Fact
 from tools.inventory.name_suggestions import UnknownName
 from tools.ledger.brakes import Brakes
-from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
+from tools.ledger.reader import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 XID = Evidence(
@@ -178,7 +178,7 @@ def test_questions_tell_how_to_answer() -> None:
     words = shown(diagnosis.render_diagnosis("i1", report).blocks)
     assert "1. Which hosts?" in words
     assert "Try a smaller batch" in words
-    assert valid(question.render_question_card(report.questions, report.suggestions))
+    assert valid(diagnosis.render_question_card(report.questions, report.suggestions))
 
 
 UNKNOWN = (UnknownName("gpu-099", ("gpu-019", "gpu-009")), UnknownName("foo-12"))
@@ -193,19 +193,19 @@ def test_of_an_unknown_host_the_nearest_are_offered_and_a_choice_is_a_new_fact(r
     options = [option for group in select["option_groups"] for option in group["options"]]
     assert [option["value"] for option in options] == ["gpu-019", "gpu-009"]
     chosen = {"action_id": select["action_id"], "block_id": block["block_id"], "selected_option": options[1]}
-    assert question.parse_host_choice({"type": "block_actions", "actions": [chosen]}) == ButtonClick("reply", "i1", "T1.C1.1", "gpu-009")
+    assert diagnosis.parse_host_choice({"type": "block_actions", "actions": [chosen]}) == ButtonClick("reply", "i1", "T1.C1.1", "gpu-009")
     assert reply or "gpu-099 (did you mean gpu-019 or gpu-009?), foo-12." in shown(card.blocks)
 
 
 def test_a_choice_that_is_none_of_ours_is_refused() -> None:
-    assert not question.render_host_choice("i1", "T1", (UnknownName("foo-12"),))
+    assert not diagnosis.render_host_choice("i1", "T1", (UnknownName("foo-12"),))
     for actions in (
         [],
-        [{"action_id": question.HOST_CHOICE_ACTION_ID, "block_id": "x"}],
+        [{"action_id": diagnosis.HOST_CHOICE_ACTION_ID, "block_id": "x"}],
         [{"action_id": "other", "block_id": "{}", "selected_option": {}}],
     ):
         with pytest.raises(OldButton):
-            question.parse_host_choice({"actions": actions})
+            diagnosis.parse_host_choice({"actions": actions})
 
 
 def test_what_was_asked_is_answered_above_what_else_was_seen() -> None:
@@ -271,7 +271,7 @@ STATE: IncidentState = {
 
 
 def test_a_ticket_tells_who_should_act_and_what_is_wrong_where_and_the_rest_stands_behind_details() -> None:
-    card = ticket.render_ticket(build_handoff(STATE), TITLES)
+    card = handoff_card.render_ticket(build_handoff(STATE), TITLES)
     words = shown(card.blocks)
     assert valid(card)
     for part in (
@@ -301,19 +301,19 @@ def test_a_ticket_says_which_nodes_are_out_of_service_who_approved_that_and_sinc
         )
         for n in range(1, 9)
     ]
-    card = ticket.render_ticket(build_handoff({**STATE, "ladders": serialize_remediations(rows)}))
+    card = handoff_card.render_ticket(build_handoff({**STATE, "ladders": serialize_remediations(rows)}))
     words = shown(card.blocks)
     assert valid(card)
     [held] = [line for line in words.splitlines() if line.startswith("*gpu-001* drained ")]
     for part in ("since 2026-05-20 03:10 UTC", "by &lt;!here&gt; Olga;", "no remedy is left"):
         assert part in held
     assert "… and 2 more" in words
-    assert "*Held*" not in shown(ticket.render_ticket(build_handoff(STATE)).blocks)
+    assert "*Held*" not in shown(handoff_card.render_ticket(build_handoff(STATE)).blocks)
 
 
 def test_ticket_buttons_come_back_as_they_were_made() -> None:
-    take, wait, close, written, more = buttons(ticket.render_ticket(build_handoff(STATE)).blocks)
-    assert [ticket.parse_ticket_click(click(b)) for b in (take, wait, close, written)] == [
+    take, wait, close, written, more = buttons(handoff_card.render_ticket(build_handoff(STATE)).blocks)
+    assert [handoff_card.parse_ticket_click(click(b)) for b in (take, wait, close, written)] == [
         ButtonClick("take", "i1"),
         ButtonClick("wait", "i1"),
         ButtonClick("close_form", "i1"),
@@ -324,9 +324,9 @@ def test_ticket_buttons_come_back_as_they_were_made() -> None:
 
 def test_a_ticket_that_waits_for_others_says_who_has_it_and_offers_to_go_on() -> None:
     waits = {**STATE, "ticket": HandoffTicket(state="waiting", taken_by="olga").model_dump()}
-    card = ticket.render_ticket(build_handoff(waits))  # type: ignore[arg-type]  # a TypedDict spread
+    card = handoff_card.render_ticket(build_handoff(waits))  # type: ignore[arg-type]  # a TypedDict spread
     assert "olga" in shown(card.blocks)
-    assert [one["action_id"] for one in buttons(card.blocks)][:2] == [ticket.TAKE_ACTION_ID, ticket.CLOSE_ACTION_ID]
+    assert [one["action_id"] for one in buttons(card.blocks)][:2] == [handoff_card.TAKE_ACTION_ID, handoff_card.CLOSE_ACTION_ID]
 
 
 def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
@@ -334,10 +334,10 @@ def test_a_closed_ticket_shows_the_truth_and_is_only_written_down() -> None:
         **STATE,
         "ticket": HandoffTicket(state="resolved", closed_by="olga", true_label="GPU.BUS.Fell_Off", true_cause="loose riser").model_dump(),
     }
-    card = ticket.render_ticket(build_handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
+    card = handoff_card.render_ticket(build_handoff(closed))  # type: ignore[arg-type]  # a TypedDict spread
     assert "olga" in shown(card.blocks)
     assert "loose riser" in shown(card.blocks)
-    assert [ticket.parse_ticket_click(click(one)).does for one in buttons(card.blocks)] == ["report"]
+    assert [handoff_card.parse_ticket_click(click(one)).does for one in buttons(card.blocks)] == ["report"]
 
 
 def test_a_ticket_is_closed_once() -> None:
@@ -364,24 +364,26 @@ def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> Non
 
 
 def test_a_ticket_of_an_empty_incident_still_renders() -> None:
-    assert valid(ticket.render_ticket(build_handoff({"id": "i1"})))
+    assert valid(handoff_card.render_ticket(build_handoff({"id": "i1"})))
 
 
-OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+OFFERED = incident_menu.build_label_choices(
+    [("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")]
+)
 
 
 def submit(view: Block, label: str, cause: str, hosts: str) -> dict[str, Any]:
     values = {
-        close_modal.LABEL_BLOCK_ID: {close_modal.LABEL_BLOCK_ID: {"selected_option": {"value": label} if label else None}},
-        close_modal.CAUSE_BLOCK_ID: {close_modal.CAUSE_BLOCK_ID: {"value": cause or None}},
-        close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: {"value": hosts or None}},
+        incident_menu.CLOSE_LABEL_BLOCK_ID: {incident_menu.CLOSE_LABEL_BLOCK_ID: {"selected_option": {"value": label} if label else None}},
+        incident_menu.CAUSE_BLOCK_ID: {incident_menu.CAUSE_BLOCK_ID: {"value": cause or None}},
+        incident_menu.HOSTS_BLOCK_ID: {incident_menu.HOSTS_BLOCK_ID: {"value": hosts or None}},
     }
     return {"type": "view_submission", "view": {"private_metadata": view["private_metadata"], "state": {"values": values}}}
 
 
 def test_a_closing_form_comes_back_as_it_was_filled() -> None:
-    closing = close_modal.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
-    view = close_modal.render_close_form(closing, OFFERED)
+    closing = incident_menu.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
+    view = incident_menu.render_close_form(closing, OFFERED)
     label, cause, hosts = (block["element"] for block in view["blocks"])
     assert [[option["value"] for option in group["options"]] for group in label["option_groups"]] == [
         ["GPU.BUS.Fell_Off"],
@@ -389,18 +391,18 @@ def test_a_closing_form_comes_back_as_it_was_filled() -> None:
         [NO_FAULT, ABSTAIN],
     ]
     assert (
-        close_modal.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"]))
+        incident_menu.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"]))
         == closing
     )
 
 
 def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
-    view = close_modal.render_close_form(close_modal.IncidentClosure("i1", "", ""), OFFERED)
+    view = incident_menu.render_close_form(incident_menu.IncidentClosure("i1", "", ""), OFFERED)
     with pytest.raises(BadForm) as bad:
-        close_modal.parse_close_form(submit(view, "", "", "gpu-[1-"))
-    assert set(bad.value.problems) == {close_modal.LABEL_BLOCK_ID, close_modal.CAUSE_BLOCK_ID, close_modal.HOSTS_BLOCK_ID}
+        incident_menu.parse_close_form(submit(view, "", "", "gpu-[1-"))
+    assert set(bad.value.problems) == {incident_menu.CLOSE_LABEL_BLOCK_ID, incident_menu.CAUSE_BLOCK_ID, incident_menu.HOSTS_BLOCK_ID}
     with pytest.raises(OldButton):
-        close_modal.parse_close_form({"view": {}})
+        incident_menu.parse_close_form({"view": {}})
 
 
 def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> None:
@@ -435,7 +437,7 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
     assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
     assert stuck.no_return in words
     asked = [button for block in view["blocks"] if block["type"] == "actions" for button in block["elements"]]
-    assert [drained_nodes.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
+    assert [report_rows.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
 
 
 def test_an_empty_home_says_so_in_a_word_each() -> None:

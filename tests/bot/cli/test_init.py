@@ -14,9 +14,7 @@ import pytest
 import yaml
 
 from bot.cli.doctor.finding import Finding
-from bot.cli.setup.files import build_inventory, render_site_files
-from bot.cli.setup.init_command import run_init
-from bot.cli.setup.next_steps import list_remaining_steps
+from bot.cli.setup.init_command import build_inventory, list_remaining_steps, render_site_files, run_init
 from bot.cli.setup.questions import QUESTIONS, Answers, Question, find_answer_problem, get_default, render_answers_template
 from bot.refusal import Refusal
 from bot.settings import load_settings

@@ -11,8 +11,8 @@ from fakeredis import FakeAsyncRedis
 from bot.cli.ledger import ALTERATION_ACCEPTED_TEXT
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load_settings
-from bot.store.ledger import build_brakes, find_distrust_reason, get_head_file, load_audit_head, open_ledger
-from bot.store.ledger_keys import load_ledger_key
+from bot.store.ledger_signing_keys import load_ledger_key
+from bot.store.open_ledger import build_brakes, find_distrust_reason, get_head_file, load_audit_head, open_ledger
 from bot.store.store import Durability, Store, open_store
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic

@@ -13,9 +13,9 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.cli.doctor.command import collect_findings
 from bot.refusal import Refusal
 from bot.settings import BadSettings, Settings, load_settings
-from bot.store import ledger_keys
-from bot.store.ledger import open_ledger
-from bot.store.ledger_keys import load_ledger_key, load_older_keys, rotate_ledger_key
+from bot.store import ledger_signing_keys
+from bot.store.ledger_signing_keys import load_ledger_key, load_older_keys, rotate_ledger_key
+from bot.store.open_ledger import open_ledger
 from bot.store.store import open_store
 from tests.support.fakes_ledger import PEOPLE, action
 from tests.support.terminal import rackmedic
@@ -139,7 +139,7 @@ def test_no_step_of_a_new_key_loses_one(tmp_path: Path) -> None:
     assert load_older_keys(settings) == (second, first)
     assert load_ledger_key(settings) not in (first, second)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger.key", "ledger.key.older"]
-    assert len(load_ledger_key(settings)) == ledger_keys.KEY_BYTES * 2
+    assert len(load_ledger_key(settings)) == ledger_signing_keys.KEY_BYTES * 2
 
 
 def test_an_earlier_key_that_is_too_short_is_refused(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage
 from bot.cli.command_requests import LookRequest, parse_picture_format
-from bot.cli.heatmap_table import render_heatmap_tables, write_heatmap_image
 from bot.cli.host_differences import HostDifferences
-from bot.cli.look import run_checks
+from bot.cli.look import render_heatmap_tables, run_checks, write_heatmap_image
 from bot.cli.safe_console import open_table_console
 from bot.refusal import Refusal
 from bot.reports.charts.heatmap import compute_scale

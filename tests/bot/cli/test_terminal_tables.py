@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from bot.cli.catalogue_tables import print_catalogue
-from bot.cli.diagnosis_text import render_report
+from bot.cli.diagnosis_output import render_report
 from bot.cli.doctor.finding import Finding, render_findings_table
 from bot.cli.ledger import render_brakes_table
 from bot.cli.safe_console import format_json_line

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.inbox import DueEntry
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import IncidentTimeouts
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.state import FULL_RECHECK
 from tests.bot.incidents.test_turns import HOSTS, INCIDENT, Office
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item

@@ -16,7 +16,7 @@ from bot.incidents.dispatch.sweeper import plan_timers
 from bot.store.keys import RedisKeys
 from bot.store.model_costs import RedisSpendStore
 from graph.checkpoints.checkpoint import RedisSaver
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.model.reasoner import ModelSpend
 from graph.state import InboxItem
 from tests.support.clock import SetClock

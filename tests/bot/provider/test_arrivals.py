@@ -10,14 +10,14 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.incidents.dispatch.inbox import Inbox
+from bot.provider.ticket_documents import TicketStore, load_or_create_site_salt
 from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter, find_operator_channel
-from bot.provider.ticket_store import TicketStore, load_or_create_site_salt
 from bot.provider.ticket_threads import TicketThreads
 from bot.provider.wire_messages import TicketAnswer
 from bot.slack.posted_messages import PostedCards
 from graph.incident.visibility import list_visible_hosts
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, Origin
-from graph.ticket_export.ticket_parser import MAX_IGNORED_FIELDS, parse_ticket
+from graph.ticket_export.received_ticket import MAX_IGNORED_FIELDS, parse_ticket
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 from tests.support.inventories import inventory

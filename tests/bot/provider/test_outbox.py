@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from bot.provider.link import LinkRefused, LinkUnavailable
 from bot.provider.ticket_sender import TicketSender
 from bot.provider.wire_messages import StatesAnswer, TicketAnswer, build_ticket_message
-from bot.store.outbox import MAX_RETRY_DELAY, ClickResult, Outbox, build_provider_outbox_keys, compute_retry_delay
+from bot.store.external_outbox import MAX_RETRY_DELAY, ClickResult, Outbox, build_provider_outbox_keys, compute_retry_delay
 from tests.support.clock import SetClock
 from tests.support.intakes import provider
 from tests.support.tickets import SAID

@@ -13,7 +13,7 @@ import pytest
 
 from bot.incidents.context import HandlerContext
 from bot.incidents.handlers.services import MessageServices
-from bot.provider.cards import provider_ticket
+from bot.provider import cards
 from bot.provider.provider_updates import MAX_MESSAGE_CHARS, MAX_MESSAGES_PER_ANSWER, ProviderCause, ProviderMessage
 from bot.provider.ticket_states import MAX_UPDATE_BYTES
 from bot.provider.wire_messages import BadMessage, StatesRequest, parse_states_answer, parse_states_request
@@ -75,8 +75,8 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
 async def sent(here: Site, at: Provider) -> str:
     """The provider's incident for a ticket that was clicked."""
     await here.cards.update_after_turn(here.incident, OURS, REPORT)
-    await here.press(provider_ticket.SHOW_ACTION_ID)
-    await here.press(provider_ticket.SEND_ACTION_ID)
+    await here.press(cards.SHOW_ACTION_ID)
+    await here.press(cards.SEND_ACTION_ID)
     await here.sender(at.link()).sweep()
     [incident] = await at.inbox.list_open_incidents()
     return incident

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from bot.incidents.handlers.services import MessageServices
-from bot.provider.cards import provider_ticket
+from bot.provider import cards as provider_ticket
 from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.link import ProviderLink
-from bot.provider.ticket_document import BuiltTicket, IncidentNotFound
+from bot.provider.ticket_documents import BuiltTicket, IncidentNotFound
 from bot.provider.ticket_sender import TicketSender
 from bot.provider.ticket_threads import TicketThreads
 from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.outbox import Outbox, build_provider_outbox_keys
+from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from kb.taxonomy.loader import load_taxonomy

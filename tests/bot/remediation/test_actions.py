@@ -17,8 +17,7 @@ from bot.policy.approvals import STALLED_JOB_CONDITION, build_terms, can_still_b
 from bot.policy.channels import NotAllowed
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import get_reminder_time
-from bot.remediation.decisions import CannotPropose, HostRecordContradiction
-from bot.remediation.edits import build_edited_step
+from bot.remediation.approval_decisions import CannotPropose, HostRecordContradiction, build_edited_step
 from bot.remediation.proposer import is_job_stalled
 from bot.remediation.worker import ActionWorker
 from tests.support.clock import T0, SetClock

@@ -19,7 +19,7 @@ from bot.incidents.dispatch.wakeups import LocalWakeups
 from bot.settings import Settings, load_settings
 from bot.store.store import Store
 from graph.checkpoints.checkpoint import RedisSaver
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from tests.support.clock import PATIENCE

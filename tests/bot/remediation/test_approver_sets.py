@@ -7,7 +7,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.policy.approver_sets import ApproverSet, ApproverTable, SetRule
+from bot.policy.approvals import ApproverSet, ApproverTable, SetRule
 from bot.policy.channels import Person
 from bot.store.keys import LEDGER_KEY_PREFIX
 from tests.support.fakes_actions import ANN, KEY, TEAM, Office, Site, hung, well

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from bot.remediation.action_cards import ActionCards, CardPostInProgress
-from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD, CardBatches
+from bot.remediation.action_cards import MAX_ACTIONS_PER_CARD, ActionCards, CardBatches, CardPostInProgress
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import reject_modal
+from bot.remediation.cards import modals
 from bot.slack.posted_messages import PostedCards
 from graph.state import IncidentState
 from tests.support.fakes_approvals import APPROVERS, Ward, ward
@@ -106,7 +105,7 @@ async def test_a_row_is_approved_and_rejected_by_itself(place: Ward) -> None:
     await press(place, "anton", approval.REJECT_ACTION_ID, third)
     view = place.bot.slack.view("anton")
     assert view
-    await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: "in use for a demo"})
+    await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: "in use for a demo"})
     await place.bot.settled()
     assert await states(place, [first, second, third]) == [State.PENDING, State.APPROVED, State.DENIED]
     assert "*anton* rejected it: in use for a demo" in row(cards(place)[0], "gpu-003")

@@ -8,7 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.remediation.decisions import CannotPropose
+from bot.remediation.approval_decisions import CannotPropose
 from graph.incident_view import IncidentView
 from graph.remediation.drained_nodes import list_drained_nodes
 from graph.state import Remediation

@@ -13,7 +13,7 @@ from bot.incidents.handlers.commands import NO_SUCH_BREAKER
 from bot.policy.approvals import ApprovalRights
 from bot.policy.channels import NOT_FULL_MEMBER_TEXT, REFUSAL_TEXTS
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import brakes, card_parts, edit_modal, outcomes, reject_modal
+from bot.remediation.cards import brakes, card_parts, modals, outcomes
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.people import SlackAnswerMissing
 from graph.state import Origin, TenantThread
@@ -98,10 +98,10 @@ async def test_a_rejection_needs_a_reason_and_shows_it(place: Ward) -> None:
     await place.click("anton", place.card(record), approval.REJECT_ACTION_ID)
     view = place.bot.slack.view("anton")
     assert view
-    empty = await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: " "})
+    empty = await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: " "})
     assert empty["errors"]
     assert await place.state(record) is State.PENDING
-    assert await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: "the customer <!here> runs a demo"}) == {}
+    assert await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: "the customer <!here> runs a demo"}) == {}
     await place.bot.settled()
     assert await place.state(record) is State.DENIED
     words = str(place.card(record)["blocks"])
@@ -115,12 +115,12 @@ async def test_an_edit_voids_votes_and_its_editor_may_not_approve_it(place: Ward
     await place.click("priya", place.card(record), approval.EDIT_ACTION_ID)
     view = place.bot.slack.view("priya")
     assert view
-    wrong = await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": "9b:00.0; reboot"})
-    assert "PCI address" in wrong["errors"][edit_modal.FIELD_ID_PREFIX + "bdf"]
+    wrong = await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": "9b:00.0; reboot"})
+    assert "PCI address" in wrong["errors"][modals.FIELD_ID_PREFIX + "bdf"]
     same = await place.bot.slack.submit("priya", view["id"], {})
     assert "Nothing was changed" in str(same["errors"])
     place.clock.go(seconds=20)
-    assert await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}) == {}
+    assert await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}) == {}
     await place.bot.settled()
     old, new = await place.ledger.list_incident_records(place.incident)
     assert (old.state, new.state, new.votes) == (State.SUPERSEDED, State.PENDING, ())
@@ -325,8 +325,8 @@ async def test_a_form_that_was_opened_in_time_is_refused_when_the_time_is_over(p
     view = place.bot.slack.view("anton")
     assert view
     place.clock.go(seconds=901)
-    answer = await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: "no"})
-    assert "over" in answer["errors"][reject_modal.REASON_BLOCK_ID]
+    answer = await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: "no"})
+    assert "over" in answer["errors"][modals.REASON_BLOCK_ID]
     assert await place.state(record) is State.PENDING
 
 
@@ -488,7 +488,7 @@ async def test_an_edit_that_the_host_must_be_asked_about_goes_on_after_slack_has
             await place.click("priya", place.card(record), approval.EDIT_ACTION_ID)
             view = place.bot.slack.view("priya")
             assert view
-            assert await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": bdf}) == {}
+            assert await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": bdf}) == {}
             await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
             place.clock.go(seconds=5)
             place.driver.host_answers.set()
@@ -517,7 +517,7 @@ async def test_a_bug_behind_an_edit_that_took_its_time_is_told_too() -> None:
         await place.click("priya", place.card(record), approval.EDIT_ACTION_ID)
         view = place.bot.slack.view("priya")
         assert view
-        await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"})
+        await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"})
         await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
         place.driver.host_answers.set()
         await place.bot.settled()

@@ -8,7 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.remediation.open_decisions import OpenDecisionLookup
+from bot.remediation.approval_decisions import OpenDecisionLookup
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX

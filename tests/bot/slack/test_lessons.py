@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from bot.incidents.cards import notes
 from bot.incidents.context import HandlerContext
 from bot.incidents.handlers.services import MessageServices
-from bot.lessons.cards import lesson as card
+from bot.lessons import cards as card
 from bot.lessons.handlers import LessonCards, LessonHandlers
 from bot.lessons.store import LessonStore
 from bot.policy.roles import NamedPeople, PersonRole, RoleTable

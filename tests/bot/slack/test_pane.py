@@ -13,7 +13,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 
 from bot.app.direct_messages import build_direct_messages, run_direct_answers
-from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.cards.direct_messages import SUGGESTED_PROMPTS
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.handlers.commands import answer_direct_message

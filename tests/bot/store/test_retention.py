@@ -22,8 +22,7 @@ from bot.store.keys import RedisKeys
 from bot.store.private_redis import MAX_LOG_BYTES, rotate_log
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import TinyTurns, item, origin
-from tools.evidence import DirectoryEvidence
-from tools.retention import DAY_SECONDS, iter_outputs, measure_evidence
+from tools.evidence import DAY_SECONDS, DirectoryEvidence, iter_outputs, measure_evidence
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 

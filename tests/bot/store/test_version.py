@@ -14,8 +14,7 @@ from bot.app.store_startup import run_with_store
 from bot.refusal import Refusal
 from bot.settings import load_settings
 from bot.store.keys import FIXED_KEYS, KEY_PREFIX, VERSION_KEY
-from bot.store.store import Store, WrongStoreVersion, open_store
-from bot.store.version import PREVIOUS_STORE_VERSION, STORE_VERSION
+from bot.store.store import PREVIOUS_STORE_VERSION, STORE_VERSION, Store, WrongStoreVersion, open_store
 from graph.report import FileReadResult
 from graph.state import Evidence
 from tests.support.fakes_actions import BOB, Office, Site, hung, well

@@ -11,7 +11,7 @@ import yaml
 from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
-from bot.store.outbox import ClickResult, Outbox, OutboxRow, build_tracker_outbox_keys
+from bot.store.external_outbox import ClickResult, Outbox, OutboxRow, build_tracker_outbox_keys
 from bot.trackers.ticket_draft import DraftSection, TrackerDraft, build_draft, render_plain_text, replace_title
 from bot.trackers.ticket_sync import BEGAN_KEY, TicketSync, compute_next_poll
 from bot.trackers.tracker import RemoteComment, TrackerRefused

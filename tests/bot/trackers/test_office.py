@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bot.incidents.cards import diagnosis, ticket
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards import diagnosis, handoff_card
+from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.handlers.services import MessageServices
 from bot.slack.client import post_message
 from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.outbox import Outbox, build_tracker_outbox_keys
-from bot.trackers.cards import ticket_form
+from bot.store.external_outbox import Outbox, build_tracker_outbox_keys
+from bot.trackers import cards as ticket_form
 from bot.trackers.handlers import TrackerCards, TrackerHandlers
 from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker_kinds import KINDS
@@ -83,7 +83,7 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
             bot.states[incident] = {**STATE, "id": incident}
             elsewhere = ticket_form.render_open_buttons(incident, [(kind, tracker.words)])
             card = await post_message(
-                bot.context.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
+                bot.context.client, OPS, thread, handoff_card.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
             )
             yield Office(bot, theirs, made[0], clock, thread, incident, card)
 

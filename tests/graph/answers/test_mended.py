@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bot.incidents.cards import ticket
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards import handoff_card
+from bot.incidents.cards.handoff_content import build_handoff
 from graph.incident.answers.safety import NOT_SAFE_PREFIX, SAFE_PREFIX
 from tests.support.talk import Talk
 
@@ -64,12 +64,12 @@ async def test_a_hand_off_says_what_approved_actions_did() -> None:
     talk = await mended()
     await talk.presses("hand_off")
     state = (await talk.rows()).stored
-    card = str(ticket.render_ticket(build_handoff(state)).blocks)
+    card = str(handoff_card.render_ticket(build_handoff(state)).blocks)
     assert "Done:" in card
     assert "gpu-002: Start chrony" in card
     assert "; verified" in card
     await talk.presses("close")
-    closed = str(ticket.render_ticket(build_handoff((await talk.rows()).stored)).blocks)
+    closed = str(handoff_card.render_ticket(build_handoff((await talk.rows()).stored)).blocks)
     assert "(gpu-002), fixed" in closed
     assert "unknown" not in closed.lower().partition("for:")[0]
 

@@ -1,7 +1,7 @@
 """The state of hosts is answered from facts with their age; an unobserved host is called unobserved."""
 
 from graph.dialogue.intents import Intent
-from graph.incident.answers.host_states import PARTLY_CHECKED_TEXT
+from graph.incident.answers.hosts import PARTLY_CHECKED_TEXT
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import FAILS_AGAIN_PREFIX
 from tests.support.talk import FAULT, Talk

@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
-from tools.checks.embedded_program import encode_program
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable, encode_program
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"

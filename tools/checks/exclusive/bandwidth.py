@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.cells import parse_number
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive.cuda import find_cuda_error
+from tools.checks.output_values import parse_number
 from tools.fact import Fact, Status, build_unobserved_fact
 
 H2D = "host_to_device_memcpy_ce"

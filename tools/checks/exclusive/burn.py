@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive.cuda import find_cuda_error
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
 from tools.fact import Fact, Status, build_unobserved_fact

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive import probes
 from tools.fact import Fact, Status, build_unobserved_fact
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.cells import get_first_line
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
+from tools.checks.output_values import get_first_line
 from tools.fact import Fact, Status, build_unobserved_fact
 
 INSTALL_HINT = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"

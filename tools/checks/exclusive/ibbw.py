@@ -13,9 +13,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.scan import split_lines
-from tools.checks.cells import get_first_line, parse_number
-from tools.checks.check import Check, CheckParticipant, Command, CommandFacts, Format, JointResult, RunNamedCommand, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, CheckParticipant, Command, CommandFacts, Format, JointResult, RunNamedCommand, Unreadable
+from tools.checks.output_values import get_first_line, parse_number
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "ibbw"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive import probes
 from tools.checks.exclusive.cuda import find_cuda_error
 from tools.fact import Fact, Status, build_unobserved_fact

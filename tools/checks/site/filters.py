@@ -13,14 +13,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from kb.logs.job.error_rules import classify_line
-from kb.logs.kernel.reader import list_kernel_events
-from kb.logs.templates.filters import FILTERS, FilterRule, build_exact_rule
-from kb.logs.templates.masks import build_template
-from kb.logs.templates.merge import has_trouble_word
+from kb.logs.job_error_rules import classify_line
+from kb.logs.kernel_log import list_kernel_events
+from kb.logs.template import build_template, has_trouble_word
+from kb.logs.template_filters import FILTERS, FilterRule, build_exact_rule
 from kb.schema import StrictModel, Text
 from kb.yaml_files import FilePosition, Problems, list_yaml_files, read_document, validate_document
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.job import parse_job_log
 from tools.checks.site.rules import MAX_LINE_CHARS
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kb.logs.kernel.reader import has_prefixes
-from kb.logs.timestamps import split_prefix
+from kb.logs.kernel_log import has_prefixes
+from kb.logs.log_lines import split_prefix
+from kb.needle_search import Needles, cut_lines
 from kb.redact import redact
-from kb.scan import Needles, cut_lines
-from tools.checks.check import Check, Format
-from tools.checks.fact_limits import build_left_out_fact
+from tools.checks.check_types import Check, Format, build_left_out_fact
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule, RuleHit
 from tools.fact import Fact
 

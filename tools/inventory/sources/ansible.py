@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kb.needle_search import split_lines
 from kb.numbers import parse_integer
 from kb.redact import redact
-from kb.scan import split_lines
-from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source import HOST_NAME, BadSource, SourceRows
 
 ALL_GROUP = "all"
 UNGROUPED_GROUP = "ungrouped"

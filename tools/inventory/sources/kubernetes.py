@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source import HOST_NAME, BadSource, SourceRows
 
 NODES_COMMAND = ("kubectl", "get", "nodes", "-o", "json", "--request-timeout=20s")
 GPU_RESOURCE = "nvidia.com/gpu"

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import BadRange, expand_host_range
-from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source import HOST_NAME, BadSource, SourceRows
 
 NODES_JSON_COMMAND = ("scontrol", "show", "node", "--json")
 NODES_PLAIN_COMMAND = ("scontrol", "-o", "show", "node")

@@ -7,7 +7,7 @@ import pytest
 
 from bot.reports.charts.drawing import build_heatmap_drawing
 from bot.reports.charts.heatmap import EMPTY_TEXT, MAX_COLUMNS, render_heatmap
-from graph.extraction.chart_metrics import CHECK_METRICS, METRIC_PHRASES, find_metric
+from graph.report_charts import CHECK_METRICS, METRIC_PHRASES, find_metric
 from kb.fact_keys import find_key
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
