@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bot.alerts.posted_alerts import PostedAlertBatcher
 from bot.app.action_runtime import ActionDependencies, ActionRuntime, ignore_wakeup, open_action_runtime
-from bot.app.answer_dispatcher import build_outbox, run_outbox
+from bot.app.alerts import build_alert_intake, build_alert_threads
+from bot.app.answer_dispatcher import build_direct_messages, build_outbox, run_direct_answers, run_outbox
 from bot.app.diagnosis_runtime import DiagnosisRuntime, WallClock
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
-from bot.app.evidence_retry import EvidenceRetrier
-from bot.app.http.alerts import build_alert_intake, build_alert_threads
 from bot.app.lessons import build_lesson_services
 from bot.app.provider import build_provider_services, build_ticket_threads
 from bot.app.report_sources import build_chart_source, build_report_writer
-from bot.app.retention import Retention
+from bot.app.retention import EvidenceRetrier, Retention
 from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_updates, list_tenant_labels
 from bot.app.trackers import TrackerServices, build_tracker_services, list_offered_trackers, open_site_trackers
 from bot.incidents.cards.incident_menu import build_label_choices
@@ -33,7 +31,7 @@ from bot.incidents.dispatch.closed_incidents import update_closed_incident
 from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver, TurnRunner
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
+from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups

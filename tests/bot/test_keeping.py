@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bot.app.evidence_retry import EvidenceRetrier
+from bot.app.retention import EvidenceRetrier
 from bot.cli.doctor.command import find_evidence_problem
 from tools.evidence import DirectoryEvidence
 

@@ -26,7 +26,7 @@ WRITERS: Mapping[str, str] = {
     "bot/alerts/alert_store.py": "alerts, whose every text `bot.alerts.alert.clean_label_text` redacted",
     "bot/incidents/dispatch/lease_renewer.py": "the lease, by id",
     "bot/incidents/dispatch/cause_ownership.py": "labels and ids",
-    "bot/incidents/dispatch/metrics_store.py": "ids and times",
+    "bot/incidents/dispatch/metrics.py": "ids and times",
     "bot/incidents/dispatch/inbox.py": "`_element` gives each item whole to `redact_stored_data`",
     "bot/incidents/dispatch/lease.py": "ids and times",
     "bot/incidents/dispatch/thread_activity.py": "ids and times",

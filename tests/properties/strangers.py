@@ -138,7 +138,7 @@ WITHIN: Mapping[str, Callable[[str], str]] = {
 }
 # functions with such text that are not called, and why
 LEFT_OUT: Mapping[str, str] = {
-    "bot.incidents.handlers.intake.open_or_join_incident": "asks Redis; reads with `bot.incidents.dispatch.fingerprint.compute_fingerprint`, which is here",
+    "bot.incidents.handlers.open_or_join.open_or_join_incident": "asks Redis; reads with `bot.incidents.dispatch.fingerprint.compute_fingerprint`, which is here",
     "bot.cli.classify.classify_text": "prints what `graph.extraction.text_classifier.rank_labels_by_text` answers, which is here",
     "bot.cli.kb.knowledge.search_knowledge": "prints what `bot.cli.kb.knowledge.rank_by_likeness` answers, which is here",
     "graph.extraction.host_lists.parse_host_list": "takes a match within the text; `graph.extraction.hosts.find_hosts`, which is here, reads with it",

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
+from bot.incidents.dispatch.metrics import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.lessons.store import LessonStore
 from bot.store.closed_incidents import ClosedIncidentIndex

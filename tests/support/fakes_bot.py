@@ -10,13 +10,12 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.answer_dispatcher import build_outbox, run_outbox
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.app.answer_dispatcher import build_direct_messages, build_outbox, run_direct_answers, run_outbox
 from bot.app.slack_handlers import build_slack_registry
 from bot.incidents.cards import incident_menu
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
+from bot.incidents.dispatch.metrics import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.services import (

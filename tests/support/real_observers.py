@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.closed_incidents import update_closed_incident
 from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, TurnObserver
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
+from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.publishing.progress_updates import ProgressUpdates
 from bot.incidents.publishing.report_publisher import SlackReportPublisher

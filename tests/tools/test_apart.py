@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.isolated_reader import IsolatedTextReader
+from bot.app.diagnosis_runtime import IsolatedTextReader
 from kb.redact import redact
 from tests.tools.test_site_rules import LOST
 from tools.evidence import DirectoryEvidence

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from bot.alerts.config import AlertConfig
+from bot.app.alerts import build_alert_routing, load_alert_site
 from bot.app.diagnosis_runtime import WallClock
-from bot.app.http.alerts import build_alert_routing, load_alert_site
 from bot.app.provider import load_intake_keys
 from bot.app.trackers import open_site_trackers
 from bot.cli.doctor.finding import Finding

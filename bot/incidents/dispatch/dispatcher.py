@@ -23,7 +23,6 @@ from bot.incidents.dispatch.fair_semaphore import NO_TENANT, FairSemaphore
 from bot.incidents.dispatch.fingerprint import compute_fingerprint_after_turn
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Lease, Leases
-from bot.incidents.dispatch.machine_effects import format_machine_effects
 from bot.refusal import TooEarly
 from bot.tasks import cancel_tasks, to_coroutine
 from graph.checkpoints.fence import LostLease, WorkerStopping
@@ -34,6 +33,23 @@ from graph.report import Report
 from graph.state import InboxItem, IncidentState, Lifecycle, Origin
 from kb.redact import redact_stored_data
 from tools.clock import Clock
+
+# What a failed turn may have changed on machines; never a claim that nothing happened.
+
+
+def format_machine_effects(item: InboxItem) -> str:
+    """Return a sentence for the thread. An action ran, or not, before its result's turn."""
+    if item.kind != "action_result":
+        return "A message changes nothing on any host; approved actions continue, as their cards show."
+    approval, remedy = str(item.data.get("approval", "")), str(item.data.get("remedy", "an action"))
+    if not approval:
+        return "It was news about a fix in progress; its cards say what was done on the machines."
+    if item.data.get("event") == "unknown":
+        return f"Unknown whether {remedy} ran ({approval}); its card says what to check."
+    if item.data.get("ran"):
+        return f"{remedy} ran ({approval}), and its card says how it ended; I could not work out what follows from it."
+    return f"{approval} ({remedy}) is over without having run, as its card says; I could not work out what follows from it."
+
 
 log = structlog.get_logger()
 # Delays between attempts while Redis is away; after the last, the sweeper retries.

@@ -29,7 +29,7 @@ from bot.incidents.handlers.services import HomeServices
 from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.remediation.approval_clicks import DECISION_TIMEOUT_SECONDS, Voter, parse_voter
+from bot.remediation.approval_buttons import DECISION_TIMEOUT_SECONDS, Voter, parse_voter
 from bot.remediation.cards import brakes
 from bot.slack.client import build_message_args
 from bot.slack.payloads import Payload

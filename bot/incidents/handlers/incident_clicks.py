@@ -4,16 +4,17 @@ User and place come only from Slack's payload; a button counts only in its own i
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
 from bot.incidents.cards import details, diagnosis, feedback, handoff_card, incident_menu
 from bot.incidents.cards.handoff_content import require_unresolved_ticket
 from bot.incidents.cards.incident_menu import IncidentClosure
+from bot.incidents.dispatch.metrics import Feedback
 from bot.incidents.handlers import slack_markup
-from bot.incidents.handlers.feedback import handle_vote
 from bot.incidents.handlers.forms import authorize_form_sender, open_form
-from bot.incidents.handlers.intake import open_or_join_incident
+from bot.incidents.handlers.open_or_join import open_or_join_incident
 from bot.incidents.handlers.services import IncidentFormServices, MessageServices
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
@@ -22,7 +23,44 @@ from bot.slack.payloads import Payload, get_full_text, get_thread_ts, parse_file
 from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
+from kb.redact import redact
 from tools.inventory.host_ranges import fold_host_names
+
+# Feedback on a diagnosis. It changes no incident, and only its author sees the answer.
+
+
+async def handle_vote(services: IncidentFormServices, payload: Payload, team: str, channel: str, user: str) -> None:
+    """Store “Useful”, or open the form. The caller has authorised the user."""
+    pressed = feedback.parse_feedback_click(payload)
+    if pressed.does == feedback.NOT_USEFUL:
+        await services.context.client.views_open(
+            trigger_id=str(payload["trigger_id"]), view=feedback.render_feedback_form(pressed.incident, pressed.item)
+        )
+        return
+    await _store_feedback(services, Feedback(pressed.incident, f"{team}:{user}", True, services.context.clock.now()))
+    services.context.tasks.spawn_task("thanks", _post_thanks(services, channel, user, payload))
+
+
+async def handle_feedback_form(services: IncidentFormServices, payload: Payload) -> None:
+    """Store a submitted form. Raises BadForm."""
+    said = feedback.parse_feedback_form(payload)
+    team, user = await authorize_form_sender(services.context, payload, said.incident)
+    await _store_feedback(
+        services, Feedback(said.incident, f"{team}:{user}", False, services.context.clock.now(), said.reason, redact(said.words))
+    )
+
+
+async def _store_feedback(services: IncidentFormServices, said: Feedback) -> None:
+    async with guard_store():
+        report = IncidentView(await services.context.load_state(said.incident)).report
+        labels = tuple(cause.label for cause in report.root_causes) if report else ()
+        await services.incident_metrics.add_feedback(replace(said, labels=labels))
+
+
+async def _post_thanks(services: IncidentFormServices, channel: str, user: str, payload: Payload) -> None:
+    thread = str((payload.get("container") or {}).get("thread_ts") or (payload.get("message") or {}).get("thread_ts") or "")
+    await services.context.client.chat_postEphemeral(channel=channel, user=user, text=feedback.THANKS_TEXT, thread_ts=thread or None)
+
 
 # Action id → parser of its card.
 CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
@@ -32,7 +70,6 @@ CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
     feedback.VOTE_ACTION_ID: feedback.parse_feedback_click,
     incident_menu.MENU_ACTION_ID: incident_menu.parse_menu_choice,
 }
-
 ALREADY_OPEN = "I am on this thread already. Reply there, or say `status` in it."
 
 

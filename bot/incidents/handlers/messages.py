@@ -16,7 +16,7 @@ from bot.incidents.cards import home, notes
 from bot.incidents.cards.direct_messages import classify_request
 from bot.incidents.dispatch.thread_activity import MAX_MUTE_DURATION, AnswerPermit, PreviousActivity
 from bot.incidents.handlers import slack_markup
-from bot.incidents.handlers.intake import open_or_join_incident
+from bot.incidents.handlers.open_or_join import open_or_join_incident
 from bot.incidents.handlers.open_work import list_open_incidents, load_open_incident, render_quota_waits
 from bot.incidents.handlers.services import MessageServices
 from bot.policy import channels as policy

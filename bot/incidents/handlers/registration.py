@@ -7,7 +7,7 @@ import structlog
 from bot.incidents.cards import feedback, incident_menu, report_rows
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.handlers import forms, home, incident_clicks
-from bot.incidents.handlers.feedback import handle_feedback_form
+from bot.incidents.handlers.incident_clicks import handle_feedback_form
 from bot.incidents.handlers.message_events import MessageEvents
 from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices
 from bot.slack.handlers import SlackHandlers

@@ -8,7 +8,7 @@ from bot.alerts.posted_alerts import PostedAlerts
 from bot.incidents.cards.incident_menu import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.direct_messages import DirectMessages
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
+from bot.incidents.dispatch.metrics import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.reports.incident_sources import TenantReportContext
 from bot.reports.page_formats import PageFormat

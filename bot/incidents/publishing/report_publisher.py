@@ -19,7 +19,7 @@ from bot.incidents.publishing.pending_edits import PendingEdits
 from bot.incidents.publishing.progress_updates import ProgressUpdates
 from bot.incidents.publishing.report_attachments import ReportAttachments, has_attachments
 from bot.incidents.publishing.status_messages import REPORT_EVENT_TYPE, get_no_state
-from bot.incidents.publishing.thread_links import NO_CHANNELS, build_thread_links
+from bot.incidents.publishing.thread_roots import NO_CHANNELS, build_thread_links
 from bot.policy import channels as policy
 from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import SLACK_ERRORS

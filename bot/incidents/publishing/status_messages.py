@@ -20,7 +20,7 @@ from bot.incidents.cards.incident_card import IncidentCardView
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.cards.progress import ProgressCard
 from bot.incidents.publishing.reactions import StatusReactions
-from bot.incidents.publishing.thread_links import NO_CHANNELS, build_thread_links
+from bot.incidents.publishing.thread_roots import NO_CHANNELS, build_thread_links
 from bot.policy import channels as policy
 from bot.refusal import TooEarly
 from bot.slack.client import SLACK_ERRORS

@@ -20,7 +20,7 @@ from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
 from bot.alerts.threads import AlertThreads, render_alert_card
 from bot.alerts.webhook_messages import UnreadableAlerts, parse_alertmanager_webhook
-from bot.app.http.alerts import load_alert_site
+from bot.app.alerts import load_alert_site
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
 from bot.cli.doctor.integrations import check_alerts

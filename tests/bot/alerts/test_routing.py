@@ -15,7 +15,7 @@ from bot.alerts.alert_store import MAX_NEW_EPISODES, AlertStore
 from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config, parse_matcher
 from bot.alerts.intake import AlertIntake
 from bot.alerts.webhook_messages import parse_own_webhook
-from bot.app.http.alerts import build_alert_routing, build_alert_threads
+from bot.app.alerts import build_alert_routing, build_alert_threads
 from bot.cli.doctor.integrations import check_alerts
 from bot.inbound import InboundRequest
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint

@@ -9,9 +9,16 @@ from fakeredis import FakeAsyncRedis
 
 from bot.cli.stats import build_stats_document, render_stats
 from bot.incidents.cards import diagnosis, feedback
-from bot.incidents.dispatch import metrics_store as kept_courses
-from bot.incidents.dispatch.metrics import Feedback, IncidentMetrics, percentile, summarize_metrics, update_metrics
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
+from bot.incidents.dispatch import metrics as kept_courses
+from bot.incidents.dispatch.metrics import (
+    Feedback,
+    IncidentMetrics,
+    IncidentMetricsStore,
+    percentile,
+    record_metrics,
+    summarize_metrics,
+    update_metrics,
+)
 from bot.slack.client import post_message
 from graph.report import Report
 from graph.state import HandoffTicket, HumanCorrection, Hypothesis, IncidentState, Lifecycle

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.app.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.incidents.cards.direct_messages import SUGGESTED_PROMPTS
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
