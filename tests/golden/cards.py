@@ -45,12 +45,12 @@ from graph.remediation.drained_nodes import DrainedNode
 from graph.report import GuideRun, GuideStepRow, HostsSummary, MatchedLesson, Report, ReturnableNode, SiteNote
 from graph.state import Conjecture, HandoffTicket, IncidentCosts, IncidentState
 from kb.history.lessons import Lesson
-from tests.bot.cards import test_details as sample_details
-from tests.bot.cards import test_standing as sample_standing
-from tests.bot.cards.test_approval_views import GROUP, OLD, process_facts, record_of
-from tests.bot.cards.test_customers import FALLEN, IFNAME, WORDS
-from tests.bot.cards.test_fleet import GROUPS, ONE, TWO, held_row
-from tests.bot.cards.test_views import FELL, NOW, OFFERED, REPORT, STATE, TITLES, UNKNOWN
+from tests.bot.incidents.cards import test_details as sample_details
+from tests.bot.incidents.cards import test_incident_status as sample_standing
+from tests.bot.incidents.cards.test_fleet import GROUPS, ONE, TWO, held_row
+from tests.bot.incidents.cards.test_incident_cards import FELL, NOW, OFFERED, REPORT, STATE, TITLES, UNKNOWN
+from tests.bot.remediation.cards.test_approval_cards import GROUP, OLD, process_facts, record_of
+from tests.bot.tenants.test_tenant_cards import FALLEN, IFNAME, WORDS
 from tests.golden.written import as_yaml
 from tests.support.clock import T0
 from tests.support.fakes_bot import TEAM

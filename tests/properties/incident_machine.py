@@ -32,7 +32,7 @@ from graph.remediation.build import PlanContext, build_remediations
 from graph.remediation.state_machine import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from kb.taxonomy.taxonomy import Taxonomy
-from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
+from tests.bot.remediation.cards.test_approval_cards import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
     ALL_WELL,
     BUDGET,

@@ -28,7 +28,7 @@ from bot.slack.http.delivery import SlackEventsEndpoint
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from bot.slack.registry import build_slack_app
 from bot.store.replay_guard import ReplayGuard
-from tests.bot.slack.test_http import FORM, SECRET, Door
+from tests.bot.app.test_slack_http import FORM, SECRET, Door
 from tests.support.clock import SetClock
 from tests.support.fakes_approvals import ward
 from tests.support.fakes_bot import OPS, TEAM

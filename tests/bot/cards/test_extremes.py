@@ -18,7 +18,7 @@ from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together,
 from graph.incident_view import IncidentView
 from graph.report import Report, UnprovenCause
 from graph.state import Conjecture, Evidence, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
-from tests.bot.cards.test_approval_views import GROUP, record_of
+from tests.bot.remediation.cards.test_approval_cards import GROUP, record_of
 from tools.execution.conditions import ConditionResult
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord

@@ -18,7 +18,7 @@ from bot.store.closed_incidents import ClosedIncidentIndex
 from graph.closed_incidents import ClosedIncidentQuery
 from graph.report import Report
 from graph.state import InboxItem, InboxItemKind, IncidentState, Origin
-from tests.bot.incidents.test_desk import Office as Desk
+from tests.bot.incidents.dispatch.test_dispatcher import Office as Desk
 from tests.support.clock import T0
 from tests.support.fakes_actions import CHANNEL, TEAM, Office, Site, Wall, well
 from tests.support.fakes_desk import BoardOfList

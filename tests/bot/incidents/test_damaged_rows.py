@@ -17,7 +17,7 @@ from bot.slack.payloads import parse_files, parse_message
 from bot.store.keys import RedisKeys
 from bot.store.quotas import QuotaWaitingList
 from bot.tasks import to_coroutine
-from tests.bot.incidents.test_desk import Office, turn_of
+from tests.bot.incidents.dispatch.test_dispatcher import Office, turn_of
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import item
 from tools.ssh.batch import _parse_answer

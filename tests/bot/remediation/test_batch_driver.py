@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.remediation.action_callbacks import ActionStartAnnouncer
-from tests.bot.remediation.test_actions import site, slow
+from tests.bot.remediation.test_action_runner import site, slow
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
 from tools.ledger.brakes import Brakes

@@ -15,9 +15,9 @@ from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.remediation.waves import QUEUE_NOTE_PREFIX, find_queue_note
 from graph.incident.context import load_incident_context
 from graph.remediation.outcomes import describe_remediation
-from tests.bot.cards.test_approval_views import GROUP, fits
-from tests.bot.cards.test_batch_views import rows_of
-from tests.bot.remediation.test_actions import slow
+from tests.bot.remediation.cards.test_approval_cards import GROUP, fits
+from tests.bot.remediation.cards.test_batch_cards import rows_of
+from tests.bot.remediation.test_action_runner import slow
 from tests.support.fakes_actions import ANN, SLOW, Office, Site, well
 from tests.support.inventories import inventory
 from tools.ledger.brakes import Brakes

@@ -13,7 +13,7 @@ from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.manifest import build_manifest
 from bot.slack.registry import SlackRegistry
 from bot.tenants.cards import tenant_card
-from tests.bot.slack.test_customers import dress, features_of, reported
+from tests.bot.tenants.test_tenant_channel import dress, features_of, reported
 from tests.golden.table import EXPECTED
 from tests.support.fakes_bot import ACME, OPS, Behind, Features, build_registry, slack_side
 from tests.support.slack_ids import list_action_ids, list_form_ids

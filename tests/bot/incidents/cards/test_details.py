@@ -9,7 +9,7 @@ from deploy.sandbox.slack.workspace.blockkit import view_problems
 from graph.incident_view import IncidentView
 from graph.report import PlannedAction, Report
 from graph.state import Evidence, Hypothesis, IncidentCosts, IncidentState, LogDigest, LogTemplate, UnobservedCheck
-from tests.bot.cards.test_views import shown
+from tests.bot.incidents.cards.test_incident_cards import shown
 from tools.fact import Fact
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)

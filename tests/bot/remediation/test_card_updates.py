@@ -7,7 +7,7 @@ import pytest
 
 from bot.remediation.approval_buttons import RETRY_DELAYS_SECONDS, update_card_with_retries
 from bot.slack.rate_limits import SlackTurnTimeout
-from tests.bot.cards.test_approval_views import record_of
+from tests.bot.remediation.cards.test_approval_cards import record_of
 
 
 class Painter:

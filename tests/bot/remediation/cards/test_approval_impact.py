@@ -8,7 +8,7 @@ from bot.cards import text
 from bot.remediation.cards import action_text, modals, outcomes, shared_card, side_effects
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards.approval_card import ApprovalCardView
-from tests.bot.cards.test_approval_views import GROUP, buttons, fits, is_safe, record_of, strings
+from tests.bot.remediation.cards.test_approval_cards import GROUP, buttons, fits, is_safe, record_of, strings
 from tests.support.fakes_ledger import action
 from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
 from tools.ledger.brakes import Brakes

@@ -19,7 +19,7 @@ from bot.tenants.quota_notices import QuotaNotices
 from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
-from tests.bot.slack.test_customers import BOUND, SITE, begun, cards_of, door_of, dress, features_of, healthy, reported
+from tests.bot.tenants.test_tenant_channel import BOUND, SITE, begun, cards_of, door_of, dress, features_of, healthy, reported
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 
 

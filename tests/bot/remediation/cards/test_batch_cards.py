@@ -20,7 +20,7 @@ from bot.remediation.cards import card_parts, modals, outcomes, shared_card
 from bot.remediation.cards import shared_card as approval_row
 from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import view_problems
-from tests.bot.cards.test_approval_views import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
+from tests.bot.remediation.cards.test_approval_cards import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tools.execution.conditions import ConditionResult

@@ -10,7 +10,7 @@ import pytest
 from bot.policy.quotas import ExceededLimit, Quota, QuotaLimit
 from bot.tenants.cards.quota_waiting import LET_IN_ACTION_ID, WAIT_REASONS
 from bot.tenants.quota_notices import QuotaNotices
-from tests.bot.slack.test_customers import cards_of, dress, features_of, reported
+from tests.bot.tenants.test_tenant_channel import cards_of, dress, features_of, reported
 from tests.support.clock import T0
 from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
 

@@ -11,7 +11,7 @@ from bot.incidents.cards import diagnosis
 from graph.extraction.uploaded_files import UNREAD_REASONS
 from graph.report import FileReadResult, Report
 from graph.state import IncidentState
-from tests.bot.cards.test_approval_views import fits
+from tests.bot.remediation.cards.test_approval_cards import fits
 
 FILES = (FileReadResult(name="rank0.log", size=1_200_000, kinds=1, line="nccl timeout", at=datetime(2026, 5, 20, 2, 41, tzinfo=UTC)),
          FileReadResult(name="<!channel>.png", size=80_000, unread="image"))  # fmt: skip

@@ -19,8 +19,8 @@ from graph.provenance.reason_graph import ShiftSource
 from graph.provenance.tree_rendering import SOURCE_TEXTS
 from graph.report import GuideRun, GuideStepRow, PlannedAction, Report
 from graph.state import Evidence, Hypothesis, IncidentCosts
-from tests.bot.cards.test_approval_views import fits, strings
-from tests.bot.cards.test_details import FELL, REPORT, STATE, TITLES
+from tests.bot.incidents.cards.test_details import FELL, REPORT, STATE, TITLES
+from tests.bot.remediation.cards.test_approval_cards import fits, strings
 from tools.fact import Fact, Status
 
 

@@ -14,7 +14,7 @@ from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantView
 from bot.tenants.handlers import TenantErrorCards
-from tests.bot.slack.test_customers import REPORT, dress, features_of, reported
+from tests.bot.tenants.test_tenant_channel import REPORT, dress, features_of, reported
 from tests.support.fakes_bot import ACME, Behind, slack_side
 
 REFUSALS = (OldButton(), StaleCard(), Refusal(APPROVALS_NOT_SET_UP), *(ChannelNotServed(why) for why in REFUSAL_TEXTS))

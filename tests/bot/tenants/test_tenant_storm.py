@@ -12,7 +12,7 @@ from bot.slack.client import build_slack_client
 from bot.slack.payloads import IncomingMessage
 from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.tenants.handlers import MAX_CONCURRENT_MESSAGES, TenantHandlers
-from tests.bot.slack.test_customers import BOUND, SITE, cards_of
+from tests.bot.tenants.test_tenant_channel import BOUND, SITE, cards_of
 from tests.support.fakes_bot import ACME, OPS, TEAM, Features, ReportRecorder, slack_side
 from tools.inventory.inventory import ChannelRow
 
