@@ -320,7 +320,7 @@ class Dispatcher:
             except Exception as error:
                 failed[name] = error
                 if not isinstance(error, TooEarly) and not _is_redis_unavailable(error):
-                    log.exception("desk.observer_failed", item=item.id, observer=name, exc_info=error)
+                    log.exception("dispatcher.observer_failed", item=item.id, observer=name, exc_info=error)
             else:
                 done = (*done, name)
                 await self._inbox.mark_observed(item.incident, lease.token, item.id, done)

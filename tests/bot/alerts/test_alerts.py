@@ -293,7 +293,7 @@ async def test_a_signed_message_is_heard_once_and_a_forged_one_never(bell: Bell)
     ("text", "says"),
     [
         ("channel: C0OTHER\ntoken: " + TOKEN, "not bound to the operators"),
-        (f"channel: {OPS}", "nobody may send"),
+        (f"channel: {OPS}", "no sender can authenticate"),
         (f"channel: {OPS}\ntoken: short", "at least 16"),
         (f"channel: {OPS}\nuser: am", "set both"),
         (f"channel: {OPS}\nkeys: [hello]", "openssl rand"),
@@ -329,7 +329,7 @@ async def test_what_a_sender_counts_and_does_not_list_is_told_and_keeps_the_inci
     [item] = await bell.items()
     counted = await bell.book.load_tally(item.data["alerts"])
     assert (counted.left, render_alert_summary(counted).splitlines()[0].endswith("Not listed by the sender: 7 more.")) == (7, True)
-    assert "counts 7 more" in str(render_alert_card(counted).blocks)
+    assert "7 more alerts" in str(render_alert_card(counted).blocks)
     over = [alert(1, leaf="sw-3", status="resolved")]
     await bell.intake.handle_alertmanager(InboundRequest(BEARER, message(over, truncatedAlerts=5)))
     assert not (await bell.book.load_tally(item.data["alerts"])).is_resolved

@@ -150,7 +150,7 @@ async def test_a_build_that_was_killed_asks_for_what_is_left_alone(
     await built(site, export, killed, ModelOptions(5.0, kept))
     assert files(whole) == files(killed)
     (killed / ".build" / "done").unlink()
-    with pytest.raises(Refusal, match="broken off"):
+    with pytest.raises(Refusal, match="interrupted build"):
         await asyncio.to_thread(build_folder, site, [export], killed, (), as_json=True, asked=None)
 
 

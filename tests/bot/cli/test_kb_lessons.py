@@ -96,7 +96,7 @@ def test_what_is_exported_is_a_draft_elsewhere_and_customers_stay_here(tmp_path:
     assert "1 drafts taken in, 0 already known or over the limit, 3 skipped" in ran.stdout
     assert "unknown label 'NO.SUCH.Label'" in ran.stdout
     assert [(row["id"], row.get("state", "draft"), row.get("right", [])) for row in there.rows()] == [("les-a", "draft", [])]
-    assert "0 drafts taken in, 1 known" in there.says("import", str(file)).stdout
+    assert "0 drafts taken in, 1 already known" in there.says("import", str(file)).stdout
     assert there.says("import", str(tmp_path / "none")).returncode == 2
 
 

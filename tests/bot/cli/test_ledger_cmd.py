@@ -165,7 +165,7 @@ async def test_a_ledger_begun_with_another_key_is_refused_with_the_mend_and_left
         first = await opened("here")
         await (await opened("elsewhere")).get_brake_status()  # nothing is written yet, so another key is accepted
         await first.stop("ANN", "power work")
-        with pytest.raises(Refusal, match="begun with another key") as refused:
+        with pytest.raises(Refusal, match="started with another key") as refused:
             await opened("elsewhere")
         assert "RACKMEDIC_LEDGER_KEY" in str(refused.value)
         assert str(tmp_path / "elsewhere" / "ledger.key") in str(refused.value)

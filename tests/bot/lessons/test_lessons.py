@@ -183,7 +183,7 @@ async def test_a_lesson_that_tells_the_same_is_folded_into_the_earlier_one_once(
     early = await editors.lessons.get_lesson("les-early")
     assert early
     assert (early.state, early.seen) == ("accepted", 2)
-    assert "as one more of les-early" in str(editors.messages[0])
+    assert "counted with les-early" in str(editors.messages[0])
     assert editors.buttons() == []
 
 
@@ -193,7 +193,7 @@ async def test_a_retired_lesson_is_brought_back_by_those_who_may(bot: Behind) ->
         "les-4f2a", lambda now: now.model_copy(update={"state": "retired", "wrong": ("i1", "i2"), "settled": now.on})
     )
     await editors.shown()
-    assert "It is used no more" in str(editors.messages[0])
+    assert "It is no longer used" in str(editors.messages[0])
     assert editors.buttons() == [card.RESTORE_ACTION_ID]
     await editors.click("olga", card.RESTORE_ACTION_ID)
     assert (await editors.lesson()).state == "retired"

@@ -125,7 +125,7 @@ async def test_what_on_call_tells_stands_in_the_customers_own_thread_once_and_as
         assert len(said) == 1
         shown = json.dumps(said[0]["blocks"], ensure_ascii=False)
         assert "Please start again without gpu-018." in shown
-        assert "passed on as they came" in shown
+        assert "forwarded unchanged" in shown
         assert "<!channel>" not in shown
         assert "https://" not in shown
         assert "olga" not in shown.lower()
@@ -176,7 +176,7 @@ async def test_a_cause_that_is_the_customers_own_is_answered_with_the_change_to_
         at.states[incident] = cast(IncidentState, THEIRS)
         await asks(here, at)
         shown = here.shown()
-        assert "the cause is one that you can fix yourselves" in shown
+        assert "They found a cause that you can fix yourselves" in shown
         assert "NCCL_SOCKET_IFNAME=docker0" in shown
         assert "unset NCCL_SOCKET_IFNAME" in shown
         assert "It worked when:" in shown

@@ -100,7 +100,7 @@ async def test_drain_reset_prove_resume_and_proved_again(redis: Redis) -> None:
     office.clock.go(hours=1, minutes=15)
     await office.settle(incident)
     state = await office.turns.load_state(incident)
-    assert (state["lifecycle"], state["report"]["reply"].split(":")[0]) == ("closed", "Closed by itself")
+    assert (state["lifecycle"], state["report"]["reply"].split(":")[0]) == ("closed", "Closed automatically")
     assert await office.index.claim_due(timedelta(seconds=1)) == []
 
 
@@ -142,7 +142,7 @@ async def test_a_node_that_others_returned_is_waited_for_no_more(store: Redis, m
     await office.settle(incident)
     ladder = await one_ladder(office, incident)
     assert (ladder["outcome"], ladder.get("drained", False)) == (ends, False)
-    assert ladder["says"].startswith("somebody returned n1 to service, and the fault ")
+    assert ladder["says"].startswith("a person returned n1 to service, and the fault ")
     assert office.site.counts() == {"drain_node": 1}
 
 

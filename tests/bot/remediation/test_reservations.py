@@ -71,7 +71,7 @@ async def test_who_asks_for_a_node_that_is_in_service_hears_so_and_it_is_held_no
     office, incident = await holding(store)
     (ladder,) = IncidentView(await office.turns.load_state(incident)).remediations
     office.site.slurm["n1"] = "idle"
-    with pytest.raises(CannotPropose, match=r"n1 is back in service since .*, not by us \(idle\): I hold it no more\."):
+    with pytest.raises(CannotPropose, match=r"n1 is back in service since .*, not by us \(idle\): I no longer hold it\."):
         await office.decisions.propose_return(incident, ladder.id, "T1:ANN")
     await office.settle(incident)
     assert not list_drained_nodes(IncidentView(await office.turns.load_state(incident)).remediations)

@@ -90,7 +90,7 @@ async def test_where_only_a_report_waits_the_list_does_not_say_that_nothing_is_o
 async def test_one_of_ours_lets_the_oldest_in_from_the_home_tab(bot: Behind) -> None:
     first, second = await storm(bot, 2)
     await home_of(bot, "olga")
-    assert "The report of acme begins now" in await press_at_home(bot, "olga")
+    assert "The report of acme starts now" in await press_at_home(bot, "olga")
     assert bot.woken == [first]
     assert [await bot.messages.open_work.quota_waiting_list.is_let_in(one) for one in (first, second)] == [True, False]
     await bot.messages.open_work.quota_waiting_list.remove_incident("acme", first)
@@ -108,7 +108,7 @@ async def test_and_below_what_a_mention_lists_in_the_channel(bot: Behind) -> Non
     await bot.slack.click("anton", str(listed["ts"]), LET_IN_ACTION_ID)
     await bot.settled()
     assert bot.woken == [incident]
-    assert any("begins now" in str(row["text"]) for row in bot.slack.thread(OPS, thread, "anton"))
+    assert any("starts now" in str(row["text"]) for row in bot.slack.thread(OPS, thread, "anton"))
 
 
 async def test_tenants_guests_and_strangers_cannot_let_anything_in(bot: Behind) -> None:

@@ -104,7 +104,7 @@ async def test_a_flood_is_bounded_and_said(tmp_path: Path, kind: str) -> None:
             for more in range(5):
                 at.theirs.write(ticket, f"number {number} {more}")
             await at.sweep(minutes=6)
-        assert (len(at.told), "from here on" in at.told[-1][1]) == (MAX_COMMENTS_PER_TICKET, True)
+        assert (len(at.told), "further comments" in at.told[-1][1]) == (MAX_COMMENTS_PER_TICKET, True)
         assert len((await at.row()).notes[HANDLED_COMMENTS_KEY]) < 2000
 
 
@@ -143,7 +143,7 @@ async def test_the_newest_of_many_are_found_over_githubs_pages(tmp_path: Path) -
             at.theirs.write(ticket, f"number {number}")
         await at.sweep(seconds=61)
         assert [text for text, _ in at.told] == [f"number {number}" for number in range(97, 102)]
-        assert at.told[0][1].startswith("15 more"), "of the newest twenty"
+        assert at.told[0][1].startswith("15 earlier"), "of the newest twenty"
 
 
 async def test_a_process_that_dies_over_a_comment_shows_no_other_twice(tmp_path: Path) -> None:

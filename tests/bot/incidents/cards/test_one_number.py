@@ -25,7 +25,7 @@ from tools.fact import Fact, Status
 pytestmark = pytest.mark.slow
 
 
-CASES = Path(__file__).parents[2] / "bench" / "cases"
+CASES = Path(__file__).parents[3] / "bench" / "cases"
 
 
 @pytest.mark.parametrize(

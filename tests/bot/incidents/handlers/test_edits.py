@@ -52,7 +52,7 @@ async def test_what_was_read_already_is_not_read_again_and_its_author_hears_so_o
         await edit(bot, ts, text)
     assert [item.text for item in await bot.items()] == ["gpu-018 hangs"]
     [words] = told(bot)
-    assert "do not read it again" in words
+    assert "do not read edits" in words
 
 
 async def test_what_people_edit_among_themselves_is_passed_over(bot: Behind) -> None:

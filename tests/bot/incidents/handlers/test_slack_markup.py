@@ -3,7 +3,7 @@
 import pytest
 
 from bot.incidents.handlers.slack_markup import HELP_INTENTS, list_help_rows, render_plain_text, strip_bot_mention
-from graph.dialogue.intents import INTENTS
+from graph.dialogue.intents import INTENTS, describe_intent
 
 
 def test_text_is_read_as_people_see_it() -> None:
@@ -30,5 +30,5 @@ def test_dates_are_parsed_as_their_text_and_mention_no_person() -> None:
 
 
 def test_help_offers_phrases_of_the_table_each_with_what_it_does() -> None:
-    assert list_help_rows() == [(INTENTS[intent].form, INTENTS[intent].means) for intent in HELP_INTENTS]
+    assert list_help_rows() == [(INTENTS[intent].form, describe_intent(intent)) for intent in HELP_INTENTS]
     assert all(form and means for form, means in list_help_rows())
