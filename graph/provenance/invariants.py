@@ -252,7 +252,7 @@ def _strip_whitespace(text: str) -> str:
 def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
     for node in context.graph.list_nodes("verification"):
         if node.sha256 and node.verdict == "seen" and context.ground.outputs.get(node.sha256) is None:
-            yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'what was handed in'}) is not kept any more"
+            yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'an uploaded file'}) is no longer stored"
 
 
 def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:

@@ -392,7 +392,7 @@ async def test_a_ticket_waits_for_others_once_and_goes_on_with_who_had_it() -> N
     steps: list[tuple[InboxItemKind, str]] = [("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2")]
     for n, (kind, user) in enumerate(steps):
         said.append((await desk.turn(item("", kind, id=f"{kind}-{n}").model_copy(update={"user": user}))).reply)
-    assert said == [WAITING_TEXT, "", "U1 goes on with it.", WAITING_TEXT, "Taken over by U2 from U1."]
+    assert said == [WAITING_TEXT, "", "U1 continues with it.", WAITING_TEXT, "Taken over by U2 from U1."]
     state = await desk.state()
     assert (state["lifecycle"], state["ticket"]["state"], state["ticket"]["taken_by"]) == ("handed_off", "taken", "U2")
 

@@ -63,7 +63,7 @@ def written(folder: Path, *steps: str, head: str = "id: ours\n    title: Our gui
         ("- {look: [smi]}", "id is missing"),
         ("- {id: two, look: [smi], ask: Why}", "exactly one of look, wait, remedy and ask"),
         ("- {id: two}", "exactly one of look, wait, remedy and ask"),
-        ("- {id: two, look: [nccl1]}", "nccl1 needs GPUs for itself: say `approve: true`"),
+        ("- {id: two, look: [nccl1]}", "nccl1 needs GPUs for itself: set `approve: true`"),
         ("- {id: two, look: [smi, nccl1], approve: true}", "stands in a step of its own"),
         ("- {id: two, remedy: reboot, approve: true}", "a remedy always needs approval"),
         ("- {id: two, wait: 3h}", "wait must be a time such as 90s or 5min"),

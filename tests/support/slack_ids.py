@@ -26,5 +26,5 @@ def _iter_ids(*endings: str) -> Iterator[str]:
 
 def _iter_card_modules() -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(bot.__path__, "bot."):
-        if ".cards." in found.name:
+        if "cards" in found.name.split("."):
             yield importlib.import_module(found.name)

@@ -45,7 +45,7 @@ async def test_what_was_approved_under_an_earlier_key_must_be_approved_again(des
     assert set(await ledger.rotate_key("T1:ANN")) == {waits.approval, agreed.approval}
     for card in (waits, agreed):
         assert (await ledger.get_record(card.approval)).state == "superseded"
-    with pytest.raises(desk.refusals.OldKey, match="proposed anew"):
+    with pytest.raises(desk.refusals.OldKey, match="proposed again"):
         await desk.claim(agreed, ledger=ledger)
     anew = await ledger.propose(desk.action(), desk.terms(), single=True)
     approved = await desk.click(anew, ledger=ledger)

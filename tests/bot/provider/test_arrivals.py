@@ -105,7 +105,8 @@ async def test_its_thread_is_begun_once_quotes_what_they_say_and_is_a_thread_of_
         [root] = [row for row in bot.slack.messages(OPS) if row.get("bot_id")]
         shown = json.dumps(root["blocks"], ensure_ascii=False)
         assert all(
-            word in shown for word in ("acme's own RackMedic", "~0123456789ab hangs", "GPU.BUS.Fallen_Off_Bus", "Xid 79", "hints, not proof")
+            word in shown
+            for word in ("acme's own RackMedic", "~0123456789ab hangs", "GPU.BUS.Fallen_Off_Bus", "Xid 79", "hints, not proof")
         )
 
 
