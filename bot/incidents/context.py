@@ -125,5 +125,5 @@ def require_approvals(context: HandlerContext) -> ApprovalServices:
 async def translate_ledger_errors() -> AsyncIterator[None]:
     try:
         yield
-    except Refused as no:
-        raise LedgerSays(no) from no
+    except Refused as error:
+        raise LedgerSays(error) from error

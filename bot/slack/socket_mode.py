@@ -29,11 +29,11 @@ async def build_app_with_retries(
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             return await build_slack_app(client, registry)
-        except (SlackTurnTimeout, SlackApiError) as why:
-            crowded = isinstance(why, SlackTurnTimeout) or why.response["error"] == "ratelimited"
+        except (SlackTurnTimeout, SlackApiError) as error:
+            crowded = isinstance(error, SlackTurnTimeout) or error.response["error"] == "ratelimited"
             if not crowded or not left:
                 raise
-            log.warning("slack.waiting", why=str(why)[:200])
+            log.warning("slack.waiting", why=str(error)[:200])
             await pause(CONNECT_PAUSE_SECONDS)
     raise AssertionError("the last try ends it")
 
@@ -42,12 +42,12 @@ async def build_app_or_refuse(client: SlackClient, registry: SlackRegistry) -> A
     """Build the Bolt app. Raises Refusal naming the setting to fix."""
     try:
         return await build_app_with_retries(client, registry)
-    except SlackApiError as why:
+    except SlackApiError as error:
         raise Refusal(
-            f"{ENV_PREFIX}SLACK_BOT_TOKEN: Slack answers {why.response['error']}; reinstall the app and copy its bot token"
-        ) from why
-    except (OSError, SlackTurnTimeout) as why:
-        raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
+            f"{ENV_PREFIX}SLACK_BOT_TOKEN: Slack answers {error.response['error']}; reinstall the app and copy its bot token"
+        ) from error
+    except (OSError, SlackTurnTimeout) as error:
+        raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {error}") from error
 
 
 class SocketConnection(Protocol):
@@ -59,10 +59,10 @@ async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[fl
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             await handler.connect_async()
-        except SlackTurnTimeout as why:
+        except SlackTurnTimeout as error:
             if not left:
-                raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {why}") from why
-            log.warning("slack.waiting", why=str(why)[:200])
+                raise Refusal(f"{ENV_PREFIX}SLACK_API_URL: Slack cannot be reached: {error}") from error
+            log.warning("slack.waiting", why=str(error)[:200])
             await pause(CONNECT_PAUSE_SECONDS)
         else:
             return

@@ -20,8 +20,8 @@ async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[N
     try:
         async with asyncio.timeout(seconds):
             yield
-    except (TimeoutError, OSError) as away:
-        raise StoreUnreachable from away
+    except (TimeoutError, OSError) as error:
+        raise StoreUnreachable from error
     except RedisError as error:
         if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
             raise

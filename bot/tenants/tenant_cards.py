@@ -152,8 +152,8 @@ class TenantCards:
         """Update the status message, or leave it to a sweep: a deleted thread must not keep the item in the inbox."""
         try:
             await self.update_card(incident, state)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("tenant_card.follows_later", incident=incident, error=str(trouble)[:200])
+        except (*SLACK_ERRORS, UpdateInProgress) as error:
+            log.warning("tenant_card.follows_later", incident=incident, error=str(error)[:200])
             await self.unsettled.add_pending(incident)
 
     async def update_card_quietly(self, incident: str) -> None:

@@ -182,10 +182,10 @@ class Dispatcher:
             try:
                 async with self._hold_slot(incident):
                     await self._process_under_lease(incident)
-            except Exception as e:
-                if not _is_redis_unavailable(e):
+            except Exception as error:
+                if not _is_redis_unavailable(error):
                     raise
-                log.warning("dispatcher.redis_away", incident=incident, error=str(e))
+                log.warning("dispatcher.redis_away", incident=incident, error=str(error))
                 await self._pause(seconds * random.uniform(0.5, 1.5))  # noqa: S311  spreads retries
             else:
                 return
@@ -211,11 +211,11 @@ class Dispatcher:
             again_at: datetime | None = None
             try:
                 again_at = await self._process_items(lease)
-            except LostLease as e:
+            except LostLease as error:
                 lease.held = False
-                log.warning("dispatcher.lost_lease", why=str(e))
-            except WorkerStopping as e:
-                log.info("dispatcher.drained", where=str(e))
+                log.warning("dispatcher.lost_lease", why=str(error))
+            except WorkerStopping as error:
+                log.info("dispatcher.drained", where=str(error))
             finally:
                 if lease.held:
                     await lease.release(again_at=again_at or self._clock.now())
@@ -244,11 +244,11 @@ class Dispatcher:
         except (LostLease, WorkerStopping, asyncio.CancelledError):
             await self._inbox.add_attempts(item.incident, item.id, begun, -1)
             raise
-        except Exception as e:
-            if _is_redis_unavailable(e):
+        except Exception as error:
+            if _is_redis_unavailable(error):
                 self._owed[item.id] += 1
                 raise
-            return await self._handle_turn_error(lease, item, e)
+            return await self._handle_turn_error(lease, item, error)
         return await self._observe_and_finish(lease, item, report)
 
     async def _run_turn(self, item: InboxItem) -> Report:
@@ -348,8 +348,8 @@ class Dispatcher:
     async def _publish_progress(self, progress: Progress) -> None:
         try:
             await self._progress(progress)
-        except Exception as e:
-            log.warning("dispatcher.progress_not_shown", error=str(e))
+        except Exception as error:
+            log.warning("dispatcher.progress_not_shown", error=str(error))
 
 
 def can_release_causes(incident_view: IncidentView) -> bool:

@@ -89,8 +89,8 @@ class OutboxPublisher(AnswerOnlyRunner):
                 await IdempotentPoster(self.client, self.cards).post_once(
                     origin, incident, f"answer:{item.id}", parse_card(item), build_metadata(item)
                 )
-        except (*SLACK_ERRORS, Refusal) as trouble:
-            if not self._is_hopeless(item, trouble):
+        except (*SLACK_ERRORS, Refusal) as error:
+            if not self._is_hopeless(item, error):
                 raise
             log.exception("outbox.not_posted", item=item.id, channel=origin.channel)
 

@@ -69,8 +69,8 @@ class DirectAnswers(AnswerOnlyRunner):
             return False, notes.render_refusal(report.headline)
         try:
             return True, await self.answer_to(origin.team, item.user, item.data["wish"])
-        except Refusal as no:
-            return False, render_refusal(no)
+        except Refusal as error:
+            return False, render_refusal(error)
         except (RedisError, StoreUnreachable, *SLACK_ERRORS):
             raise
         except Exception:

@@ -236,8 +236,8 @@ class SlackReportPublisher:
                     filename=name,
                     title=f"Evidence of incident {incident}",
                 )
-        except SLACK_ERRORS as trouble:
-            log.warning("board.evidence_not_uploaded", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("board.evidence_not_uploaded", incident=incident, error=str(error)[:200])
             return
         await self._cards.set(incident, "file", name)
 

@@ -45,22 +45,22 @@ class SlackEventsEndpoint:
     def check_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_signature_headers(headers, self.clock.now())
-        except NotSlack as why:
-            return replace(UNAUTHENTICATED, why=str(why))
+        except NotSlack as error:
+            return replace(UNAUTHENTICATED, why=str(error))
         return None
 
     async def handle_request(self, request: InboundRequest) -> InboundResponse:
         try:
             sign = verify_signature(self.secret, request.headers, request.body, self.clock.now())
-        except NotSlack as why:
-            return replace(UNAUTHENTICATED, why=str(why))
+        except NotSlack as error:
+            return replace(UNAUTHENTICATED, why=str(error))
         try:
             async with self.heard.guard_message("slack", sign) as what:
                 if what is ReplayState.FIRST:
                     return await self._dispatch_request(request)
                 return ACKNOWLEDGED if what is ReplayState.BEFORE else REQUEST_IN_PROGRESS
-        except NotAcknowledged as why:
-            return why.answer
+        except NotAcknowledged as error:
+            return error.answer
 
     async def _dispatch_request(self, request: InboundRequest) -> InboundResponse:
         payload = parse_payload(request.headers.get("Content-Type", ""), request.body)
