@@ -63,7 +63,7 @@ async def test_an_observer_that_raises_stops_no_other_and_is_repeated_alone(redi
     await desk.come_back(incident, 2)
     assert (desk.board.asked, failing.calls) == (["a"], ["failing", "working", "failing", "failing"])
     assert await desk.inbox.list_waiting(incident) == []
-    assert [(row["observer"], row["item"]) for row in logs if row["event"] == "desk.observer_failed"] == [("failing", "a")] * 2
+    assert [(row["observer"], row["item"]) for row in logs if row["event"] == "dispatcher.observer_failed"] == [("failing", "a")] * 2
 
 
 async def test_an_observer_that_never_completes_does_not_block_the_incident(redis: Redis) -> None:
