@@ -218,7 +218,7 @@ def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) ->
         f"[{number}] {action_text.format_headline(record)}",
         f"    on {place}: {shlex.join(action.command)}",
         *([f"    re-checked before running: {show_invisible(hold)}"] if hold else []),
-        f"    {action_text.describe_blast_radius(action)} · verified by: {action_text.describe_proof(action)} · undo: {action_text.describe_undo(action)}",
+        f"    {action_text.describe_blast_radius(action)} · proof: {action_text.describe_proof(action)} · undo: {action_text.describe_undo(action)}",
         f"    {format_approval_count(record)} · decide by {format_utc_time(record.decide_by)} · digest {record.digest}",
         f"    say `@{may[0]} approve {number}` or `@{may[0]} reject {number} WHY`; {' and '.join(f'@{name}' for name in may)} may",
     ]

@@ -52,7 +52,7 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
         await world.slack.click("priya", card, APPROVE_ACTION_ID)
         await world.slack.wait_for(lambda: "proved by a test" in said(world, ACME, ours))
         await world.slack.click("carla", with_button(world, ACME, tenant_card.WORKS_ACTION_ID), tenant_card.WORKS_ACTION_ID)
-        await world.slack.wait_for(lambda: "Good. I look once more" in said(world, ACME, ours))
+        await world.slack.wait_for(lambda: "Good. I check once more" in said(world, ACME, ours))
         await world.slack.quiet()
         for thread in (theirs, ours):
             assert not [word for word in INSIDE if word in said(world, ACME, thread)]

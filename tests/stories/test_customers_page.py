@@ -75,7 +75,7 @@ async def test_both_sides_of_three_incidents_in_one_window(tmp_path: Path) -> No
         await ours.get_by_test_id("confirm-yes").click()
         await expect(thread).to_contain_text("proved by a test")
         await thread.get_by_test_id("button-customer.works").last.click()
-        await expect(thread).to_contain_text("Good. I look once more")
+        await expect(thread).to_contain_text("Good. I check once more")
         await shot(page, "customers-3-works-again")
 
         thread = await asks(theirs, "@rackmedic the loss of our training on gpu-[003-004] looks odd since this morning")

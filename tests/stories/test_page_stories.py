@@ -140,7 +140,7 @@ async def decided(visit: Visit, _: Any, ending: Ending) -> None:
     """Priya's card has the command, preconditions, proof, and buttons."""
     await visit.press("tour-do")
     await expect(visit.page.locator("#user-switch")).to_have_value("U0PRIYA")
-    for words in (ending.fix, "Re-checked before running:", "Verified by:"):
+    for words in (ending.fix, "Re-checked before running:", "Proof:"):
         await expect(visit.thread).to_contain_text(words)
     await expect(visit.thread.get_by_test_id("button-approval.reject")).to_be_visible()
     if ending.done:

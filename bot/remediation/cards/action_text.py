@@ -211,7 +211,7 @@ def describe_proof(action: Action) -> str:
     if not is_repair(action):
         return "the scheduler shows the change"
     checks = ", ".join(action.proof)
-    return f"{checks} no longer report{'s' if len(action.proof) == 1 else ''} the fault" if action.proves else checks
+    return f"{checks} without the fault" if action.proves else checks
 
 
 def is_repair(action: Action) -> bool:
@@ -255,7 +255,7 @@ def describe_fault_briefly(action: Action) -> str:
 def _describe_recheck(found: FaultCondition) -> str:
     checks_note = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
     return {
-        "read": f"read again{checks_note}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
+        "read": (checks_note.strip() or "read again") + (f", up to {found.reads} times" if found.reads > 1 else ""),
         "boot": f"reported{checks_note}; valid for boot {escape_ambiguous(found.boot_id[:8])}",
         "silence": f"{escape_ambiguous(found.host)} still does not answer",
         "proved": f"proved{checks_note}; read again only if the host has changed",

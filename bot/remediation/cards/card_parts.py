@@ -262,7 +262,7 @@ def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (
     return blocks.exact_context(
         *([holding] if (holding := render_met_conditions(record, seen, at)) else []),
         (
-            clip_text(f"Verified by: {action_text.describe_proof(action)}", MAX_LINE_CHARS),
+            clip_text(f"Proof: {action_text.describe_proof(action)}", MAX_LINE_CHARS),
             f" · {clip_text(f'Undo: {action_text.describe_undo(action)}', MAX_LINE_CHARS)} · Time limit: {action_text.format_time_limit(action)}",
         ),
     )

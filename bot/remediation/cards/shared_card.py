@@ -297,7 +297,7 @@ def _render_small_print(records: Sequence[ActionRecord], first: ApprovalCardView
     requesters_text = ", ".join(asked_by) + ", who cannot approve it" if asked_by else "RackMedic, from its diagnosis"
     return blocks.context(
         (
-            bold("Verified by"),
+            bold("Proof"),
             f": {action_text.describe_proof(action)}"[:MAX_PROOF_CHARS],
             " · ",
             bold("Undo"),

@@ -420,13 +420,13 @@ def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     )
     card = approval.render_approval_card(ApprovalCardView(record_of(fault=fault)))
     (held,) = [line for line in strings(card.blocks) if "Re-checked before running" in line]
-    assert "• the fault is still there: the clocks of gpu5 are low (read again by smi)\n• no process uses this GPU" in held
+    assert "• the fault is still there: the clocks of gpu5 are low (by smi)\n• no process uses this GPU" in held
     alone = strings(
         approval.render_approval_card(
             ApprovalCardView(record_of(fault=fault), seen=[ConditionResult("no process uses this GPU", True, "")])
         ).blocks
     )
-    assert "*Re-checked before running:* the clocks of gpu5 are low (read again by smi)" in alone
+    assert "*Re-checked before running:* the clocks of gpu5 are low (by smi)" in alone
     several = replace(fault, reads=3, lasts="boot")
     assert "reported by smi; valid for boot 8d3a1c52" in "".join(
         strings(approval.render_approval_card(ApprovalCardView(record_of(fault=several))).blocks)
