@@ -21,7 +21,7 @@ async def test_a_root_file_system_without_a_byte_left_is_cleaned_up_and_its_reco
             on(rack, "gpu-003", "sh", "-c", FILL)
             assert on(rack, "gpu-003", "df", "--output=pcent,avail", "/").split()[-2:] == ["100%", "0"]
             await people.report("training on gpu-003 dies: No space left on device")
-            await people.approve_until(lambda: "passes now" in people.said)
+            await people.approve_until(lambda: "Fixed; re-check at" in people.said)
         assert on(rack, "gpu-003", "sh", "-c", "ls /var/crash") == ""
         newest = "cat $(ls -t /var/lib/rackmedic/actions/*/status | head -1)"  # named by digest; other actions ran too
         assert on(rack, "gpu-003", "sh", "-c", newest) == "0"
