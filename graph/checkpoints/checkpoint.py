@@ -170,13 +170,13 @@ class RedisSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         ns = config["configurable"].get("checkpoint_ns") if config else None
-        only = get_checkpoint_id(config) if config else None
-        ceiling = get_checkpoint_id(before) if before else None
+        wanted_id = get_checkpoint_id(config) if config else None
+        before_id = get_checkpoint_id(before) if before else None
         remaining_count = limit
         for thread in [config["configurable"]["thread_id"]] if config else [t async for t in self.iter_threads()]:
             for field in await self._list_fields(thread, ns):
-                _, namespace = split_field(field)
-                if (only and namespace != only) or (ceiling and namespace >= ceiling):
+                _, checkpoint_id = split_field(field)
+                if (wanted_id and checkpoint_id != wanted_id) or (before_id and checkpoint_id >= before_id):
                     continue
                 if remaining_count is not None and remaining_count <= 0:
                     return

@@ -74,9 +74,9 @@ def add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: 
 
 def _can_ask_tenant(context: IncidentContext) -> bool:
     """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
-    people = context.ticket is not None and context.ticket.handed and context.ticket.state != "resolved"
-    handed_in = any(row.get("attachments") for row in context.messages)
-    return context.origin is not None and context.origin.customer is not None and not (people or handed_in or context.turn.cut)
+    has_upload = any(row.get("attachments") for row in context.messages)
+    is_tenant = context.origin is not None and context.origin.customer is not None
+    return is_tenant and not (_has_open_ticket(context) or has_upload or context.turn.cut)
 
 
 def find_tenant_causes(
@@ -111,45 +111,48 @@ TELL_MORE_STEP = "I have no more questions: tell me anything new, say recheck, o
 async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
     """Return the state update: report, lifecycle, and a ticket if a person must take over."""
     ports = runtime.context
-    case = await add_action_facts(await load_incident_context(state, ports), ports)
-    now = await assess_incident(case, ports)
-    lost = get_unknown_guide(case, ports)
-    diagnosing = (case.looks_at_hosts or is_check_result(case.item)) and not (case.keeps_last_report or lost)
-    result = _add_file_results(
-        _add_charts(_add_site_notes(_conclude_diagnosis(case, now, ports), case, now, ports), case)
-        if diagnosing
-        else answer_unknown_guide(case, ports)
-        if lost
-        else await answer_item(case, now, ports),
-        case,
-    )
+    context = await add_action_facts(await load_incident_context(state, ports), ports)
+    assessment = await assess_incident(context, ports)
+    unknown_guide = get_unknown_guide(context, ports)
+    diagnosing = (context.looks_at_hosts or is_check_result(context.item)) and not (context.keeps_last_report or unknown_guide)
     if diagnosing:
-        result = await asyncio.to_thread(add_tenant_causes, result, case, now, ports.inventory)
-    concluded = await add_remediations(result, case, now, ports)
-    kept_state: dict[str, Any] = {}
+        diagnosis = _add_site_notes(_conclude_diagnosis(context, assessment, ports), context, assessment, ports)
+        result = _add_file_results(_add_charts(diagnosis, context), context)
+        result = await asyncio.to_thread(add_tenant_causes, result, context, assessment, ports.inventory)
+    elif unknown_guide:
+        result = _add_file_results(answer_unknown_guide(context, ports), context)
+    else:
+        result = _add_file_results(await answer_item(context, assessment, ports), context)
+    result = await add_remediations(result, context, assessment, ports)
+    update: dict[str, Any] = {}
     if diagnosing:
-        concluded, kept_state = await verify_conclusion(_hand_off_if_exhausted(concluded, case, now), case, now, ports)
-        concluded = add_guide_status(concluded, case, now, ports)
-    lifecycle, at = concluded.lifecycle or case.lifecycle, ports.clock.now()
-    second = schedule_next_recheck(case, now, concluded.report, lifecycle, diagnosing, ports.waits, at)
+        result, update = await verify_conclusion(_hand_off_if_exhausted(result, context, assessment), context, assessment, ports)
+        result = add_guide_status(result, context, assessment, ports)
+    lifecycle, at = result.lifecycle or context.lifecycle, ports.clock.now()
+    next_recheck = schedule_next_recheck(context, assessment, result.report, lifecycle, diagnosing, ports.waits, at)
     if diagnosing:
-        concluded = add_recheck_result(concluded, case, now, second, at)
-        await ports.remember(build_healthy_baselines(case, now))
-    await ports.progress(Progress(case.id, "conclude", concluded.report.headline or concluded.report.reply))
-    marked = append_milestones(case, concluded.report, lifecycle, diagnosing, ports.clock.now())
-    before = case.stored.get("second_look", {})
-    silence = update_tenant_silence(case, concluded.report, lifecycle, ports.clock.now()).model_dump(mode="json", exclude_defaults=True)
+        result = add_recheck_result(result, context, assessment, next_recheck, at)
+        await ports.remember(build_healthy_baselines(context, assessment))
+    await ports.progress(Progress(context.id, "conclude", result.report.headline or result.report.reply))
+    update = {**result.to_state_update(), **update}
+    if context.is_stopped and (lifecycle == "closed" or (diagnosing and is_renewed_request(context))):
+        update["stopped"] = False
+    milestones = append_milestones(context, result.report, lifecycle, diagnosing, ports.clock.now())
+    silence = update_tenant_silence(context, result.report, lifecycle, ports.clock.now())
+    stored_values: dict[str, Any] = {
+        "milestones": [row.to_row() for row in milestones],
+        "second_look": next_recheck.model_dump(mode="json", exclude_defaults=True),
+        "silence": silence.model_dump(mode="json", exclude_defaults=True),
+    }
+    for key, value in stored_values.items():
+        if value != context.stored.get(key, type(value)()):
+            update[key] = value
     return {
-        **concluded.to_state_update(),
-        **kept_state,
-        **({"stopped": False} if case.is_stopped and (lifecycle == "closed" or (diagnosing and is_renewed_request(case))) else {}),
-        **({"milestones": rows} if (rows := [row.to_row() for row in marked]) != case.stored.get("milestones", []) else {}),
-        **({"second_look": waiting} if (waiting := second.model_dump(mode="json", exclude_defaults=True)) != before else {}),
-        **({"silence": silence} if silence != case.stored.get("silence", {}) else {}),
-        "facts": case.snapshot,
-        "stats": _compute_costs(case, ports).model_dump(mode="json", exclude_defaults=True),
-        "turns": case.stored.get("turns", 0) + 1,
-        "done_items": [*case.done_items, case.item.id][-MAX_DONE_ITEMS:],
+        **update,
+        "facts": context.snapshot,
+        "stats": _compute_costs(context, ports).model_dump(mode="json", exclude_defaults=True),
+        "turns": context.stored.get("turns", 0) + 1,
+        "done_items": [*context.done_items, context.item.id][-MAX_DONE_ITEMS:],
         "to_look": [],
         "tier": "done",
     }

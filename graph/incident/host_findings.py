@@ -22,7 +22,7 @@ from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_LINE_CHARS = 160
 STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")  # keys of processes that do not run, under any name
-KEPT_OUT = ("host.reachable", "host.access")  # keys of facts that no session reached a host
+UNREACHED_KEYS = ("host.reachable", "host.access")  # keys of facts that no session reached a host
 MOST_FOREIGN = 4
 MAX_DIFFERENCES = 5
 MAX_DIFFERENCE_CHARS = 240
@@ -65,7 +65,7 @@ def partition_causes_by_hosts(
     shown: Mapping[str, Collection[str]] = MappingProxyType({}),
     shared: Collection[str] = (),
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Return causes on these hosts and causes elsewhere, in order; all are here without hosts.
+    """Split causes into those on `hosts` and the rest, keeping order. Without `hosts`, all belong to the first.
 
     `shown`: label → hosts that show it; `shared`: labels that these hosts have in common with others.
     """
@@ -88,8 +88,8 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
     own_causes, elsewhere = partition_causes(context, assessment)
     if not hosts or not (elsewhere or context.turn.question):
         return None
-    closed = find_unreached_hosts(assessment, hosts)
-    names = frozenset(hosts) - closed.keys()
+    unreached = find_unreached_hosts(assessment, hosts)
+    names = frozenset(hosts) - unreached.keys()
     coverage = replace(assessment.coverage, hosts=[host for host in hosts if host in names])
     observed_checks = {
         check
@@ -100,7 +100,7 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
     unobserved |= {row.check_names for row in assessment.open_hidden_causes if names & set(row.hosts)}
     odd = _find_abnormal_line(context, assessment, names)
     finding: HostFinding = (
-        "fault" if own_causes else "odd" if odd or closed else "blind" if unobserved or coverage.has_unasked_check() else "nothing"
+        "fault" if own_causes else "odd" if odd or unreached else "blind" if unobserved or coverage.has_unasked_check() else "nothing"
     )
     return HostsSummary(
         hosts=hosts,
@@ -110,15 +110,15 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
         blind=tuple(sorted(unobserved)),
         line=odd,
         differs="".join(render_differences(context, assessment, names)[:1]) if names else "",
-        kept_out=tuple(closed),
-        why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*closed.values()][:1])[:MAX_LINE_CHARS],
+        kept_out=tuple(unreached),
+        why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*unreached.values()][:1])[:MAX_LINE_CHARS],
     )
 
 
 def find_unreached_hosts(assessment: Assessment, hosts: Iterable[str]) -> dict[str, Fact]:
     """Return the hosts that no session reached in their latest observation, with the fact that says why."""
-    shut = {fact.host: fact for fact in assessment.abnormal_facts if fact.key in KEPT_OUT}
-    return {host: shut[host] for host in hosts if host in shut}
+    unreached = {fact.host: fact for fact in assessment.abnormal_facts if fact.key in UNREACHED_KEYS}
+    return {host: unreached[host] for host in hosts if host in unreached}
 
 
 def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts: Collection[str]) -> str:
@@ -167,9 +167,9 @@ def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple
 
 def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
     """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.`, inaccessible hosts first."""
-    closed = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
+    unreached = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
     rest = tuple(host for host in about.hosts if host not in about.kept_out)
-    return " ".join(filter(None, (closed, _format_hosts_checked(about, rest, today) if rest else "")))
+    return " ".join(filter(None, (unreached, _format_hosts_checked(about, rest, today) if rest else "")))
 
 
 def _format_hosts_checked(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:

@@ -38,33 +38,34 @@ def draft_lesson(
     `tenant_of_node` is given where the site has tenants: a lesson from a file of unknown owner is then for operators
     only.
     """
-    rows = IncidentView(state)
-    if rows.lifecycle != "closed" or rows.origin is None:
+    incident = IncidentView(state)
+    if incident.lifecycle != "closed" or incident.origin is None:
         return None
-    label, words = _find_leaf_below(rows, get_established_cause(rows)), _get_stated_cause(rows)
-    if label == NO_FAULT or not (label in leaves or words):
+    label, stated_cause = _find_leaf_below(incident, get_established_cause(incident)), _get_stated_cause(incident)
+    if label == NO_FAULT or not (label in leaves or stated_cause):
         return None
-    causes = [row for row in (rows.report.root_causes if rows.report else ()) if row.label == label]
-    hosts = {*rows.brief.hosts, *(host for row in causes for host in row.hosts)}
-    whose = {*tenants_of(hosts), *filter(None, (rows.origin.tenant,))}
-    masked_text = _mask_hosts(rows.brief.text, hosts)
-    proposed, called = ("", "") if label in leaves else find_new_cause(rows.exploration.ideas, words, leaves)
+    causes = [row for row in (incident.report.root_causes if incident.report else ()) if row.label == label]
+    hosts = {*incident.brief.hosts, *(host for row in causes for host in row.hosts)}
+    owner_tenants = {*tenants_of(hosts), *filter(None, (incident.origin.tenant,))}
+    masked_text = _mask_hosts(incident.brief.text, hosts)
+    proposed_label, proposed_title = ("", "") if label in leaves else find_new_cause(incident.exploration.ideas, stated_cause, leaves)
     return Lesson(
-        id=f"les-{rows.id.removeprefix('inc-')}",
-        title=shorten_text(masked_text.partition("\n")[0] or words or label, MAX_TITLE_CHARS),
+        id=f"les-{incident.id.removeprefix('inc-')}",
+        title=shorten_text(masked_text.partition("\n")[0] or stated_cause or label, MAX_TITLE_CHARS),
         description=shorten_text(masked_text, MAX_TEXT_CHARS),
-        symptoms=_cut_names(rows.brief.symptoms),
-        signatures=_cut_names(_mask_hosts(one, hosts) for one in rows.brief.signatures),
+        symptoms=_cut_names(incident.brief.symptoms),
+        signatures=_cut_names(_mask_hosts(one, hosts) for one in incident.brief.signatures),
         label=label if label in leaves else "",
-        new_cause=proposed,
-        new_title=shorten_text(_mask_hosts(called, hosts), MAX_TITLE_CHARS),
-        root_cause=shorten_text(_mask_hosts(words or (causes[0].because if causes else ""), hosts), MAX_TEXT_CHARS),
+        new_cause=proposed_label,
+        new_title=shorten_text(_mask_hosts(proposed_title, hosts), MAX_TITLE_CHARS),
+        root_cause=shorten_text(_mask_hosts(stated_cause or (causes[0].because if causes else ""), hosts), MAX_TEXT_CHARS),
         deciding_check=_find_deciding_check(causes),
-        resolution=shorten_text(_format_resolution(rows), MAX_TEXT_CHARS),
-        misled=_cut_names(_list_misleading_causes(rows, label)),
-        tenant=next(iter(whose)) if len(whose) == 1 else "",
-        inside=len(whose) > 1 or (tenant_of_node is not None and _is_operator_only(rows, causes, next(iter(whose), ""), tenant_of_node)),
-        incident=rows.id,
+        resolution=shorten_text(_format_resolution(incident), MAX_TEXT_CHARS),
+        misled=_cut_names(_list_misleading_causes(incident, label)),
+        tenant=next(iter(owner_tenants)) if len(owner_tenants) == 1 else "",
+        inside=len(owner_tenants) > 1
+        or (tenant_of_node is not None and _is_operator_only(incident, causes, next(iter(owner_tenants), ""), tenant_of_node)),
+        incident=incident.id,
         on=now.date(),
     )
 

@@ -11,7 +11,7 @@ VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majorit
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
-MAX_KEPT_ANSWERS = 128  # cached answers per expression
+MAX_CACHED_RESULTS = 128  # cached answers per expression
 MAX_KEPT_KEY_CHARS = 400  # their key length: a fleet repeats the same values
 
 
@@ -31,7 +31,7 @@ class BadExpression(ValueError):
 class Expression:
     """A compiled expression. `troubles` counts evaluation errors by message."""
 
-    __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles", "values")
+    __slots__ = ("_attrs", "_cache", "_names", "_program", "mentions", "source", "troubles", "values")
 
     def __init__(self, source: str) -> None:
         try:
@@ -42,7 +42,7 @@ class Expression:
         self.mentions = frozenset(self._program.variables())
         self.values = find_possible_values(source)
         self.troubles: Counter[str] = Counter()
-        self._names, self._kept = tuple(sorted(self.mentions)), dict[str, bool]()
+        self._names, self._cache = tuple(sorted(self.mentions)), dict[str, bool]()
         read = _ATTRS_PATTERN.findall(source)
         self._attrs = None if "" in read else tuple(sorted(set(read)))
         _refuse_unknown("variable", self.mentions - VARIABLES, VARIABLES)
@@ -54,7 +54,7 @@ class Expression:
         cache_key = repr(
             self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
         )
-        cached = self._kept.get(cache_key)
+        cached = self._cache.get(cache_key)
         if cached is not None:
             return cached
         try:
@@ -63,7 +63,7 @@ class Expression:
             self.troubles[_get_first_line(str(error))] += 1
             return False
         if len(cache_key) <= MAX_KEPT_KEY_CHARS:
-            self._keep_answer(cache_key, is_true)
+            self._cache_result(cache_key, is_true)
         return is_true
 
     def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
@@ -73,10 +73,10 @@ class Expression:
             return value
         return [(attr, value[attr]) for attr in self._attrs if attr in value]
 
-    def _keep_answer(self, asked: str, held: bool) -> None:
-        if len(self._kept) >= MAX_KEPT_ANSWERS:
-            self._kept.clear()
-        self._kept[asked] = held
+    def _cache_result(self, cache_key: str, is_true: bool) -> None:
+        if len(self._cache) >= MAX_CACHED_RESULTS:
+            self._cache.clear()
+        self._cache[cache_key] = is_true
 
 
 def find_possible_values(source: str) -> frozenset[bool | int | str] | None:

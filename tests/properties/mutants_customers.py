@@ -231,7 +231,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",
-        (Edit(draft_lesson, "_is_operator_only(rows, causes, next(iter(whose), ''), tenant_of_node)", "False"),),
+        (Edit(draft_lesson, "_is_operator_only(incident, causes, next(iter(owner_tenants), ''), tenant_of_node)", "False"),),
         i27_causes,
     ),
     Mutant(

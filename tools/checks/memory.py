@@ -33,7 +33,7 @@ STARTER_PROCESSES = ("slurmd", "kubelet", "containerd", "dockerd")
 STEP_PROCESSES = ("slurmstepd",)
 SHIM_PROCESSES = ("containerd-shim", "conmon")
 WAITING_PROCESS = "srun"  # a job's leaf that only waits for remote tasks
-_LINE_PATTERN = re.compile(
+_PROCESS_LINE_PATTERN = re.compile(
     r"/proc/(?P<pid>\d{1,10})/(?:comm:(?P<name>[a-z-]{1,15})|status:PPid:\s(?P<parent>\d{1,10})|status:Uid:\s(?P<uid>\d{1,10})\s.{0,40}"
     r"|cgroup:.{0,400}/(?P<extern>step_extern)\b.{0,200}"
     r"|limits:Max locked memory +(?P<soft>\d{1,20}|unlimited) +(?:\d{1,20}|unlimited) .{0,60})$"
@@ -80,11 +80,11 @@ class _Processes:
                 yield pid
 
 
-def is_limits(text: str) -> bool:
-    return any(_LINE_PATTERN.match(line) for line in split_lines(text[:65536]))
+def is_process_limits(text: str) -> bool:
+    return any(_PROCESS_LINE_PATTERN.match(line) for line in split_lines(text[:65536]))
 
 
-def parse_limits(text: str) -> Sequence[Fact]:
+def parse_process_limits(text: str) -> Sequence[Fact]:
     """Return the least soft limit of a job's processes, else of containers that agree, else of the job starter.
 
     Other processes, such as our session, are ignored.
@@ -125,7 +125,7 @@ def parse_limits(text: str) -> Sequence[Fact]:
 
 def _parse_processes(text: str) -> _Processes:
     processes = _Processes()
-    for row in filter(None, map(_LINE_PATTERN.match, split_lines(text))):
+    for row in filter(None, map(_PROCESS_LINE_PATTERN.match, split_lines(text))):
         pid = row["pid"]
         if row["name"]:
             processes.names.setdefault(pid, row["name"])
@@ -159,9 +159,8 @@ def convert_to_kib(soft: str) -> int:
     return -1 if soft == "unlimited" or int(soft) >= 1 << 62 else int(soft) // 1024
 
 
-CHECK = "mem"
 _EVENT_PATTERN = re.compile(r"(/sys/fs/cgroup/.{0,400}?)/?memory\.events(?:\.local)?:(oom|oom_kill|oom_group_kill) (\d{1,12})\s*$")
-_LIMIT_PATTERN = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
+_PRLIMIT_PATTERN = re.compile(r"\s*(\d{1,20}|unlimited)\s+(\d{1,20}|unlimited)\s*")
 
 
 def is_free(text: str) -> bool:
@@ -179,7 +178,7 @@ def parse_free(text: str) -> Sequence[Fact]:
         if name == "Mem" and len(cells) >= 3:
             facts += _build_memory_facts(row, line)
         elif name == "Swap" and "used" in row:
-            facts.append(Fact(CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
+            facts.append(Fact(MEMORY_CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
     if not facts:
         raise Unreadable("a row of memory without its head")
     return facts
@@ -187,17 +186,17 @@ def parse_free(text: str) -> Sequence[Fact]:
 
 def _build_memory_facts(row: dict[str, int], line: str) -> list[Fact]:
     keys = {"total": "mem.total_bytes", "available": "mem.available_bytes"}
-    return [Fact(CHECK, key, row[name], unit="B", line=line) for name, key in keys.items() if name in row]
+    return [Fact(MEMORY_CHECK, key, row[name], unit="B", line=line) for name, key in keys.items() if name in row]
 
 
-def is_limit(text: str) -> bool:
-    return _LIMIT_PATTERN.fullmatch(text) is not None
+def is_prlimit(text: str) -> bool:
+    return _PRLIMIT_PATTERN.fullmatch(text) is not None
 
 
-def parse_limit(text: str) -> Sequence[Fact]:
+def parse_prlimit(text: str) -> Sequence[Fact]:
     """Parse `65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it for a job."""
     value = convert_to_kib(text.split()[0])
-    return [Fact(CHECK, "mem.memlock_kib", value, unit="KiB", line=f"memlock {text.strip()}")]
+    return [Fact(MEMORY_CHECK, LOCKED_MEMORY_KEY, value, unit="KiB", line=f"memlock {text.strip()}")]
 
 
 def is_events(text: str) -> bool:
@@ -221,7 +220,7 @@ def parse_events(text: str) -> Sequence[Fact]:
     attrs = {"cgroup": worst.removeprefix("/sys/fs/cgroup"), "groups": sum(count > 0 for count in counts.values())} if total else {}
     if total and limits:
         attrs["limit"] = any(limits.get(path) for path in [worst, *_list_parent_groups(worst)[2:]])
-    return [Fact(CHECK, "mem.oom_kills", total, line=f"{worst}: oom_kill {counts[worst]}"[:300], attrs=attrs)]
+    return [Fact(MEMORY_CHECK, "mem.oom_kills", total, line=f"{worst}: oom_kill {counts[worst]}"[:300], attrs=attrs)]
 
 
 def _list_parent_groups(path: str) -> list[str]:
@@ -232,7 +231,7 @@ def _list_parent_groups(path: str) -> list[str]:
 
 CHECKS = (
     Check(
-        id="mem",
+        id=MEMORY_CHECK,
         asks="Is memory short, was a process killed for it, how much may jobs lock?",
         commands=(
             Command("free", ("free", "-b")),
@@ -241,8 +240,8 @@ CHECKS = (
         ),
         formats=(
             Format("free", is_free, parse_free),
-            Format("prlimit", is_limit, parse_limit),
-            Format("limits of processes", is_limits, parse_limits),
+            Format("prlimit", is_prlimit, parse_prlimit),
+            Format("limits of processes", is_process_limits, parse_process_limits),
             Format("memory.events", is_events, parse_events),
         ),
         establishes=("mem.total_bytes", "mem.available_bytes", "mem.swap_used_bytes", "mem.memlock_kib", "mem.oom_kills"),

@@ -57,7 +57,7 @@ class Ledger(LedgerReader):
         sets = {"sets": list(terms.sets)} if terms.sets else {}
 
         async def attempt() -> str:
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             if single and (twin := await self._find_duplicate(action)):
                 raise record.DuplicateAction(twin)
             decide_by = to_milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
@@ -104,7 +104,7 @@ class Ledger(LedgerReader):
         async def attempt() -> str:
             record = await self.get_record(approval)
             _check_vote(record, digest, voter, verdict)
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             if not await self._is_confirmed(record):
                 return "retry"
             vote = Vote(approval, digest, voter, verdict, look.at, delivery, note)
@@ -129,7 +129,7 @@ class Ledger(LedgerReader):
             record = await self.get_record(approval)
             await self._require_claimable(record, digest, policy, catalogue, authorised)
             covered = await self.list_covered(record)
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             if not await self._is_confirmed(record):
                 return "retry"
             await self._check_brakes(record, look.brakes)
@@ -215,7 +215,7 @@ class Ledger(LedgerReader):
 
         async def attempt() -> str:
             rest = (claim.token, self._brakes.beat_seconds * 1000)
-            return await self._journal.run_script("beat", await self._read_head(), KeyParts(claim.action.approval), "", *rest)
+            return await self._journal.run_script("beat", await self._read_head_or_stop(), KeyParts(claim.action.approval), "", *rest)
 
         await retry_until_settled(attempt)
 
@@ -320,7 +320,7 @@ class Ledger(LedgerReader):
             waiting = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
 
         async def attempt() -> str:
-            look = await self._read_head("ours")
+            look = await self._read_head_or_stop("ours")
             return await self._journal.run_script("rewind", look, KeyParts("-"), audit.build_entry("clock_rewound", "", who, look.at))
 
         await retry_until_settled(attempt)

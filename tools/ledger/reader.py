@@ -170,7 +170,7 @@ class LedgerReader:
         """Record that a person continues a remediation that failed on some hosts, before proposing it on more."""
 
         async def attempt() -> str:
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             line = audit.build_entry("wave_let_go", "", who, look.at, incident=incident, label=label, after=sorted(hosts))
             return await self._journal.run_script("note", look, KeyParts("-", incident=incident), line)
 
@@ -180,7 +180,7 @@ class LedgerReader:
         """Record that another party returned a node we drained, before it leaves our list."""
 
         async def attempt() -> str:
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             line = audit.build_entry("held_node_in_service", "", "rackmedic", look.at, incident=incident, target=host, state=state[:60])
             return await self._journal.run_script("note", look, KeyParts("-", incident=incident), line)
 
@@ -188,7 +188,7 @@ class LedgerReader:
 
     async def _set_brake(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
         async def attempt() -> str:
-            look = await self._read_head("whatever")
+            look = await self._read_head_or_stop("whatever")
             line = audit.build_entry(event, "", who, look.at, brake=brake, value=value)
             return await self._journal.run_script("switch", look, KeyParts("-", group=group), line, brake, value, who, why)
 
@@ -241,16 +241,16 @@ class LedgerReader:
 
     # -- private ----------------------------------------------------------------------------------------------------
 
-    async def _read_head(self, clock: ClockChoice = "the later") -> JournalHead:
-        """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
+    async def _read_head_or_stop(self, clock: ClockChoice = "the later") -> JournalHead:
+        """Return the journal's head. Pull the kill switch first if Redis lost entries or another writer changed the brakes."""
         try:
-            look = await self._journal.read_head(clock)
+            head = await self._journal.read_head(clock)
         except ChainRewound as error:
             return await self._stop_with_reason(f"{error}. Compare the hosts' own records with the ledger before resuming", clock)
         return (
             await self._stop_with_reason(BRAKES_CHANGED_TEXT, clock)
-            if look.altered and STOP_BRAKE not in look.brakes.pulled and clock != "whatever"
-            else look
+            if head.altered and STOP_BRAKE not in head.brakes.pulled and clock != "whatever"
+            else head
         )
 
     async def _stop_with_reason(self, why: str, clock: ClockChoice) -> JournalHead:
@@ -264,16 +264,16 @@ class LedgerReader:
         """
         if await self._logged.confirms_state(seen):
             return True
-        before = (await self._read_head()).head
+        before = (await self._read_head_or_stop()).head
         current_record = await self.get_record(seen.approval)
-        if not await self._logged.confirms_state(current_record) and (await self._read_head()).head == before:
+        if not await self._logged.confirms_state(current_record) and (await self._read_head_or_stop()).head == before:
             raise record.TamperedRecord(
                 f"{record.TamperedRecord.__doc__} ({seen.approval} is {current_record.state} there, and the audit log says otherwise)"
             )
         return False
 
     async def _run_script(self, script: str, record: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
-        look = await self._read_head()
+        look = await self._read_head_or_stop()
         return await self._journal.run_script(
             script, look, get_key_parts(record), build_audit_line(event, record.action, by, look, **more), *rest
         )

@@ -56,11 +56,11 @@ def parse_queue_note(text: str) -> QueuedHosts | None:
     return QueuedHosts(row["waits"], row["begun"], row["next"], row["why"], tuple(row["failed"]), at)
 
 
-def render_queue(queued: QueuedHosts | None, now: int, value: str) -> list[Block]:
-    """Render `3 of 60 now · 57 wait` and the reason. `now`: hosts of the card; `value`: the button's value."""
+def render_queue(queued: QueuedHosts | None, host_count: int, value: str) -> list[Block]:
+    """Render `3 of 60 now · 57 wait` and the reason. `host_count`: hosts of the card; `value`: the button's value."""
     if queued is None:
         return []
-    head = bold(f"{now} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
+    head = bold(f"{host_count} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
     queue_block = blocks.clipped_section(("⏸ ", head, *_format_wait_reason(queued)), room=MAX_QUEUE_LINE_CHARS)
     return [queue_block, blocks.actions(_render_let_go_button(queued, value))] if queued.why == "failed" else [queue_block]
 
@@ -138,9 +138,7 @@ def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetim
             waiting_lines: list[Line] = [("Waiting: ", held)] if held else []
             return [("Starts automatically, or expires at ", format_slack_date(start), f" ({format_utc_time(start)})."), *waiting_lines]
         case State.EXECUTING:
-            since: Line = (
-                ("Running since ", format_slack_date(began), f" ({format_utc_time(began)}), " if began else "") if began else ("Running, ",)
-            )
+            since: Line = ("Running since ", format_slack_date(began), f" ({format_utc_time(began)}), ") if began else ("Running, ",)
             return [("📡 ", held)] if held else [(*since, f"for {action_text.format_time_limit(record.action)} at most.")]
         case State.DONE | State.FAILED:
             return [*_render_ended_lines(record, person_name), *state_lines]

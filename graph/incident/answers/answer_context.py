@@ -14,7 +14,7 @@ from graph.extraction import report_texts
 from graph.incident.answers.item_answers import build_answer_report
 from graph.incident.answers.unproven import Unproven, list_unproven
 from graph.incident.context import IncidentContext
-from graph.incident.host_findings import KEPT_OUT, find_unreached_hosts, partition_causes_by_hosts
+from graph.incident.host_findings import UNREACHED_KEYS, find_unreached_hosts, partition_causes_by_hosts
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart, AttachedOutput
@@ -262,7 +262,9 @@ def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     )
     machine = [check.id for check in now.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
     is_fully_observed = all(check in own for check in machine) and not {check for check, _ in unobserved} & set(machine)
-    odd = tuple(fact for fact in now.abnormal_facts if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in KEPT_OUT)
+    odd = tuple(
+        fact for fact in now.abnormal_facts if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in UNREACHED_KEYS
+    )
     observed_checks = () if find_unreached_hosts(now, (host,)) else observed_checks  # answers of an earlier observation say nothing of now
     causes = tuple(row for row in own_causes if host in row.hosts)
     shows = tuple(row for row in own_causes if not row.hosts and any(evidence.host == host for evidence in row.evidence))

@@ -53,39 +53,31 @@ async def answer_is_safe(context: AnswerContext) -> TurnResult:
 
 
 def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
+    """Return the answer's lines: unsafe before unsure before safe."""
     host_knowledge = [build_host_knowledge(context, host) for host in hosts]
-    bad = {row.host: reason for row in host_knowledge if (reason := _get_fault_reason(context, row))}
-    job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
-    doubt = {row.host: reason for row in host_knowledge if row.host not in bad and (reason := _get_doubt_reason(context, row))}
-    well = [row.host for row in host_knowledge if row.host not in bad and row.host not in doubt]
-    first = next((row for row in host_knowledge if row.host in well), host_knowledge[0])
-    nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(context, first)}." if well else ""
+    faults = {row.host: reason for row in host_knowledge if (reason := _get_fault_reason(context, row))}
+    doubts = {row.host: reason for row in host_knowledge if row.host not in faults and (reason := _get_doubt_reason(context, row))}
+    clean = [row for row in host_knowledge if row.host not in faults and row.host not in doubts]
+    clean_line = f"{fold_host_names(row.host for row in clean)}: nothing abnormal in {render_coverage(context, clean[0])}." if clean else ""
+    unproven_of_job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
+    job_doubt = (format_unproven(unproven_of_job) if unproven_of_job else "") or _find_undecided_reason(context)
     if context.message.predicate != "usable":
-        job_line = f"• The job: {format_unproven(job) or unsure}." if job or (unsure := _find_undecided_reason(context)) else ""
-        lines = [*(f"• {host}: {doubt}" for host, doubt in list((bad | doubt).items())[:3]), job_line, nothing, *_list_job_causes(context)]
-        return [NO_VERDICT_PREFIX, *lines]
-    if bad:
-        return [
-            f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:",
-            *(f"• {host}: {fault_reason}" for host, fault_reason in list(bad.items())[:3]),
-            nothing,
-        ]
-    if doubt:
+        job_line = f"• The job: {job_doubt}." if job_doubt else ""
+        reasons = list((faults | doubts).items())[:3]
+        return [NO_VERDICT_PREFIX, *(f"• {host}: {reason}" for host, reason in reasons), job_line, clean_line, *_list_job_causes(context)]
+    if faults:
+        fault_lines = (f"• {host}: {reason}" for host, reason in list(faults.items())[:3])
+        return [f"{NOT_SAFE_PREFIX} {fold_host_names(faults)}:", *fault_lines, clean_line]
+    if doubts:
         has_report = any(one.reported for row in host_knowledge for one in (*row.unproven, *row.unplaced))
-        return [
-            f"{UNSURE_PREFIX} for {fold_host_names(doubt)}: {next(iter(doubt.values()))}",
-            *_format_more_doubts(doubt),
-            nothing,
-            CLEARED if has_report else "",
-        ]
-    mended = [fix for row in host_knowledge for fix in _list_awaiting_second_proof(context, row.host)]
-    unsure = "" if mended else _find_undecided_reason(context)  # the job's old log shows the fault that was remediated since
-    if job or unsure:
-        return [f"{UNSURE_PREFIX}: {format_unproven(job) or unsure}.", nothing]
-    repaired_lines = [f"Fixed: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
+        head = f"{UNSURE_PREFIX} for {fold_host_names(doubts)}: {next(iter(doubts.values()))}"
+        return [head, *_format_more_doubts(doubts), clean_line, CLEARED if has_report else ""]
+    repairs = [fix for row in host_knowledge for fix in _list_awaiting_second_proof(context, row.host)]
+    if unproven_of_job or (job_doubt and not repairs):  # after a repair the job's old log still shows the fault
+        return [f"{UNSURE_PREFIX}: {job_doubt}.", clean_line]
     return [
-        *_render_job_cause(context, nothing),
-        *repaired_lines,
+        *_render_job_cause(context, clean_line),
+        *(f"Fixed: {describe_remediation(fix, context.get_title(fix.label))}." for fix in repairs[:3]),
         "" if _is_repeatable_failure(context) else "I cannot judge what was not checked; the decision is yours.",
     ]
 
@@ -137,7 +129,7 @@ def _is_repeatable_failure(context: AnswerContext) -> bool:
 
 def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     own = [remediation for remediation in context.case.remediations if remediation.target == row.host]
-    drained_remediations = [
+    blocking_remediations = [
         remediation
         for remediation in own
         if remediation.drained or (remediation.is_open and remediation not in _list_awaiting_second_proof(context, row.host))
@@ -145,14 +137,14 @@ def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     causes = [cause for cause in row.causes if row.host in cause.hosts]
     against = f". Also {format_unproven(row.unproven)}" if row.unproven else ""
     if causes:
-        drained = "; it is drained" if any(remediation.drained for remediation in drained_remediations) else ""
+        drained = "; it is drained" if any(remediation.drained for remediation in blocking_remediations) else ""
         age = format_age(row.read, context.current_time)
         return (
             f"{context.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {age}{drained}{against}"
         )
     return (
-        f"{describe_remediation(drained_remediations[0], context.get_title(drained_remediations[0].label))}{against}"
-        if drained_remediations
+        f"{describe_remediation(blocking_remediations[0], context.get_title(blocking_remediations[0].label))}{against}"
+        if blocking_remediations
         else ""
     )
 

@@ -1,10 +1,9 @@
 """Read-only usages of programs in a usage notation. Pure.
 
 A form lists the words besides options: `show|list NAME?` is one of two words and an optional name. Capitals are kinds
-(`tools.checks.site.usage`); `?` is optional, `*` any number, `+` one or more. Options are whole words: `--json`;
+(`_KIND_REGEXES`, `_PATH_KINDS`); `?` is optional, `*` any number, `+` one or more. Options are whole words: `--json`;
 `-n=NUM` takes a value. `-[abc]` are letters that may be combined as in getopt; without it `-abc` is one option.
-Anything
-not listed is refused.
+Anything not listed is refused.
 """
 
 import re
