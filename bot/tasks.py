@@ -1,7 +1,7 @@
 """Asyncio tasks that end for certain, stay referenced and log failures; periodic sweeps that survive errors."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 log = structlog.get_logger()
 RECANCEL_SECONDS = 0.5
+BackgroundJob = Callable[[], Coroutine[Any, Any, None]]  # runs until cancelled
 
 
 async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:

@@ -4,10 +4,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
-
-import structlog
 
 from bot.app.site_files import (
     find_site_folder,
@@ -23,7 +21,7 @@ from bot.policy.policy_file import SitePolicy
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from graph.context import GraphContext, IncidentTimeouts
-from graph.extraction.uploaded_text import TextExtraction, extract_text_with_site
+from graph.extraction.uploaded_text import IsolatedTextReader
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import MistakeNotes
 from kb.taxonomy.taxonomy import Taxonomy
@@ -34,7 +32,7 @@ from tools.fleet.gpu_permit import GpuReservations
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
 from tools.inventory.job_lookup import SlurmJobFinder
 from tools.inventory.sources.loader import open_inventory
-from tools.process_pool import ProcessPool, WorkTimeout
+from tools.process_pool import ProcessPool
 from tools.ssh.lazy import LazySshTransport
 from tools.transport import Transport
 
@@ -43,28 +41,6 @@ if TYPE_CHECKING:
     from graph.model.client import ModelReasoner
     from kb.history.index import Embedder
     from tools.ssh.client import SshTransport
-
-
-# Reads large uploaded texts in a separate process.
-
-log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class IsolatedTextReader:
-    """Extracts facts with the site's checks (`kb_dir`) and program folders (`programs`)."""
-
-    apart: ProcessPool
-    kb_dir: Path | None
-    programs: tuple[str, ...] = ()
-
-    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None:
-        try:
-            checks, rules, filters = (find_site_folder(self.kb_dir, part) for part in ("checks", "rules", "filters"))
-            return await self.apart.run(extract_text_with_site, checks, rules, filters, self.programs, name, sha256, text, now)
-        except WorkTimeout as why:
-            log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
-            return None
 
 
 class WallClock:
@@ -115,6 +91,7 @@ async def open_diagnosis_runtime(
     taxonomy = load_site_taxonomy(settings.kb_dir)
     erred = MistakeNotes()
     model, history, jobs = build_model(settings, book), _build_history(settings, taxonomy), SlurmJobFinder(reach, fleet_rows)
+    reader = IsolatedTextReader(apart, partial(find_site_folder, settings.kb_dir), tuple(settings.check_programs))
     ports = GraphContext(
         fleet=Fleet(
             *(reach, fleet_rows, load_all_checks(settings), evidence, clock, skus),
@@ -133,7 +110,7 @@ async def open_diagnosis_runtime(
         guides=load_site_guides(settings),
         mistakes=erred.list_notes,
         skus=skus,
-        reader=IsolatedTextReader(apart, settings.kb_dir, tuple(settings.check_programs)) if lasting else None,
+        reader=reader if lasting else None,
         job_place=jobs.find_job_hosts,
         own_job=jobs.find_job_hosts,
         waits=IncidentTimeouts(

@@ -87,7 +87,7 @@ async def _open_chat_session(
 
     set_up_logs("error", "console")  # the thread shows what the action runtime would log
     async with open_approval_session(settings, runtime, stage, item.incident, partial(stage.wait, MESSAGE_INTERVAL_SECONDS)) as decides:
-        yield ChatSession(decides.thread, AnswerFiles(runtime, decides.thread, save, decides.acting.ledger), by, as_json, decides)
+        yield ChatSession(decides.thread, AnswerFiles(runtime, decides.thread, save, decides.ledger), by, as_json, decides)
 
 
 async def read_typed_lines(offers: Callable[[], list[str]]) -> AsyncIterator[str]:

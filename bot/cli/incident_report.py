@@ -102,12 +102,12 @@ async def load_tenant_context(settings: "Settings") -> TenantReportContext:
     """Load what tenant pages need. Raises Refusal."""
     from bot.app.diagnosis_runtime import load_site_inventory
     from bot.app.site_files import load_site_skus, load_site_taxonomy
-    from bot.app.tenants import build_known_lookup
+    from bot.tenants.cards.view import build_slot_value_lookup
     from kb.customers.cause_words import load_customer_words
 
     inventory, taxonomy = await load_site_inventory(settings), load_site_taxonomy(settings.kb_dir)
     languages = {row.channel: row.language for row in inventory.channels}
-    lookup = build_known_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
+    lookup = build_slot_value_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
     return TenantReportContext(inventory, load_customer_words(taxonomy), languages, lookup)
 
 

@@ -16,21 +16,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bot.app.action_runtime import ActionDependencies, ActionRuntime, open_action_runtime
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cards.text import format_utc_time
 from bot.cli.local_thread import LocalThread, format_turn_answer
+from bot.incidents.dispatch.wakeups import ignore_wakeup
+from bot.policy.approvals import ApprovalRights
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
+from bot.remediation.action_runtime import ActionDependencies, ActionRuntime, open_action_runtime
 from bot.remediation.approval_decisions import OpenDecisionLookup
 from bot.remediation.cards import action_text
 from bot.remediation.cards.card_parts import format_approval_count
 from bot.settings import Settings
+from bot.store.open_ledger import open_ledger
 from bot.store.store import open_store
 from graph.state import InboxItem, IncidentState, Origin
 from kb.redact import show_invisible
 from tools.inventory.host_ranges import fold_host_names
+from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord, Refused, list_targets
 from tools.ledger.states import OPEN_STATES, State
 
@@ -231,7 +235,8 @@ class ApprovalSession:
     thread: LocalThread
     people: SimulatedPeople
     cards: TerminalApprovalCards
-    acting: ActionRuntime
+    action_runtime: ActionRuntime
+    ledger: Ledger
     inbox: InMemoryInbox
     wakeups: QueuedWakeups
     stage: "Stage"
@@ -250,7 +255,7 @@ class ApprovalSession:
             raise Refusal(f"say why: @{who} reject {decision.number} the node is wanted tonight")
         approval, digest = self.cards.shown[decision.number - 1]
         self._votes += 1
-        vote = self.acting.decisions.cast_vote
+        vote = self.action_runtime.decisions.cast_vote
         try:
             await vote(
                 approval, digest, f"{SIMULATED_TEAM_ID}:{who}", decision.verdict, delivery=f"terminal-{self._votes}", reason=decision.why
@@ -264,7 +269,7 @@ class ApprovalSession:
         await self.run_until_idle()
 
     async def run_until_idle(self) -> None:
-        actions = self.acting.actions
+        actions = self.action_runtime.actions
         assert actions is not None  # the runtime was opened with works=True
         await self._reconcile_remediations()
         await actions.wake_due()
@@ -279,11 +284,11 @@ class ApprovalSession:
                 return
 
     async def _reconcile_remediations(self) -> None:
-        if self.acting.actions and (await self.thread.get_state(self.incident)).get("ladders"):
-            await self.acting.actions.schedule_incident(self.incident)
+        if self.action_runtime.actions and (await self.thread.get_state(self.incident)).get("ladders"):
+            await self.action_runtime.actions.schedule_incident(self.incident)
 
     async def list_decisions(self) -> list[dict[str, Any]]:
-        records = [await self.acting.ledger.get_record(approval) for approval, _ in self.cards.shown]
+        records = [await self.ledger.get_record(approval) for approval, _ in self.cards.shown]
         return [_build_decision_row(number, record) for number, record in enumerate(records, 1)]
 
     def _format_open_cards(self) -> str:
@@ -319,35 +324,34 @@ async def open_approval_session(
     settings: Settings, runtime: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
 ) -> AsyncIterator[ApprovalSession]:
     """Open a thread over a case; its ledger is discarded at the end."""
-    people, decided = load_simulated_people(), OpenDecisionLookup()
+    people = load_simulated_people()
     origin = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
         own = settings.model_copy(update={"data_dir": Path(folder), "allow_non_durable_ledger": True, "approvers": people.may})
         async with contextlib.aclosing(await open_store(None, None)) as store:
-            index = ActionIndex(store.redis, runtime.ports.clock)
-            ports = replace(runtime.ports, decisions=decided, treated=index.list_treatments)
-            thread = LocalThread(replace(runtime, ports=ports), wait, origin=origin)
+            inventory, clock = runtime.ports.inventory, runtime.ports.clock
             inbox, wakeups, cards = InMemoryInbox(origin), QueuedWakeups(), TerminalApprovalCards(people.may)
+            ledger = await open_ledger(own, store, inventory, clock)
+            rights = ApprovalRights(people, inventory, own.approvers, inbox.get_origin)
+            index = ActionIndex(store.redis, clock)
+            ports = replace(runtime.ports, decisions=OpenDecisionLookup(ledger, rights), treated=index.list_treatments)
+            thread = LocalThread(replace(runtime, ports=ports), wait, origin=origin)
             needs = ActionDependencies(
                 own,
                 store,
                 runtime.transport,
                 ports,
-                state_of=thread.get_state,
-                inbox=inbox,
-                people=people,
-                show=lambda ledger, rights, warning: cards,
-                wake=ignore_wakeup,
+                ledger,
+                rights,
+                cards,
+                thread.get_state,
+                inbox,
+                wake=ignore_wakeup,  # `run_until_idle` takes the inbox items
                 wakeups=wakeups,
                 pause=partial(_advance_stage_clock, stage),
             )
-            async with open_action_runtime(needs) as acting:
-                decided.bind_ledger(acting.ledger, acting.rights)
-                yield ApprovalSession(thread, people, cards, acting, inbox, wakeups, stage, incident)
-
-
-async def ignore_wakeup(name: str) -> None:
-    """Do nothing: `run_until_idle` takes the inbox items."""
+            async with open_action_runtime(needs) as action_runtime:
+                yield ApprovalSession(thread, people, cards, action_runtime, ledger, inbox, wakeups, stage, incident)
 
 
 async def _advance_stage_clock(stage: "Stage", seconds: float) -> None:

@@ -7,7 +7,7 @@ raised to the runner, which retries.
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,24 +21,19 @@ from bot.cards.blocks import Card
 from bot.incidents.cards import notes
 from bot.incidents.publishing.status_messages import StatusMessages
 from bot.policy import channels
-from bot.policy.approvals import ApprovalRights, can_still_be_decided
+from bot.policy.approvals import can_still_be_decided
 from bot.policy.channels import SlackPlace
-from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources, IncidentKnowledge
+from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources
 from bot.remediation.cards import approval_card, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.client import build_message_args
 from bot.slack.people import People
-from bot.slack.posted_messages import POSTING, IdempotentPoster, OriginLookup, PostedCards
+from bot.slack.posted_messages import POSTING, IdempotentPoster, PostedCards
 from bot.slack.rate_limits import Urgency, with_urgency
-from graph.context import GraphContext
 from graph.state import IncidentState, Origin
 from tools.action import Action
-from tools.execution.conditions import dry_run
-from tools.execution.previews import preview_cancel, preview_delete, read_node_jobs
-from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord, Refused, list_targets
 from tools.ledger.states import TERMINAL_STATES, State
-from tools.transport import Transport
 
 # Decide which actions share a card: same remedy and cause, proposed within two minutes, one per host.
 #
@@ -136,9 +131,9 @@ class ActionCards:
     """`ActionCardPublisher` for Slack incidents. Raises SLACK_ERRORS, SlackAnswerMissing, CardPostInProgress."""
 
     def __init__(
-        self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, living: StatusMessages
+        self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, status_messages: StatusMessages
     ) -> None:
-        self._client, self._cards, self._people, self.sources, self._living = client, cards, people, sources, living
+        self._client, self._cards, self._people, self.sources, self._status_messages = client, cards, people, sources, status_messages
         self._once, self._batches, self._viewer = (
             IdempotentPoster(client, cards),
             CardBatches(cards),
@@ -190,7 +185,7 @@ class ActionCards:
                 if error.response["error"] not in PERMANENT_SLACK_ERRORS:
                     raise
                 log.warning("action_cards.gone", approval=record.approval, what=what, error=error.response["error"])
-        await self._living.refresh_message(record.action.incident)
+        await self._status_messages.refresh_message(record.action.incident)
 
     def _get_lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
@@ -306,38 +301,3 @@ class ActionCards:
 def _build_metadata(about: str, what: str) -> dict[str, object]:
     """Return metadata that finds the message again after a crash."""
     return {"event_type": APPROVAL_EVENT_TYPE, "event_payload": {"approval": about, "what": what}}
-
-
-def build_action_cards(
-    client: AsyncWebClient,
-    cards: PostedCards,
-    people: People,
-    origin_of: OriginLookup,
-    known: IncidentKnowledge,
-    ports: GraphContext,
-    transport: Transport,
-    living: StatusMessages,
-) -> Callable[[LedgerReader, ApprovalRights, str], ActionCards]:
-    """Return a factory of the cards, for use once the ledger is open."""
-
-    def show(ledger: LedgerReader, rights: ApprovalRights, warning: str) -> ActionCards:
-        sources = ApprovalCardSources(
-            record_of=ledger.get_record,
-            of_incident=ledger.list_incident_records,
-            origin_of=origin_of,
-            bound=channels.build_channel_bindings(ports.inventory.channels),
-            group_of=rights.get_mention_group,
-            evidence=ports.evidence,
-            clock=ports.clock,
-            dry_run=lambda action: dry_run(action, transport, ports.inventory),
-            would_delete=lambda action: preview_delete(action, transport),
-            would_cancel=lambda action: preview_cancel(action, transport),
-            node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
-            known=known,
-            brakes=ledger.brakes,
-            warning=warning,
-        )
-        living.set_sources(records_of=ledger.list_incident_records)
-        return ActionCards(client, cards, people, sources, living)
-
-    return show

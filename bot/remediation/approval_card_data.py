@@ -7,24 +7,29 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from bot.policy.approvals import ApprovalRights
+from bot.policy.channels import build_channel_bindings
 from bot.remediation.cards import card_parts, side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.remediation.waves import find_queue_note
 from bot.slack.people import People
 from bot.slack.posted_messages import OriginLookup, PostedCards
+from graph.context import GraphContext
 from graph.state import Origin
 from kb.needle_search import split_lines
 from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
-from tools.execution.conditions import ConditionResult
-from tools.execution.previews import CancelPreview, DeletePreview, NodeJobs
+from tools.execution.conditions import ConditionResult, dry_run
+from tools.execution.previews import CancelPreview, DeletePreview, NodeJobs, preview_cancel, preview_delete, read_node_jobs
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.brakes import Brakes
+from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import State
+from tools.transport import Transport
 
 MAX_TAIL_LINES = 12
 
@@ -75,6 +80,34 @@ class ApprovalCardSources:
     known: IncidentKnowledge = field(default_factory=IncidentKnowledge)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
+
+
+def build_approval_card_sources(
+    ledger: LedgerReader,
+    rights: ApprovalRights,
+    origin_of: OriginLookup,
+    known: IncidentKnowledge,
+    ports: GraphContext,
+    transport: Transport,
+    warning: str,
+) -> ApprovalCardSources:
+    """Return the sources over this ledger and transport."""
+    return ApprovalCardSources(
+        record_of=ledger.get_record,
+        of_incident=ledger.list_incident_records,
+        origin_of=origin_of,
+        bound=build_channel_bindings(ports.inventory.channels),
+        group_of=rights.get_mention_group,
+        evidence=ports.evidence,
+        clock=ports.clock,
+        dry_run=lambda action: dry_run(action, transport, ports.inventory),
+        would_delete=lambda action: preview_delete(action, transport),
+        would_cancel=lambda action: preview_cancel(action, transport),
+        node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
+        known=known,
+        brakes=ledger.brakes,
+        warning=warning,
+    )
 
 
 WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}  # The note that says why an action waits.

@@ -79,22 +79,16 @@ def _get_edited_devices(action: Action, changed: Mapping[str, str], own: Sequenc
 MAX_NAMED_APPROVERS = 12
 
 
+@dataclass(frozen=True, slots=True)
 class OpenDecisionLookup:
-    """Built before the ledger; returns None until `bind_ledger`."""
+    """Returns the pending actions of an incident."""
 
-    def __init__(self) -> None:
-        self._ledger: Ledger | None = None
-        self._rights: ApprovalRights | None = None
+    ledger: LedgerReader
+    rights: ApprovalRights
 
-    def bind_ledger(self, ledger: Ledger, rights: ApprovalRights) -> None:
-        self._ledger, self._rights = ledger, rights
-
-    async def __call__(self, incident: str) -> Sequence[ApprovalStatus] | None:
-        """Return the pending actions; None before the ledger is bound."""
-        if self._ledger is None or self._rights is None:
-            return None
-        pending = [record for record in await self._ledger.list_incident_records(incident) if record.state is State.PENDING]
-        return [await _build_decision(record, self._rights) for record in pending]
+    async def __call__(self, incident: str) -> Sequence[ApprovalStatus]:
+        pending = [record for record in await self.ledger.list_incident_records(incident) if record.state is State.PENDING]
+        return [await _build_decision(record, self.rights) for record in pending]
 
 
 async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:

@@ -115,6 +115,14 @@ def find_distrust_reason(durability: Durability, inventory: Inventory, *, accept
     return f"{forgets}, and {ENV_PREFIX}ALLOW_NON_DURABLE_LEDGER is for loopback hosts only: {strangers[0]} is none" if strangers else ""
 
 
+async def get_durability_warning(settings: Settings, store: Store) -> str:
+    """Return the warning for every card where remedies run although the store may lose writes, else an empty string."""
+    durability = await store.get_durability()
+    if not is_non_durable_allowed(durability, accept=settings.allow_non_durable_ledger):
+        return ""
+    return f"The approval store may forget: {'; '.join(durability.problems)}. Remedies run all the same, as the settings say."
+
+
 def is_non_durable_allowed(durability: Durability, *, accept: bool) -> bool:
     """Return whether remedies run although the store may lose writes; every card then says so."""
     return accept and not durability.is_durable

@@ -28,7 +28,7 @@ class QuotaNotices:
             return
         text_card = tenant_card.render_text_card(render_notice(no, quota, self._cards.get_language(origin)))
         marked = {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"about": item.id}}
-        once = IdempotentPoster(self._cards.client, self._cards.kept.cards)
+        once = IdempotentPoster(self._cards.client, self._cards.editable_messages.cards)
         try:
             await once.post_once(place, item.incident, f"waits:{item.id}", text_card, marked)
         except SLACK_ERRORS as error:

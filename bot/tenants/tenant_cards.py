@@ -13,7 +13,7 @@ import structlog
 
 from bot.cards.blocks import Card
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.publishing.status_messages import UpdateInProgress, get_no_records, get_no_state
+from bot.incidents.publishing.status_messages import UpdateInProgress
 from bot.incidents.publishing.thread_roots import ThreadRoots
 from bot.policy.channels import find_tenant_channel
 from bot.reports.incident_sources import TenantReportContext
@@ -25,7 +25,6 @@ from bot.tenants.cards import answers, internal_thread, tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
-from graph.context import find_no_closed_incidents
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.incident.visibility import list_visible_hosts
@@ -51,10 +50,6 @@ RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)  # Before the next try of a 
 APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 
 
-async def get_no_facts(incident: str) -> Sequence[Fact]:
-    return ()
-
-
 def build_tenant_place(thread: TenantThread) -> Origin:
     return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
 
@@ -63,37 +58,25 @@ ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentM
 TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class TenantCards:
     """`resolve_thread` runs before a turn, `update_card` after it and when an action changes."""
 
     client: SlackClient
-    kept: EditableMessages
+    editable_messages: EditableMessages
     inbox: Inbox
     inventory: Inventory
     words: CustomerWords
-    bound: Mapping[str, ChannelRow]
+    channel_bindings: Mapping[str, ChannelRow]
     people: People
-    unsettled: PendingMessages
-    known: SlotValueLookup = get_no_slot_values
+    pending_messages: PendingMessages
+    load_state: Callable[[str], Awaitable[IncidentState]]
+    load_records: Callable[[str], Awaitable[Sequence[ActionRecord]]]
+    load_facts: Callable[[str], Awaitable[Sequence[Fact]]]
+    find_closed_incidents: ClosedIncidentSearch
+    get_slot_values: SlotValueLookup = get_no_slot_values
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _firsts: KeyedLocks = field(default_factory=KeyedLocks)
-    _state_of: Callable[[str], Awaitable[IncidentState]] = field(default=get_no_state)
-    _records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = field(default=get_no_records)
-    _facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = field(default=get_no_facts)
-    _recall: ClosedIncidentSearch = field(default=find_no_closed_incidents)
-
-    def set_sources(
-        self,
-        *,
-        state_of: Callable[[str], Awaitable[IncidentState]] | None = None,
-        records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] | None = None,
-        facts_of: Callable[[str], Awaitable[Sequence[Fact]]] | None = None,
-        recall: ClosedIncidentSearch | None = None,
-    ) -> None:
-        self._recall = recall or self._recall
-        self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
-        self._facts_of = facts_of or self._facts_of
+    _first_card_locks: KeyedLocks = field(default_factory=KeyedLocks)
 
     # -- the internal thread ------------------------------------------------------------------------------------------
 
@@ -103,7 +86,7 @@ class TenantCards:
         if origin is None or origin.customer is None:
             return origin
         if item.data.get(SIDE_KEY) == TENANT_SIDE:
-            await self.kept.cards.drop(item.incident, WITHDRAWN_NOTE)
+            await self.editable_messages.cards.drop(item.incident, WITHDRAWN_NOTE)
         if not origin.thread_ts:
             return await self._begin_thread(item, origin, origin.customer)
         if item.data.get(SIDE_KEY) == TENANT_SIDE and (item.text or _list_file_names(item)):
@@ -115,7 +98,7 @@ class TenantCards:
         if await self.people.is_shared(origin.channel):
             return
         marked = {"event_type": QUOTE_EVENT_TYPE, "event_payload": {"item": key}}
-        await IdempotentPoster(self.client, self.kept.cards).post_once(
+        await IdempotentPoster(self.client, self.editable_messages.cards).post_once(
             origin, incident, f"said:{key}", internal_thread.render_tenant_message(origin.tenant, words, files), marked
         )
 
@@ -129,7 +112,7 @@ class TenantCards:
         async def first() -> Card:
             return internal_thread.render_root_message(item.incident, origin.tenant, came.channel, item.text, _list_file_names(item))
 
-        roots = ThreadRoots(self.client, self.kept.cards, self.inbox, self.people)
+        roots = ThreadRoots(self.client, self.editable_messages.cards, self.inbox, self.people)
         return await roots.begin_thread(item.incident, origin, ROOT_EVENT_TYPE, first, stands_for=f"said:{item.id}")
 
     # -- the customer's message ---------------------------------------------------------------------------------------
@@ -140,12 +123,12 @@ class TenantCards:
         place = self.get_tenant_place(origin)
         if origin is None or place is None:
             return
-        async with self.kept.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
+        async with self.editable_messages.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
             if not alone:
                 raise UpdateInProgress(UpdateInProgress.__doc__)
-            view = await self._build_view(incident, origin, state or await self._state_of(incident))
+            view = await self._build_view(incident, origin, state or await self.load_state(incident))
             marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
-            await self.kept.put_message(place, incident, "customer", tenant_card.render_tenant_card(view), marked)
+            await self.editable_messages.put_message(place, incident, "customer", tenant_card.render_tenant_card(view), marked)
             await self._post_news(place, view, _get_asking_item(state) if state else None)
 
     async def update_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
@@ -154,7 +137,7 @@ class TenantCards:
             await self.update_card(incident, state)
         except (*SLACK_ERRORS, UpdateInProgress) as error:
             log.warning("tenant_card.follows_later", incident=incident, error=str(error)[:200])
-            await self.unsettled.add_pending(incident)
+            await self.pending_messages.add_pending(incident)
 
     async def update_card_quietly(self, incident: str) -> None:
         """Update the status message between turns; Slack errors are only logged."""
@@ -165,7 +148,7 @@ class TenantCards:
 
     async def post_first_card(self, incident: str, channel: str) -> None:
         """Post the first status message with retries, one at a time per channel, which takes one message a second."""
-        async with self._firsts.acquire(channel):
+        async with self._first_card_locks.acquire(channel):
             for seconds in RETRY_DELAYS_SECONDS:
                 try:
                     return await self.update_card(incident)
@@ -200,65 +183,65 @@ class TenantCards:
 
     async def _list_past_reports(self, incident: str, origin: Origin) -> list[str]:
         """Return the tenant's own similar past reports as lines."""
-        state = await self._state_of(incident)
-        reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, ())
+        state = await self.load_state(incident)
+        reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.get_slot_values, ())
         past_query = answers.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
-        return answers.format_past_incidents((await self._recall(past_query)).found, origin, reader)
+        return answers.format_past_incidents((await self.find_closed_incidents(past_query)).found, origin, reader)
 
     async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
         """Return the context of a tenant's report page, and whether the report was withdrawn."""
-        languages = {channel: row.language for channel, row in self.bound.items()}
-        withdrawn = bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
-        return TenantReportContext(self.inventory, self.words, languages, self.known), withdrawn
+        languages = {channel: row.language for channel, row in self.channel_bindings.items()}
+        withdrawn = bool(await self.editable_messages.cards.get(incident, WITHDRAWN_NOTE))
+        return TenantReportContext(self.inventory, self.words, languages, self.get_slot_values), withdrawn
 
     async def withdraw_report(self, incident: str) -> None:
         """Mark the report withdrawn; the operators' side decides what follows."""
-        await self.kept.cards.set(incident, WITHDRAWN_NOTE, "yes")
+        await self.editable_messages.cards.set(incident, WITHDRAWN_NOTE, "yes")
         await self.update_card_quietly(incident)
 
     def get_tenant_place(self, origin: Origin | None) -> Origin | None:
         """Return the tenant's thread; None without one, or if the channel is no longer that tenant's."""
-        bound = origin is not None and find_tenant_channel(origin, self.bound)
+        bound = origin is not None and find_tenant_channel(origin, self.channel_bindings)
         return build_tenant_place(origin.customer) if bound and origin and origin.customer else None
 
     def get_language(self, origin: Origin) -> str:
-        row = self.bound.get(origin.customer.channel) if origin.customer else None
+        row = self.channel_bindings.get(origin.customer.channel) if origin.customer else None
         return row.language if row else "en"
 
     async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
         """Post each news once, and an answer for each recheck. `item`: the tenant's item that a turn just answered."""
         shown_state = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
-        before = await self.kept.cards.get(view.incident, "customer_told") or ""
+        before = await self.editable_messages.cards.get(view.incident, "customer_told") or ""
         broken = item is not None and _is_still_broken(item)
-        fresh = item is not None and item.id != await self.kept.cards.get(view.incident, ANSWERED_NOTE)
+        fresh = item is not None and item.id != await self.editable_messages.cards.get(view.incident, ANSWERED_NOTE)
         if not tenant_card.is_news(view, shown_state, before, broken=broken):
             if item is None or not fresh or not before:
                 return
             await self._post_message(where, tenant_card.render_recheck_result(view, broken=broken), shown_state)
         elif shown_state != QUIET_STATUS:
             await self._post_message(where, tenant_card.render_update(view), shown_state)
-        await self.kept.cards.set(view.incident, "customer_told", shown_state)
+        await self.editable_messages.cards.set(view.incident, "customer_told", shown_state)
         if item is not None:
-            await self.kept.cards.set(view.incident, ANSWERED_NOTE, item.id)
+            await self.editable_messages.cards.set(view.incident, ANSWERED_NOTE, item.id)
 
     async def _post_message(self, where: Origin, card: Card, stands: str) -> None:
         marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"stands": stands}}
         await post_message(self.client, where.channel, where.thread_ts, card, marked)
 
     async def load_view(self, incident: str, origin: Origin) -> TenantView:
-        return await self._build_view(incident, origin, await self._state_of(incident))
+        return await self._build_view(incident, origin, await self.load_state(incident))
 
     async def _build_view(self, incident: str, origin: Origin, state: IncidentState) -> TenantView:
         reader = build_tenant_view_context(
-            self.inventory, self.words, origin, self.get_language(origin), self.known, await self._facts_of(incident)
+            self.inventory, self.words, origin, self.get_language(origin), self.get_slot_values, await self.load_facts(incident)
         )
         rows = IncidentView({**state, "id": incident})
-        withdrawn = rows.tenant_silence.withdrawn or bool(await self.kept.cards.get(incident, WITHDRAWN_NOTE))
+        withdrawn = rows.tenant_silence.withdrawn or bool(await self.editable_messages.cards.get(incident, WITHDRAWN_NOTE))
         return build_tenant_view(rows, reader, begun=await self._list_begun_approvals(incident), withdrawn=withdrawn)
 
     async def _list_begun_approvals(self, incident: str) -> frozenset[str]:
         try:
-            return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED_STATES)
+            return frozenset(row.approval for row in await self.load_records(incident) if row.state in APPROVED_STATES)
         except Refused as error:
             log.warning("tenant_card.records_unreadable", incident=incident, why=str(error)[:200])
             return frozenset()

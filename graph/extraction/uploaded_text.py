@@ -1,10 +1,12 @@
-"""Facts and log templates of one attached text. Pure. Slow for large texts: keep it off the event loop."""
+"""Facts and log templates of one attached text. Slow for large texts, which are read in a separate process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+import structlog
 
 from graph.extraction.log_digests import digest_log
 from graph.extraction.pasted_text import PastedFacts, extract_pasted_facts
@@ -12,7 +14,9 @@ from graph.state import LogDigest
 from kb.logs.template_filters import FILTERS, FilterRule
 from tools.checks import CHECKS
 from tools.checks.check_types import Check
-from tools.process_pool import run_in_parallel
+from tools.process_pool import ProcessPool, WorkTimeout, run_in_parallel
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +62,23 @@ def extract_text_with_site(
     return TextExtraction(
         *run_in_parallel(lambda: extract_pasted_facts(text, checks), lambda: digest_log(name, sha256, text, now, regular))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedTextReader:
+    """Reads texts in a separate process, with the site's checks, rules and filters, and programs that checks may name.
+
+    `find_folder` returns the site's folder of a part, or an empty tuple: a folder may be added while we run.
+    """
+
+    process_pool: ProcessPool
+    find_folder: Callable[[str], tuple[Path, ...]]
+    programs: tuple[str, ...] = ()
+
+    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None:
+        try:
+            checks, rules, filters = (self.find_folder(part) for part in ("checks", "rules", "filters"))
+            return await self.process_pool.run(extract_text_with_site, checks, rules, filters, self.programs, name, sha256, text, now)
+        except WorkTimeout as why:
+            log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
+            return None

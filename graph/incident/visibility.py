@@ -1,7 +1,7 @@
 """Which hosts an incident may see and name. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from graph.dialogue.intents import Intent
@@ -112,3 +112,16 @@ def build_vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[
         checks=tuple(checks),
         remedies={row.id: row.id.replace("_", " ") for row in REMEDIES.values() if row.at != "fleet"},
     )
+
+
+def build_vocabulary_lookup(inventory: Inventory, taxonomy: Taxonomy, checks: Collection[str]) -> Callable[[Origin], Vocabulary]:
+    """Return a lookup of what a message may name in a place, cached per channel and tenant."""
+    known: dict[tuple[str, str], Vocabulary] = {}
+
+    def get_vocabulary(origin: Origin) -> Vocabulary:
+        place = origin.channel, origin.tenant
+        if place not in known:
+            known[place] = build_vocabulary(inventory, taxonomy, checks, origin)
+        return known[place]
+
+    return get_vocabulary

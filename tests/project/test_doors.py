@@ -79,11 +79,11 @@ HTTP: Mapping[str, str] = {
     "bot/provider/link.py": "a ticket's document, whose every text `graph.ticket_export.pseudonymizer` cleaned and somebody was shown",
     "bot/trackers/http.py": "drafts that `bot.trackers.ticket_draft` redacted line by line and somebody was shown",
     "bot/incidents/handlers/files.py": "fetches what people attached",
-    "bot/app/on_call.py": "asks a schedule who is on call, and sends nothing",
+    "bot/policy/on_call.py": "asks a schedule who is on call, and sends nothing",
     "bot/cli/doctor/command.py": "tries the app's token",
 }
 FILES: Mapping[str, str] = {
-    "bot/app/retention.py": "numbers",
+    "bot/store/retention.py": "numbers",
     "bot/store/open_ledger.py": "the ledger's own key, in a file for its owner alone",
     "bot/store/ledger_signing_keys.py": "the ledger's keys, older ones among them, in a file for its owner alone",
     "bot/store/private_redis.py": "settings of a Redis of our own",

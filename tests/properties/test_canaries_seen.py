@@ -24,7 +24,6 @@ from bot.incidents.handlers.services import MessageServices
 from bot.policy.channels import build_channel_bindings, list_tenant_channels
 from bot.remediation.cards import approval_card as approval
 from bot.slack.manifest import SHORTCUT
-from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.tenant_cards import TenantCards
@@ -49,7 +48,7 @@ from graph.state import (
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, Parts, ReportRecorder, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, Parts, ReportRecorder, build_tenant_cards, slack_side
 from tests.support.inventories import inventory
 from tests.support.slack_ids import list_form_ids
 from tools.checks import CHECKS
@@ -157,11 +156,7 @@ def of_theirs() -> IncidentState:
 
 
 def cards_of(context: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
-    kept = EditableMessages(context.client, PostedCards(redis), plans=False)
-    unsettled = PendingMessages(redis, WallClock())
-    cards = TenantCards(context.client, kept, context.inbox, SITE, WORDS, context.channel_bindings, context.people, unsettled)
-    cards.set_sources(state_of=context.load_state)
-    return cards
+    return build_tenant_cards(context, redis, SITE, WORDS, WallClock())
 
 
 def dress(context: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:

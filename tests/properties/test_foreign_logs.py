@@ -10,8 +10,8 @@ from typing import Any, cast, get_args
 
 import pytest
 
-from bot.app.lessons import _build_tenant_lookup, _list_tenants
 from bot.incidents.dispatch.closed_incidents import build_closed_incident
+from bot.lessons.services import build_lesson_drafter
 from bot.provider.ticket_states import TicketStates
 from bot.provider.wire_messages import StatesRequest
 from bot.reports.page import sanitize_page
@@ -22,7 +22,6 @@ from bot.tenants.cards.answers import AnswerKind, render_answer
 from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.incident_view import IncidentView
-from graph.learning.lessons import draft_lesson
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, FileSource, InboxItem, IncidentState, Origin
 from kb.history.lessons import Lesson
 from kb.taxonomy.loader import load_taxonomy
@@ -92,7 +91,7 @@ def reader(inventory: Inventory, origin: Origin = ORIGIN) -> TenantViewContext:
 def lesson_of(rows: IncidentView, inventory: Inventory) -> Lesson | None:
     ticket = {"true_label": LABEL, "true_cause": "it needs more memory"}
     state = cast(IncidentState, {**rows.stored, "lifecycle": "closed", "ticket": ticket})
-    return draft_lesson(state, T0, load_taxonomy().leaves, lambda hosts: _list_tenants(inventory, hosts), _build_tenant_lookup(inventory))
+    return build_lesson_drafter(inventory, load_taxonomy())(state, T0)
 
 
 class Kept:

@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.publishing.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.store.keys import DIRECT_MESSAGE_KEYS
 from bot.tasks import BackgroundTasks
 from deploy.sandbox.slack import SlackSandbox

@@ -1,6 +1,6 @@
 """The bot's Slack side on the Slack sandbox: real Bolt, Socket Mode and inbox on fakeredis; the rest is recorded."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,6 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.answer_dispatcher import build_direct_messages, build_outbox, run_direct_answers, run_outbox
 from bot.app.slack_handlers import build_slack_registry
 from bot.incidents.cards import incident_menu
 from bot.incidents.context import HandlerContext
@@ -26,6 +25,7 @@ from bot.incidents.handlers.services import (
     OpenWorkServices,
     ReportWriter,
 )
+from bot.incidents.publishing.answer_dispatcher import build_direct_messages, build_outbox, run_direct_answers, run_outbox
 from bot.incidents.publishing.reactions import StatusReactions
 from bot.incidents.publishing.status_messages import StatusMessages
 from bot.lessons.handlers import LessonCards, LessonHandlers
@@ -45,18 +45,21 @@ from bot.store.slack_state import ChannelSharingCache
 from bot.tasks import BackgroundTasks
 from bot.tenants.cards.view import TenantView
 from bot.tenants.handlers import TenantHandlers
+from bot.tenants.tenant_cards import ClosedIncidentSearch, TenantCards
 from bot.tenants.tenant_updates import TenantUpdateHandlers
 from bot.trackers.handlers import TrackerHandlers
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
-from graph.context import Progress
+from graph.context import Progress, find_no_closed_incidents
 from graph.dialogue.said import Vocabulary
 from graph.state import InboxItem, IncidentState, Origin
+from kb.customers.cause_words import CustomerWords
 from tests.support.clock import WallClock
 from tools.checks import CHECKS
 from tools.clock import Clock
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow, Inventory
+from tools.ledger.record import ActionRecord
 from tools.remedies import REMEDIES
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
@@ -151,13 +154,54 @@ class Behind:
         return [str(message["text"]) for message in self.slack.messages(channel, user) if message.get("bot_id")]
 
 
+async def load_no_state(incident: str) -> IncidentState:
+    return IncidentState()
+
+
+async def load_no_records(incident: str) -> Sequence[ActionRecord]:
+    return ()
+
+
 def living_messages(
-    client: AsyncWebClient, redis: Redis, people: People, origin_of: OriginLookup, clock: Clock, tasks: BackgroundTasks
+    client: AsyncWebClient,
+    redis: Redis,
+    people: People,
+    origin_of: OriginLookup,
+    clock: Clock,
+    tasks: BackgroundTasks,
+    load_state: Callable[[str], Awaitable[IncidentState]] = load_no_state,
+    channel_bindings: Mapping[str, ChannelRow] | None = None,
 ) -> StatusMessages:
     """Return the status messages as a process builds them."""
-    cards = PostedCards(redis)
+    cards, pending = PostedCards(redis), PendingMessages(redis, clock)
+    reactions = StatusReactions(client, cards, tasks)
     return StatusMessages(
-        EditableMessages(client, cards), StatusReactions(client, cards, tasks), people, origin_of, PendingMessages(redis, clock)
+        EditableMessages(client, cards), reactions, people, origin_of, pending, load_state, load_no_records, channel_bindings or {}
+    )
+
+
+def build_tenant_cards(
+    context: HandlerContext,
+    redis: Redis,
+    inventory: Inventory,
+    words: CustomerWords,
+    clock: Clock,
+    find_closed_incidents: ClosedIncidentSearch = find_no_closed_incidents,
+) -> TenantCards:
+    """Return tenants' cards without facts and actions. The incidents' states are those of the context."""
+    return TenantCards(
+        context.client,
+        EditableMessages(context.client, PostedCards(redis), plans=False),
+        context.inbox,
+        inventory,
+        words,
+        context.channel_bindings,
+        context.people,
+        PendingMessages(redis, clock),
+        context.load_state,
+        load_no_records,
+        load_no_facts,
+        find_closed_incidents,
     )
 
 

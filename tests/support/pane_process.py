@@ -12,11 +12,11 @@ from typing import Any
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.cards import blocks
 from bot.cards.blocks import Card
 from bot.incidents.cards.direct_messages import DirectRequest
 from bot.incidents.direct_messages import DirectMessages
+from bot.incidents.publishing.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.tasks import BackgroundTasks
 from graph.state import Origin
 from tests.support.clock import WallClock

@@ -13,6 +13,7 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.publishing.progress_updates import ProgressUpdates
+from bot.incidents.publishing.report_attachments import ReportAttachments
 from bot.incidents.publishing.report_publisher import SlackReportPublisher
 from bot.lessons.handlers import LessonCards
 from bot.lessons.lesson_observer import LessonObserver
@@ -21,6 +22,7 @@ from bot.policy.channels import build_channel_bindings
 from bot.provider.handlers import ProviderCards
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.worker import ActionWorker
+from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
@@ -28,13 +30,14 @@ from bot.store.closed_incidents import ClosedIncidentIndex
 from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from bot.tasks import BackgroundTasks
 from bot.tenants.tenant_cards import TenantCards
+from graph.context import find_no_closed_incidents
 from graph.learning.lessons import draft_lesson
 from graph.report import MatchedLesson, Report
 from graph.state import HandoffTicket, IncidentState, RemediationStep
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import ACME, OPS, living_messages
+from tests.support.fakes_bot import ACME, OPS, living_messages, load_no_facts, load_no_records, load_no_state
 from tests.support.fakes_desk import Point, TinyTurns, straight_on
 from tests.support.inventories import inventory
 from tests.support.lessons import DEAD, MENDED, closed
@@ -78,9 +81,12 @@ def build_observers(redis: Redis, inbox: Inbox, token: str, api_url: str) -> Map
     clock, client, cards = WallClock(), build_slack_client(token, api_url), PostedCards(redis)
     people, kept, tasks = People(client), EditableMessages(client, cards), BackgroundTasks()
     living = ProgressUpdates(living_messages(client, redis, people, inbox.get_origin, clock, tasks), tasks)
-    publisher = SlackReportPublisher(client, cards, living, people, inbox.get_origin, MemoryEvidence(), BOUND)
-    unsettled = PendingMessages(redis, clock)
-    tenant = TenantCards(client, kept, inbox, SITE, load_customer_words(TAXONOMY), BOUND, people, unsettled)
+    evidence = MemoryEvidence()
+    attachments = ReportAttachments(client, cards, evidence, DrawingSource(evidence, people.get_name))
+    publisher = SlackReportPublisher(client, cards, living, people, inbox.get_origin, evidence, load_no_state, attachments, BOUND)
+    words, pending = load_customer_words(TAXONOMY), PendingMessages(redis, clock)
+    sources = load_no_state, load_no_records, load_no_facts, find_no_closed_incidents
+    tenant = TenantCards(client, kept, inbox, SITE, words, BOUND, people, pending, *sources)
     provider = ProviderCards(client, kept, inbox, people, Outbox(redis, clock, build_provider_outbox_keys()), TAXONOMY)
     absent: Any = None  # runs nothing here
     actions = ActionWorker(absent, absent, absent, ActionIndex(redis, clock), wake_nobody)

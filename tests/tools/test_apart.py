@@ -5,11 +5,13 @@ import os
 import signal
 import threading
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bot.app.diagnosis_runtime import IsolatedTextReader
+from bot.app.site_files import find_site_folder
+from graph.extraction.uploaded_text import IsolatedTextReader
 from kb.redact import redact
 from tests.tools.test_site_rules import LOST
 from tools.evidence import DirectoryEvidence
@@ -65,7 +67,7 @@ async def test_a_large_log_is_read_apart_with_the_sites_own_checks() -> None:
         "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8)
         + "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
     )
-    read = await IsolatedTextReader(ProcessPool(), None)("job.log", "ab", text, now)
+    read = await IsolatedTextReader(ProcessPool(), partial(find_site_folder, None))("job.log", "ab", text, now)
     assert read is not None
     assert [fact.value for fact in read.pasted.facts if fact.key == "job.error"] == ["cuda_illegal_access"]
     assert read.digest is not None
@@ -76,14 +78,16 @@ async def test_the_sites_own_rules_are_known_there_too(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "ours.yaml").write_text(LOST)
     text = "step 1 loss 2.0\n" * (MIN_SEPARATE_PROCESS_CHARS // 8) + "[rank3]: fabd: lease 4711 lost on n5\n"
-    read = await IsolatedTextReader(ProcessPool(), tmp_path)("job.log", "ab", text, datetime(2026, 5, 20, tzinfo=UTC))
+    read = await IsolatedTextReader(ProcessPool(), partial(find_site_folder, tmp_path))(
+        "job.log", "ab", text, datetime(2026, 5, 20, tzinfo=UTC)
+    )
     assert read is not None
     assert [(fact.value, fact.host) for fact in read.pasted.facts if fact.key == "site.log.fabric_lease_lost"] == [("4711", "")]
 
 
 async def test_what_takes_too_long_is_not_read() -> None:
     assert (
-        await IsolatedTextReader(ProcessPool(seconds=0.0), None)(
+        await IsolatedTextReader(ProcessPool(seconds=0.0), partial(find_site_folder, None))(
             "job.log", "ab", "x" * MIN_SEPARATE_PROCESS_CHARS, datetime(2026, 5, 20, tzinfo=UTC)
         )
         is None

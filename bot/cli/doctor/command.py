@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bot.app.diagnosis_runtime import WallClock
-from bot.app.retention import GB, load_last_run
 from bot.app.site_files import BadSite, find_site_folder, load_all_checks, load_site_skus, load_site_taxonomy
 from bot.cli.command_runtime import print_text
 from bot.cli.doctor.finding import Finding, FindingState, render_findings_table
@@ -21,6 +20,7 @@ from bot.cli.safe_console import open_table_console
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackUnreachable, check_installation
 from bot.store.ledger_signing_keys import has_ledger_key, load_ledger_key, load_older_keys
+from bot.store.retention import GB, load_last_run
 from bot.store.store import STORE_VERSION, Store, StoreUnavailable, WrongStoreVersion, open_store
 from tools.evidence import DAY_SECONDS, measure_evidence
 from tools.inventory.host_ranges import BadRange

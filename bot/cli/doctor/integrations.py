@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from bot.alerts.config import AlertConfig
-from bot.app.alerts import build_alert_routing, load_alert_site
+from bot.alerts.services import build_alert_routing, load_alert_site
 from bot.app.diagnosis_runtime import WallClock
-from bot.app.provider import load_intake_keys
-from bot.app.trackers import open_site_trackers
 from bot.cli.doctor.finding import Finding
 from bot.inbound import parse_webhook_key
 from bot.provider.link import HttpProviderLink, LinkRefused, LinkUnavailable, ProviderLink
+from bot.provider.services import load_intake_keys
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
+from bot.trackers.services import open_site_trackers
 from bot.trackers.tracker import Tracker, TrackerRefused, TrackerUnavailable
 from bot.trackers.tracker_kinds import is_readable_by_others
 from kb.needle_search import split_lines
@@ -66,7 +66,7 @@ async def check_trackers(settings: Settings) -> list[Finding]:
     if settings.trackers is None:
         return []
     try:
-        trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings)
+        trackers: Sequence[Tracker] = await asyncio.to_thread(open_site_trackers, settings, WallClock())
     except Refusal as error:
         return [Finding("tracker", "fail", problem, "fix the file; nothing is served until then") for problem in split_lines(str(error))]
     findings = list(await asyncio.gather(*(_probe_tracker(tracker) for tracker in trackers)))

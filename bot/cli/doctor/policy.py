@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Sequence
 
 from bot.app.diagnosis_runtime import WallClock
-from bot.app.on_call import OnCallSchedules, UserGroups
 from bot.cli.doctor.finding import Finding
+from bot.policy.on_call import OnCallSchedules, UserGroups
 from bot.policy.policy_file import BadPolicy, SitePolicy, format_policy, load_policy
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings

@@ -4,7 +4,7 @@ sweeper.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 import structlog
@@ -182,3 +182,17 @@ def build_wakeups(url: str | None, *, alone: bool, receive: bool = True, name: s
     if url is None or alone:
         return LocalWakeups()
     return StreamWakeups(url, name=name, receive=receive, stream=stream)
+
+
+async def ignore_wakeup(name: str) -> None:
+    """Do nothing: this process only sends wake-ups, or takes items from the inbox itself."""
+
+
+@contextlib.asynccontextmanager
+async def run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
+    """Send wake-ups and receive none."""
+    await wakeups.start(ignore_wakeup)
+    try:
+        yield
+    finally:
+        await wakeups.aclose()

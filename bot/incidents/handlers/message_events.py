@@ -1,4 +1,4 @@
-"""Slack's events of messages, edits and deletions, in any channel."""
+"""Slack's events of messages, edits and deletions in any channel, and the error cards that their authors read."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -8,11 +8,13 @@ import structlog
 from slack_sdk.errors import SlackClientError
 
 from bot.cards.blocks import Card
+from bot.incidents.cards import notes
+from bot.incidents.context import render_refusal
 from bot.incidents.handlers.messages import handle_deletion, handle_edit, handle_message
 from bot.incidents.handlers.services import MessageServices
 from bot.refusal import Refusal
 from bot.slack.client import post_message
-from bot.slack.handlers import ErrorCardLookup
+from bot.slack.handlers import BugEffects, ErrorCardLookup, ErrorCards
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, parse_deletion, parse_edit, parse_message
 from bot.store.unreachable import StoreUnreachable
 from bot.tenants.handlers import TenantHandlers
@@ -20,6 +22,31 @@ from graph.state import Origin
 
 log = structlog.get_logger()
 MAX_REMEMBERED_KEYS: Final = 1000
+
+
+# What an operator reads after a failed message, click or command.
+BUG_NOTES: Final = {"decision": notes.DECISION_ERROR_TEXT, "command": notes.COMMAND_ERROR_TEXT, "message": notes.MESSAGE_ERROR_TEXT}
+
+
+class OperatorErrorCards:
+    def render_refusal(self, no: Refusal) -> Card:
+        return render_refusal(no)
+
+    def render_not_stored(self, *, will_retry: bool) -> Card:
+        return notes.render_not_stored(will_retry)
+
+    def render_bug(self, reference: str, effects: BugEffects) -> Card:
+        return notes.render_internal_error(reference, BUG_NOTES[effects])
+
+
+def build_error_card_lookup(tenants: TenantHandlers | None) -> ErrorCardLookup:
+    """Return the error cards by channel: a tenant's channel has its own, if tenants' channels are served."""
+    operators = OperatorErrorCards()
+
+    def find_error_cards(channel: str) -> ErrorCards:
+        return (tenants.get_error_cards(channel) if tenants else None) or operators
+
+    return find_error_cards
 
 
 class RecentKeys:

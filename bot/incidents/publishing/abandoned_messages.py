@@ -26,7 +26,7 @@ class AbandonedMessageSweeper:
 
     async def sweep(self) -> int:
         """Update abandoned messages; return how many. A worker that resumes the turn shows progress again."""
-        gone = await self.messages.unsettled.list_abandoned(ABANDONED_AFTER)
+        gone = await self.messages.pending_messages.list_abandoned(ABANDONED_AFTER)
         for incident in gone:
             try:
                 await self.messages.clear_abandoned(incident)

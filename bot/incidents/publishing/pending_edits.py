@@ -21,7 +21,7 @@ class PendingEdits:
 
     client: AsyncWebClient
     cards: PostedCards
-    unsettled: PendingMessages
+    pending_messages: PendingMessages
     names: tuple[str, ...]
 
     async def edit_message(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
@@ -46,7 +46,7 @@ class PendingEdits:
     async def note_pending(self, incident: str) -> None:
         """Register pending edits for the sweep. Call after all that may unregister the incident."""
         if [name for name in self.names if await self.cards.get(incident, _build_pending_key(name))]:
-            await self.unsettled.add_pending(incident)
+            await self.pending_messages.add_pending(incident)
 
     async def retry_pending(self, origin: Origin, incident: str, drawn: Callable[[str], Awaitable[Card]]) -> None:
         """Make pending edits, rendered anew by `drawn`."""

@@ -32,21 +32,23 @@ class ProgressUpdates:
         self._messages = messages
         self._tasks = tasks
         self._throttle = throttle or Throttle(MAX_EDITS_PER_MINUTE, MAX_EDIT_BURST)
-        self._living: OrderedDict[str, ProgressCard] = OrderedDict()
+        self._progress_cards: OrderedDict[str, ProgressCard] = OrderedDict()
         self._turn: dict[str, str] = {}
         self._dirty: dict[str, None] = {}
         self._refused: dict[str, int] = {}
         self._painting = False
 
     @property
-    def unsettled(self) -> PendingMessages:
-        return self._messages.unsettled
+    def pending_messages(self) -> PendingMessages:
+        return self._messages.pending_messages
 
     def queue_update(self, news: Progress) -> None:
         """Show this update unless a newer one comes first."""
-        self._living[news.incident] = progress.apply_progress(self._living.pop(news.incident, ProgressCard(news.incident)), news)
-        while len(self._living) > MAX_CARDS:
-            self._forget_incident(next(iter(self._living)))
+        self._progress_cards[news.incident] = progress.apply_progress(
+            self._progress_cards.pop(news.incident, ProgressCard(news.incident)), news
+        )
+        while len(self._progress_cards) > MAX_CARDS:
+            self._forget_incident(next(iter(self._progress_cards)))
         if news.stage == "queued":  # the requester waits for a first sign; posts have a rate limit of their own
             self._tasks.spawn_task("first_card", self._post_latest(news.incident))
             return
@@ -74,14 +76,14 @@ class ProgressUpdates:
             self._painting = False
 
     async def _post_latest(self, incident: str) -> None:
-        living = self._living.get(incident)
-        if living is None or self._refused.get(incident, 0) >= MAX_REFUSALS:
+        progress_card = self._progress_cards.get(incident)
+        if progress_card is None or self._refused.get(incident, 0) >= MAX_REFUSALS:
             return
         try:
             turn = self._turn.get(incident)
             if turn is None:
                 turn = self._turn[incident] = await self._messages.get_turn_number(incident)
-            if not await self._messages.show_progress(living, turn):
+            if not await self._messages.show_progress(progress_card, turn):
                 self._forget_incident(incident)
         except (*SLACK_ERRORS, RedisError, Refusal) as error:
             refused = self._refused[incident] = self._refused.get(incident, 0) + 1
@@ -90,5 +92,5 @@ class ProgressUpdates:
             self._refused.pop(incident, None)
 
     def _forget_incident(self, incident: str) -> None:
-        for rows in (self._living, self._dirty, self._refused, self._turn):
+        for rows in (self._progress_cards, self._dirty, self._refused, self._turn):
             rows.pop(incident, None)

@@ -35,11 +35,11 @@ class ReportAttachments:
         client: AsyncWebClient,
         cards: PostedCards,
         evidence: EvidenceStore,
-        drawn_from: DrawingSource,
-        pages: IncidentReportWriter | None = None,
+        drawing_source: DrawingSource,
+        report_writer: IncidentReportWriter | None = None,
     ) -> None:
         self._client, self._cards, self._evidence = client, cards, evidence
-        self.drawn_from, self.pages = drawn_from, pages
+        self._drawing_source, self._report_writer = drawing_source, report_writer
         self._drawing = asyncio.Lock()
 
     async def upload_report_files(self, origin: Origin, incident: str, report: Report, state: IncidentState) -> None:
@@ -50,11 +50,11 @@ class ReportAttachments:
         for number, wanted in enumerate(report.pictures):
             mark = f"picture:{report.item}:{number}" if wanted.asked else _build_chart_key(wanted, report)
             await self._post_chart(origin, incident, wanted, IncidentView(state), mark)
-        if report.page and self.pages is not None and not await self._cards.claim(incident, f"page:{report.item}"):
+        if report.page and self._report_writer is not None and not await self._cards.claim(incident, f"page:{report.item}"):
             with contextlib.suppress(Refusal):  # it is being written already, and comes here
                 item = IncidentView(state).item if state.get("item") else None
                 place = origin.model_copy(update={"user": item.user if item else origin.user})
-                self.pages.begin_report(incident, place, parse_page_format(item.text if item else ""))
+                self._report_writer.begin_report(incident, place, parse_page_format(item.text if item else ""))
 
     async def post_closing_timeline(self, origin: Origin, incident: str, state: IncidentState) -> None:
         """Post the timeline once, if something was done."""
@@ -67,7 +67,7 @@ class ReportAttachments:
         if mark and await self._cards.claim(incident, mark):
             return
         try:
-            drawing = await self.drawn_from.build_drawing(chart, incident_view)
+            drawing = await self._drawing_source.build_drawing(chart, incident_view)
         except FactsNotKept:
             log.warning("board.picture_without_facts", incident=incident)
             return

@@ -14,14 +14,12 @@ from bot.incidents.cards import diagnosis, handoff_card, incident_card, notes
 from bot.incidents.cards.handoff_content import Handoff, build_handoff, format_evidence_file, list_output_digests
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
-from bot.incidents.publishing.incident_reports import IncidentReportWriter
 from bot.incidents.publishing.pending_edits import PendingEdits
 from bot.incidents.publishing.progress_updates import ProgressUpdates
 from bot.incidents.publishing.report_attachments import ReportAttachments, has_attachments
-from bot.incidents.publishing.status_messages import REPORT_EVENT_TYPE, get_no_state
+from bot.incidents.publishing.status_messages import REPORT_EVENT_TYPE
 from bot.incidents.publishing.thread_roots import NO_CHANNELS, build_thread_links
 from bot.policy import channels as policy
-from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import SLACK_ERRORS
 from bot.slack.people import People
 from bot.slack.posted_messages import POSTING, IdempotentPoster, OriginLookup, PostedCards
@@ -51,47 +49,39 @@ class SlackReportPublisher:
         self,
         client: AsyncWebClient,
         cards: PostedCards,
-        living: ProgressUpdates,
+        progress_updates: ProgressUpdates,
         people: People,
         origin_of: OriginLookup,
         evidence: EvidenceStore,
-        bound: Mapping[str, ChannelRow] = NO_CHANNELS,
+        load_state: Callable[[str], Awaitable[IncidentState]],
+        attachments: ReportAttachments,
+        channel_bindings: Mapping[str, ChannelRow] = NO_CHANNELS,
         titles: CauseTitles = NO_CAUSE_TITLES,
         trackers: TrackerChoices = (),
     ) -> None:
         self._client = client
         self._cards = cards
         self._once = IdempotentPoster(client, cards)
-        self._living = living
+        self._progress_updates = progress_updates
         self._people = people
         self._origin_of = origin_of
         self._evidence = evidence
-        self._outputs_of = ReportAttachments(client, cards, evidence, DrawingSource(evidence, people.get_name))
-        self._bound = bound
+        self._load_state = load_state
+        self._attachments = attachments
+        self._channel_bindings = channel_bindings
         self._titles = titles
         self._trackers = trackers
-        self._owed = PendingEdits(client, cards, living.unsettled, (END_CARD, TICKET_CARD))
-        self._state_of: Callable[[str], Awaitable[IncidentState]] = get_no_state
-
-    def set_state_source(self, state_of: Callable[[str], Awaitable[IncidentState]]) -> None:
-        self._state_of = state_of
-
-    def set_chart_source(self, drawn_from: DrawingSource) -> None:
-        """Without it, charts use only data stored with the incident."""
-        self._outputs_of.drawn_from = drawn_from
-
-    def set_report_writer(self, pages: IncidentReportWriter) -> None:
-        self._outputs_of.pages = pages
+        self._pending_edits = PendingEdits(client, cards, progress_updates.pending_messages, (END_CARD, TICKET_CARD))
 
     async def publish_progress(self, progress: Progress) -> None:
-        self._living.queue_update(progress)
+        self._progress_updates.queue_update(progress)
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Publish report, end card, attachments and ticket."""
         origin = await self._get_origin(incident, state)
         if origin is None or origin.kind != "slack":
             return
-        here = await self._living.finish_turn(incident, state, report)
+        here = await self._progress_updates.finish_turn(incident, state, report)
         if not here and (made := await self._render_report(incident, state, report, origin)) is not None:
             card = await self._redact_for_channel(origin, made)
             await self._once.post_once(
@@ -104,12 +94,12 @@ class SlackReportPublisher:
             )
         await self._post_end_card(origin, incident, state, report)
         if has_attachments(report, state) and not await self._people.is_shared(origin.channel):
-            await self._outputs_of.upload_report_files(origin, incident, report, state)
-            await self._outputs_of.post_closing_timeline(origin, incident, state)
+            await self._attachments.upload_report_files(origin, incident, report, state)
+            await self._attachments.post_closing_timeline(origin, incident, state)
         if await self._is_handed_off(incident, state):
             await self._post_ticket(origin, incident, build_handoff(state), str(state.get("facts", "")))
         await self._cards.set_retention(incident, closed=state.get("lifecycle") == "closed")
-        await self._owed.note_pending(incident)
+        await self._pending_edits.note_pending(incident)
 
     async def retry_pending_edits(self, incident: str) -> None:
         origin = await self._origin_of(incident)
@@ -117,14 +107,14 @@ class SlackReportPublisher:
             return
 
         async def drawn(name: str) -> Card:
-            state = await self._state_of(incident)
+            state = await self._load_state(incident)
             return (
                 await self._render_end_card(origin, state)
                 if name == END_CARD
                 else await self._render_ticket(origin, incident, build_handoff(state))
             )
 
-        await self._owed.retry_pending(origin, incident, drawn)
+        await self._pending_edits.retry_pending(origin, incident, drawn)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
         """Return whether a long look would end with an edit only, which notifies no reader."""
@@ -152,7 +142,10 @@ class SlackReportPublisher:
         word = rows.correction or HumanCorrection()
         users = (item.get("user"), told.get("person"), rows.owner, word.by, held.taken_by, held.closed_by)
         people = {str(user) for user in users if user}
-        named, others = await self._replace_user_ids(report, people), await build_thread_links(report, origin, self._origin_of, self._bound)
+        named, others = (
+            await self._replace_user_ids(report, people),
+            await build_thread_links(report, origin, self._origin_of, self._channel_bindings),
+        )
         return diagnosis.render_diagnosis(incident, named, rows.stats if state.get("stats") else None, others, self._titles)
 
     async def _post_end_card(self, origin: Origin, incident: str, state: IncidentState, report: Report) -> None:
@@ -167,7 +160,7 @@ class SlackReportPublisher:
             origin, incident, END_CARD, card, {"event_type": END_EVENT_TYPE, "event_payload": {"item": report.item}}
         )
         if known:
-            await self._owed.edit_message(origin, incident, END_CARD, ts, card)
+            await self._pending_edits.edit_message(origin, incident, END_CARD, ts, card)
         if not holds:
             await self._cards.drop(incident, END_CARD)
 
@@ -202,7 +195,7 @@ class SlackReportPublisher:
             origin, incident, TICKET_CARD, card, {"event_type": TICKET_EVENT_TYPE, "event_payload": {"incident": incident}}
         )
         if known and shown != await self._cards.get(incident, "ticket_shown"):
-            await self._owed.edit_message(origin, incident, TICKET_CARD, ts, card)
+            await self._pending_edits.edit_message(origin, incident, TICKET_CARD, ts, card)
         await self._cards.set(incident, "ticket_shown", shown)
         await self._upload_evidence(origin, incident, handoff, facts)
 

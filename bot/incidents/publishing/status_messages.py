@@ -42,47 +42,29 @@ class UpdateInProgress(TooEarly):
     """Another process paints this message at this moment. Whoever asked asks again later."""
 
 
-async def get_no_state(incident: str) -> IncidentState:
-    return IncidentState()
+async def skip_tenant_card(incident: str) -> None:
+    """Do nothing: no tenants' channels are served."""
 
 
-async def get_no_records(incident: str) -> Sequence[ActionRecord]:
-    return ()
-
-
-async def notify_nobody(incident: str) -> None: ...
-
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class StatusMessages:
     """`show_progress` during a turn, `finish_turn` at its end, `refresh_message` when an action moved."""
 
-    kept: EditableMessages
+    editable_messages: EditableMessages
     reactions: StatusReactions
     people: People
     origin_of: OriginLookup
-    unsettled: PendingMessages
-    bound: Mapping[str, ChannelRow] = field(default_factory=lambda: NO_CHANNELS)
+    pending_messages: PendingMessages
+    load_state: Callable[[str], Awaitable[IncidentState]]
+    load_records: Callable[[str], Awaitable[Sequence[ActionRecord]]]
+    channel_bindings: Mapping[str, ChannelRow] = field(default_factory=lambda: NO_CHANNELS)
     titles: Mapping[str, str] = field(default_factory=dict)  # cause label → title
-    theirs: Collection[str] = ()  # labels of causes that a tenant mends
-    _state_of: Callable[[str], Awaitable[IncidentState]] = field(default=get_no_state)
-    _records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] = field(default=get_no_records)
-    _beside: Callable[[str], Awaitable[None]] = field(default=notify_nobody)
+    tenant_labels: Collection[str] = ()  # labels of causes that a tenant mends
+    update_tenant_card: Callable[[str], Awaitable[None]] = skip_tenant_card
 
     @property
     def cards(self) -> PostedCards:
-        return self.kept.cards
-
-    def set_sources(
-        self,
-        *,
-        state_of: Callable[[str], Awaitable[IncidentState]] | None = None,
-        records_of: Callable[[str], Awaitable[Sequence[ActionRecord]]] | None = None,
-        beside: Callable[[str], Awaitable[None]] | None = None,
-    ) -> None:
-        """Set the sources, which exist later than this object."""
-        self._state_of, self._records_of = state_of or self._state_of, records_of or self._records_of
-        self._beside = beside or self._beside
+        return self.editable_messages.cards
 
     async def get_turn_number(self, incident: str) -> str:
         """Return the running or next turn; progress of earlier turns is dropped."""
@@ -107,11 +89,11 @@ class StatusMessages:
                 return False
             settled = await self.cards.get(incident, "living_item")
             told = (
-                await self._build_message(origin, incident, await self._state_of(incident), busy)
+                await self._build_message(origin, incident, await self.load_state(incident), busy)
                 if settled
                 else IncidentCardView(incident, busy=busy)
             )
-            await self.unsettled.add_pending(incident)
+            await self.pending_messages.add_pending(incident)
             await self._put_message(origin, told)
             if busy.likely:
                 await self.cards.set(incident, "living_likely", json.dumps([busy.likely.label, busy.likely.says]))
@@ -127,7 +109,7 @@ class StatusMessages:
             return False
         shown = await self.cards.get(incident, "living_item")
         here = shown == report.item or (not shown and _is_opening_report(state, report))
-        await self.unsettled.add_pending(incident)
+        await self.pending_messages.add_pending(incident)
         try:
             async with self._hold_message_lock(incident, LOCK_WAIT if here else EDIT_LOCK_WAIT):
                 if here:
@@ -145,19 +127,19 @@ class StatusMessages:
         origin = await self._get_origin(incident)
         if origin is not None and await self.cards.get(incident, "living_item"):
             async with self._hold_message_lock(incident):
-                await self._put_message(origin, await self._build_message(origin, incident, await self._state_of(incident)))
-            await self._beside(incident)
+                await self._put_message(origin, await self._build_message(origin, incident, await self.load_state(incident)))
+            await self.update_tenant_card(incident)
 
     async def clear_abandoned(self, incident: str) -> None:
         """Replace a dead process's progress by the status."""
         if (origin := await self._get_origin(incident)) is None:
-            await self.unsettled.remove_pending(incident)
+            await self.pending_messages.remove_pending(incident)
             return
-        state = await self._state_of(incident)
+        state = await self.load_state(incident)
         async with self._hold_message_lock(incident):
             await self._show_status(origin, incident, state)
         await self._update_reaction(origin, incident, state)
-        await self._beside(incident)
+        await self.update_tenant_card(incident)
 
     # -- what it shows ----------------------------------------------------------------------------------------------
 
@@ -170,7 +152,7 @@ class StatusMessages:
             await self._put_message(origin, await self._build_message(origin, incident, state))
         elif await self.cards.get(incident, "living"):
             await self._put_message(origin, IncidentCardView(incident))
-        await self.unsettled.remove_pending(incident)
+        await self.pending_messages.remove_pending(incident)
 
     async def _build_message(
         self, origin: Origin, incident: str, state: IncidentState, busy: ProgressCard | None = None
@@ -178,8 +160,8 @@ class StatusMessages:
         rows = IncidentView(state)
         taken = await self.people.get_name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state in ("taken", "waiting") else ""
         records = await self._load_records(incident)
-        stands = get_incident_status(rows, records, taken, self.theirs, await self._list_out_of_contact(incident, records))
-        others = await build_thread_links(rows.report, origin, self.origin_of, self.bound) if rows.report else {}
+        stands = get_incident_status(rows, records, taken, self.tenant_labels, await self._list_out_of_contact(incident, records))
+        others = await build_thread_links(rows.report, origin, self.origin_of, self.channel_bindings) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
         found = get_findings_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else there was no look yet
         return IncidentCardView(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
@@ -198,7 +180,7 @@ class StatusMessages:
 
     async def _load_records(self, incident: str) -> Sequence[ActionRecord]:
         try:
-            return await self._records_of(incident)
+            return await self.load_records(incident)
         except Refused as error:
             log.warning("status_message.records_unreadable", incident=incident, why=str(error)[:200])
             return ()
@@ -228,7 +210,7 @@ class StatusMessages:
         item = await self.cards.get(made.incident, "living_item")
         first = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": made.incident}}
         marked = {"event_type": REPORT_EVENT_TYPE, "event_payload": {"item": item}} if item else first
-        await self.kept.put_message(origin, made.incident, "living", shown, marked, first)
+        await self.editable_messages.put_message(origin, made.incident, "living", shown, marked, first)
 
 
 def _is_opening_report(state: IncidentState, report: Report) -> bool:

@@ -13,8 +13,10 @@ from graph.ownership import TenantMachines, build_tenant_machines
 from graph.report import Report
 from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, Hypothesis, Origin, Remediation
 from kb.customers.cause_words import CauseWords, CustomerWords, remove_promises
+from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact, Status
 from tools.inventory.inventory import Inventory
+from tools.inventory.sku import Sku
 
 # What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure.
 #
@@ -72,6 +74,19 @@ class TenantView:
 
 def get_no_slot_values(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
     return {}
+
+
+def build_slot_value_lookup(inventory: Inventory, taxonomy: Taxonomy, skus: Mapping[str, Sku]) -> SlotValueLookup:
+    """Return values for paste blocks: what the first host's SKU expects of the cause's variables."""
+
+    def get_slot_values(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+        row = inventory.hosts.get(hosts[0]) if hosts else None
+        sku = skus.get(row.sku) if row else None
+        keys = [clue.key for clue in taxonomy.get_leaf(label).evidence if clue.key.startswith("env.")]
+        value = next((sku.get_expected(key, None) for key in keys), None) if sku else None
+        return {} if value is None else {"expected": str(value)}
+
+    return get_slot_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from bot.alerts.alert import Alert, AlertLabels, RawAlert, parse_alert, render_a
 from bot.alerts.alert_store import MAX_GROUPS, MAX_NEW_EPISODES, AlertStore, RoutedAlert, RoutingSnapshot
 from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
+from bot.alerts.services import load_alert_site
 from bot.alerts.threads import AlertThreads, render_alert_card
 from bot.alerts.webhook_messages import UnreadableAlerts, parse_alertmanager_webhook
-from bot.app.alerts import load_alert_site
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
 from bot.cli.doctor.integrations import check_alerts

@@ -14,8 +14,8 @@ from bot.alerts.alert import Alert
 from bot.alerts.alert_store import MAX_NEW_EPISODES, AlertStore
 from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config, parse_matcher
 from bot.alerts.intake import AlertIntake
+from bot.alerts.services import build_alert_routing, build_alert_threads
 from bot.alerts.webhook_messages import parse_own_webhook
-from bot.app.alerts import build_alert_routing, build_alert_threads
 from bot.cli.doctor.integrations import check_alerts
 from bot.inbound import InboundRequest
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
@@ -361,8 +361,8 @@ async def test_a_thread_whose_channel_is_lost_before_it_begins_begins_in_the_def
 
     async with contextlib.aclosing(await open_store(None, None)) as store:
         client = build_slack_client("xoxb-none", "http://127.0.0.1:9/")
-        posted = client, PostedCards(store.redis), Told(client)
-        threads = build_alert_threads(settings, store, SITE, posted, Inbox(store.redis, SetClock()), nobody, otherwise)
+        cards, inbox = PostedCards(store.redis), Inbox(store.redis, SetClock())
+        threads = build_alert_threads(settings, store, SITE, client, cards, Told(client), inbox, nobody, otherwise)
         assert [await threads.choose_channel(channel) for channel in (OPS, STORE, FABRIC, ACME, NOWHERE)] == [OPS, STORE, OPS, OPS, OPS]
         shared.add(OPS)
         assert await threads.choose_channel(FABRIC) == FABRIC, "nowhere to go: it says so there"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.lessons import LessonFollower
+from bot.lessons.lesson_follower import LessonFollower
 from bot.lessons.store import LessonStore
 from bot.store.store import open_store
 from kb.history.index import PastIncidentIndex

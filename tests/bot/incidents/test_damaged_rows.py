@@ -54,7 +54,7 @@ class Messages:
 
     def __init__(self) -> None:
         self.gone: list[str] = []
-        self.unsettled = self
+        self.pending_messages = self
 
     async def list_abandoned(self, _: timedelta) -> Sequence[str]:
         return ["inc-1", "inc-2", "inc-3"]

@@ -11,8 +11,8 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.app.on_call import CACHE_SECONDS, MAX_RESPONSE_BYTES, OnCallSchedules, OnCallUnknown, fetch_url, parse_on_call
 from bot.policy.approvals import CHANNEL_SET, NOBODY_SET, ApproverSet, ApproverTable, OnCallSource, SetRule, compute_policy_hash
+from bot.policy.on_call import CACHE_SECONDS, MAX_RESPONSE_BYTES, OnCallSchedules, OnCallUnknown, fetch_url, parse_on_call
 from bot.policy.policy_file import BadPolicy, format_policy, load_policy
 from bot.refusal import Refusal
 from tests.support.clock import T0, SetClock

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.provider import load_intake_keys
 from bot.cli.doctor.integrations import check_intake, check_provider_link
+from bot.provider.services import load_intake_keys
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load_settings
 from tests.support.clock import WallClock

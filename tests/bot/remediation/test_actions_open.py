@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.action_runtime import ActionDependencies, ActionRuntime, open_action_runtime
 from bot.app.diagnosis_runtime import WallClock
 from bot.incidents.dispatch.dispatcher import Dispatcher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.sweeper import plan_timers
 from bot.incidents.dispatch.wakeups import LocalWakeups
+from bot.policy.approvals import ApprovalRights
+from bot.remediation.action_runtime import ActionDependencies, ActionRuntime, open_action_runtime
 from bot.settings import Settings, load_settings
+from bot.store.open_ledger import get_durability_warning, open_ledger
 from bot.store.store import Store
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.incident.incident_graph import IncidentTurns
@@ -26,6 +28,7 @@ from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, CHANNEL, TEAM, Office, PeopleOfList, Site, Wall, well
 from tests.support.fakes_graph import fact
 from tests.support.inventories import inventory
+from tools.inventory.inventory import Inventory
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
@@ -84,28 +87,28 @@ class Bot:
         self.board = Silent()
         self.wakeups = LocalWakeups()
 
-    def acting(self, rows: Any = None) -> Any:
+    @asynccontextmanager
+    async def acting(self, rows: Inventory | None = None) -> AsyncIterator[ActionRuntime]:
         ports = replace(self.ports, inventory=rows) if rows else self.ports
         self.turns = turns = IncidentTurns(RedisSaver(self.store.redis), ports)
-        self.shown: list[str] = []
-
-        def show(ledger: Any, rights: Any, warning: str) -> Watched:
-            self.shown.append(warning)
-            return self.wall
-
+        self.warning = await get_durability_warning(self.settings, self.store)
+        self.ledger = await open_ledger(self.settings, self.store, ports.inventory, ports.clock)
+        rights = ApprovalRights(PeopleOfList(), ports.inventory, self.settings.approvers, self.inbox.get_origin)
         needs = ActionDependencies(
             self.settings,
             self.store,
             self.site,
             ports,
-            state_of=turns.load_state,
-            inbox=self.inbox,
-            people=PeopleOfList(),
-            show=show,
+            self.ledger,
+            rights,
+            self.wall,
+            turns.load_state,
+            self.inbox,
             wake=self.wakeups.wake,
             wakeups=LocalWakeups(),
         )
-        return open_action_runtime(needs)
+        async with open_action_runtime(needs) as action_runtime:
+            yield action_runtime
 
     async def work(self, acting: ActionRuntime) -> None:
         """Start processing."""
@@ -138,8 +141,8 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         await bot.work(acting)
         incident = await bot.mention()
         approval = await wall.until("card")
-        assert "may forget" in bot.shown[0]
-        seen = await acting.ledger.get_record(approval)
+        assert "may forget" in bot.warning
+        seen = await bot.ledger.get_record(approval)
         assert seen.terms.approvers == {"T1:ANN", "T1:BOB", "T1:CID"}
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
         assert await wall.until("outcome passes_now") == approval
@@ -157,10 +160,10 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         await bot.work(acting)
         await bot.mention()
         approval = await wall.until("card")
-        seen = await acting.ledger.get_record(approval)
+        seen = await bot.ledger.get_record(approval)
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may lose")
-        assert (await acting.ledger.get_record(approval)).state is State.APPROVED
+        assert (await bot.ledger.get_record(approval)).state is State.APPROVED
         assert site.effects == []
         await bot.wakeups.aclose()
 
@@ -172,7 +175,7 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         await bot.work(acting)
         await bot.mention()
         approval = await wall.until("card")
-        seen = await acting.ledger.get_record(approval)
+        seen = await bot.ledger.get_record(approval)
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
         await wall.until("held This Redis may lose")
         assert site.effects == []

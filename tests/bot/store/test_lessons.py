@@ -10,7 +10,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.app.lessons import LessonFollower
+from bot.lessons.lesson_follower import LessonFollower
 from bot.lessons.lesson_observer import LessonObserver
 from bot.lessons.store import LessonStore
 from bot.store.keys import LESSONS_KEY

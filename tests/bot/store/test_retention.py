@@ -12,7 +12,6 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.app.retention import CLEAR_INTERVAL_SECONDS, Retention, load_last_run
 from bot.cli.doctor.command import check_retention
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
@@ -20,6 +19,7 @@ from bot.settings import Settings, load_settings
 from bot.store.closed_incidents import ClosedIncidentStore
 from bot.store.keys import RedisKeys
 from bot.store.private_redis import MAX_LOG_BYTES, rotate_log
+from bot.store.retention import CLEAR_INTERVAL_SECONDS, Retention, load_last_run
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import TinyTurns, item, origin
 from tools.evidence import DAY_SECONDS, DirectoryEvidence, iter_outputs, measure_evidence

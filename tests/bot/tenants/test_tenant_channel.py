@@ -17,7 +17,7 @@ from bot.policy.channels import NotAllowed, list_tenant_channels
 from bot.reports.incident_sources import TenantReportContext
 from bot.slack.payloads import parse_message
 from bot.slack.people import People
-from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
+from bot.slack.posted_messages import PostedCards
 from bot.store.slack_state import ChannelSharingCache
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.phrases import get_phrase
@@ -33,7 +33,7 @@ from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin,
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, Parts, ReportRecorder, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, Parts, ReportRecorder, build_tenant_cards, slack_side
 from tests.support.inventories import inventory
 from tools.inventory.inventory import ChannelRow
 
@@ -59,11 +59,7 @@ def dress(context: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
 
 
 def cards_of(context: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
-    kept = EditableMessages(context.client, PostedCards(redis), plans=False)
-    unsettled = PendingMessages(redis, SetClock())
-    cards = TenantCards(context.client, kept, context.inbox, SITE, WORDS, context.channel_bindings, context.people, unsettled)
-    cards.set_sources(state_of=context.load_state)
-    return cards
+    return build_tenant_cards(context, redis, SITE, WORDS, SetClock())
 
 
 def door_of(messages: MessageServices, redis: FakeAsyncRedis, report_writer: ReportWriter | None = None) -> TenantHandlers:
@@ -698,8 +694,7 @@ async def test_a_question_about_recurrence_uses_only_their_own_incidents(bot: Be
         return ClosedIncidentMatches((*rows, closed(9, "acme", True, "gpu-017", "gpu-019")))
 
     bot.states[incident] = IncidentState(id=incident, brief={"text": "", "hosts": ["gpu-017", "gpu-019"]})
-    cards = cards_of(bot.context, bot.redis)
-    cards.set_sources(recall=recall)
+    cards = build_tenant_cards(bot.context, bot.redis, SITE, WORDS, SetClock(), recall)
     answer = await cards.answer_question(incident, ParsedMessage(intent=Intent.HAPPENED_BEFORE), "again")
     assert answer
     assert answer[0].channel == ACME
@@ -746,12 +741,7 @@ async def test_each_look_that_they_asked_for_is_answered_once_also_where_nothing
         ("four", Intent.STILL_BROKEN, "nichts Neues gefunden"),
     ):
         before = len(bot.texts(ACME))
-        stored = looked(incident, item, intent)
-
-        async def state_of(_: str, stored: IncidentState = stored) -> IncidentState:
-            return stored
-
-        cards.set_sources(state_of=state_of)
+        stored = bot.states[incident] = looked(incident, item, intent)
         for _ in range(2):
             await cards.update_card(incident, stored)
             await cards.update_card(incident)
@@ -764,7 +754,7 @@ async def test_a_thread_of_theirs_that_is_gone_holds_up_nothing_of_ours(bot: Beh
     for method in ("chat.update", "chat.postMessage"):
         bot.slack.api.refuse[method] = "thread_not_found"
     await cards.update_after_turn(incident, looked(incident, "one"), Report(item="one", outcome="diagnosed"))
-    assert await cards.unsettled.list_abandoned(timedelta()) == [incident]
+    assert await cards.pending_messages.list_abandoned(timedelta()) == [incident]
 
 
 async def test_what_still_fails_after_it_was_proved_is_offered_a_person_and_not_proved_anew(bot: Behind) -> None:

@@ -5,9 +5,9 @@ from itertools import product
 
 import pytest
 
-from bot.app.slack_handlers import OperatorErrorCards
 from bot.cards.buttons import OldButton, StaleCard
 from bot.incidents.context import APPROVALS_NOT_SET_UP
+from bot.incidents.handlers.message_events import OperatorErrorCards
 from bot.policy.channels import REFUSAL_TEXTS, ChannelNotServed
 from bot.refusal import Refusal
 from bot.tenants.cards import tenant_card

@@ -50,7 +50,8 @@ async def test_a_first_card_that_slack_has_no_turn_for_is_shown_when_it_has() ->
     def features_of(messages: MessageServices, redis: FakeAsyncRedis) -> Features:
         client = build_slack_client(str(messages.context.client.token), messages.context.client.base_url, tries=0)
         plain = cards_of(messages.context, redis)
-        patient = replace(plain, client=client, kept=EditableMessages(client, PostedCards(redis), plans=False), pause=pause)
+        messages_of_client = EditableMessages(client, PostedCards(redis), plans=False)
+        patient = replace(plain, client=client, editable_messages=messages_of_client, pause=pause)
         return Features(TenantHandlers(messages, patient, SITE, ReportRecorder()))
 
     async with slack_side(dress, features_of=features_of) as bot:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.incidents.cards.direct_messages import SUGGESTED_PROMPTS
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.messages import handle_message
 from bot.incidents.handlers.services import MessageServices
+from bot.incidents.publishing.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.slack.manifest import build_manifest
 from bot.slack.payloads import parse_message
 from bot.tasks import BackgroundTasks

@@ -14,9 +14,9 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from slack_sdk.errors import SlackApiError
 
-from bot.app.answer_dispatcher import build_outbox, run_outbox
 from bot.incidents.cards import notes
 from bot.incidents.handlers.messages import handle_message
+from bot.incidents.publishing.answer_dispatcher import build_outbox, run_outbox
 from bot.incidents.publishing.answer_outbox import GIVE_UP_AFTER, RECHECK_READERS_AFTER, AnswerOutbox
 from bot.slack.client import post_message
 from bot.slack.payloads import parse_message

@@ -11,9 +11,11 @@ from fakeredis import FakeAsyncRedis
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.publishing.abandoned_messages import AbandonedMessageSweeper
 from bot.incidents.publishing.progress_updates import ProgressUpdates
+from bot.incidents.publishing.report_attachments import ReportAttachments
 from bot.incidents.publishing.report_publisher import SlackReportPublisher
 from bot.incidents.publishing.status_messages import StatusMessages
 from bot.policy.channels import build_channel_bindings
+from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import Throttle, build_slack_client
 from bot.slack.people import People, SlackAnswerMissing
 from bot.slack.posted_messages import PostedCards
@@ -77,17 +79,13 @@ class Place:
         """Return a report publisher as another process has it, sharing only Redis and Slack."""
         client = build_slack_client(self.slack.bot_token, self.slack.api_url, tries=self.tries)
         throttle = Throttle(45, 4, seconds=self.time.seconds, sleep=self.time.sleep)
-        living = ProgressUpdates(self.messages(), self.background, throttle=throttle)
-        board = SlackReportPublisher(client, self.cards, living, People(client), self.origin, self.evidence, self.bound)
-        board.set_state_source(self.stored)
-        return board
+        updates, people = ProgressUpdates(self.messages(), self.background, throttle=throttle), People(client)
+        attachments = ReportAttachments(client, self.cards, self.evidence, DrawingSource(self.evidence, people.get_name))
+        return SlackReportPublisher(client, self.cards, updates, people, self.origin, self.evidence, self.stored, attachments, self.bound)
 
     def messages(self) -> StatusMessages:
         client = build_slack_client(self.slack.bot_token, self.slack.api_url, tries=self.tries)
-        messages = living_messages(client, self.redis, People(client), self.origin, self.clock, self.background)
-        messages.bound = self.bound
-        messages.set_sources(state_of=self.stored)
-        return messages
+        return living_messages(client, self.redis, People(client), self.origin, self.clock, self.background, self.stored, self.bound)
 
     def forsaken(self) -> AbandonedMessageSweeper:
         """Return the sweeper of abandoned messages."""
@@ -571,20 +569,9 @@ async def test_a_channel_that_became_shared_gets_no_diagnosis(place: Place) -> N
 
 async def test_without_knowing_who_can_read_along_nothing_is_posted(place: Place) -> None:
     place.slack.rates.fail_next("conversations.info", 9, 1)
-    client = build_slack_client(place.slack.bot_token, place.slack.api_url, tries=0)
-    board = SlackReportPublisher(
-        client,
-        place.cards,
-        ProgressUpdates(
-            living_messages(client, place.redis, People(client), place.origin, place.clock, place.background),
-            place.background,
-        ),
-        People(client),
-        place.origin,
-        place.evidence,
-    )
+    place.tries = 0
     with pytest.raises(SlackAnswerMissing):
-        await board.publish_report("i1", place.state(), REPORT)
+        await place.board().publish_report("i1", place.state(), REPORT)
     assert place.said() == []
 
 

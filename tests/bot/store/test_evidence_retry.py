@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from bot.app.retention import EvidenceRetrier
 from bot.cli.doctor.command import find_evidence_problem
+from bot.store.retention import EvidenceRetrier
 from tools.evidence import DirectoryEvidence
 
 

@@ -1,31 +1,17 @@
-"""Wiring of lessons: workers draft them, operators decide in Slack."""
+"""Follows decisions about lessons that other processes or a terminal made."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 
 import structlog
 
-from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.incidents.cards.incident_menu import LabelChoices
-from bot.incidents.context import HandlerContext
-from bot.incidents.dispatch.inbox import Inbox
-from bot.lessons.handlers import LessonCards, LessonHandlers
-from bot.lessons.lesson_observer import LessonObserver
 from bot.lessons.store import LessonStore
-from bot.settings import Settings
-from bot.slack.client import SLACK_ERRORS, SlackClient
-from bot.slack.people import People
-from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.store import Store
+from bot.slack.client import SLACK_ERRORS
 from bot.tasks import run_periodically
-from graph.context import GraphContext
-from graph.learning.lessons import NodeTenantLookup, draft_lesson
-from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import AT_TERMINAL, Lesson, MistakeNotes, retire_if_faded
 from tools.clock import Clock
-from tools.inventory.inventory import Inventory
 
 log = structlog.get_logger()
 POLL_INTERVAL_SECONDS = 1.0  # how often decisions of other processes are noticed
@@ -85,46 +71,3 @@ class LessonFollower:
             await self.show(lesson)
         except SLACK_ERRORS as trouble:
             log.warning("lessons.not_painted", lesson=lesson.id, error=str(trouble)[:200])
-
-
-@dataclass(frozen=True, slots=True)
-class LessonServices:
-    lessons: LessonStore
-    cards: LessonCards
-    ports: GraphContext
-    following: LessonFollower
-
-    def build_handlers(self, context: HandlerContext, label_choices: LabelChoices) -> LessonHandlers:
-        return LessonHandlers(context, self.lessons, self.cards, label_choices)
-
-    @property
-    def observer(self) -> LessonObserver:
-        return LessonObserver(self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
-
-    def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
-        inventory = self.ports.inventory
-        return draft_lesson(
-            state, now, self.ports.taxonomy.leaves, lambda hosts: _list_tenants(inventory, hosts), _build_tenant_lookup(inventory)
-        )
-
-
-def build_lesson_services(
-    settings: Settings, store: Store, runtime: DiagnosisRuntime, client: SlackClient, cards: PostedCards, inbox: Inbox, people: People
-) -> LessonServices:
-    titles = {leaf.label: leaf.title for leaf in runtime.ports.taxonomy.leaves.values()}
-    kept = EditableMessages(client, cards)
-    lessons = LessonStore(store.redis)
-    cards_of = LessonCards(kept, inbox, people, titles)
-    following = LessonFollower(lessons, runtime.history, runtime.ports.clock, cards_of.update_card, mistakes=runtime.mistakes)
-    return LessonServices(lessons, cards_of, runtime.ports, following)
-
-
-def _build_tenant_lookup(inventory: Inventory) -> NodeTenantLookup | None:
-    """Return Slurm node name → tenant, or None if no host has one."""
-    known = {host.slurm_name: host.tenant for host in inventory.hosts.values()}
-    return known.get if any(known.values()) else None
-
-
-def _list_tenants(inventory: Inventory, hosts: Iterable[str]) -> frozenset[str]:
-    known = (inventory.hosts.get(host) for host in hosts)
-    return frozenset(row.tenant for row in known if row is not None and row.tenant)

@@ -55,10 +55,12 @@ def build_alert_threads(
     settings: Settings,
     store: Store,
     inventory: Inventory,
-    posted: tuple[SlackClient, PostedCards, People],
+    client: SlackClient,
+    cards: PostedCards,
+    people: People,
     inbox: Inbox,
-    people_in: Callable[[str], Awaitable[bool]],
-    otherwise: Callable[[InboxItem], Awaitable[Origin | None]],
+    has_human_messages: Callable[[str], Awaitable[bool]],
+    resolve_other_thread: Callable[[InboxItem], Awaitable[Origin | None]],
 ) -> AlertThreads:
     """Build the thread resolver, also without intake: incidents that alerts opened continue.
 
@@ -69,4 +71,5 @@ def build_alert_threads(
     except Refusal:
         site = None
     ours = frozenset(build_alert_routing(site, inventory).hosts) if site else ()
-    return AlertThreads(*posted[:2], inbox, posted[2], AlertStore(store.redis), people_in, otherwise, ours, site.channel if site else "")
+    book, default = AlertStore(store.redis), site.channel if site else ""
+    return AlertThreads(client, cards, inbox, people, book, has_human_messages, resolve_other_thread, ours, default)
