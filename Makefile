@@ -28,7 +28,7 @@ STORY_WORKERS := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 TIER_1 := tests/bot tests/conversations tests/graph tests/golden tests/kb tests/project tests/properties tests/sandbox tests/soak tests/stories tests/tools
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab lab-down test test-all quick soak explore coverage bench-gates bench-b8 check fix audit sbom shots setup-system setup-rack clean
+.PHONY: help demo lab lab-down test test-all quick soak explore coverage bench-gates bench-b8 check docs fix audit sbom shots setup-system setup-rack clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,9 @@ check: $(STAMP) ## formatting, lint, types, import contracts; the largest and sm
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tests.project.size
+
+docs: $(STAMP) ## the documentation as a site in dist/docs; a link that leads nowhere is an error
+	$(BIN)/sphinx-build -qW --keep-going -c docs . dist/docs
 
 fix: $(STAMP) ## format, apply automatic fixes, and renew generated documents and golden files
 	$(BIN)/ruff format .

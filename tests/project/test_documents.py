@@ -1,6 +1,8 @@
 """The documents are current: generated parts match, and named commands, files and settings exist."""
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -124,6 +126,26 @@ def test_the_index_names_every_page_once() -> None:
 def test_the_index_has_its_six_parts() -> None:
     parts = re.findall(r"^## (.+)$", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
     assert parts == ["Get started", "Use", "Operate", "Extend", "Reference", "Design"]
+
+
+@pytest.mark.tier2
+def test_the_site_builds_without_a_warning_and_shows_every_part(tmp_path: Path) -> None:
+    build = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-qW",
+        "--keep-going",
+        "-d",
+        str(tmp_path / "cache"),
+        "-c",
+        "docs",
+        ".",
+        str(tmp_path / "site"),
+    ]
+    assert subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False).stderr == ""
+    page = (tmp_path / "site/docs/architecture.html").read_text()
+    assert [part for part in ("Get started", "Use", "Operate", "Extend", "Reference", "Design") if f">{part}<" not in page] == []
 
 
 def test_every_log_event_that_troubleshooting_names_is_written_somewhere() -> None:
