@@ -81,9 +81,8 @@ class ProviderCards:
             )
             stands = f"{row.ticket}/{'yours' if view.is_for_this_site else row.state}"
             if row.ticket and row.state and await self.kept.cards.get(incident, ANNOUNCED_NAME) != stands:
-                mark = {"event_type": MOVED_EVENT_TYPE, "event_payload": {"stands": stands}}
-                await post_message(self.client, origin.channel, origin.thread_ts, provider_ticket.render_update(view), mark)
-                await self.kept.cards.set(incident, ANNOUNCED_NAME, stands)
+                poster = IdempotentPoster(self.client, self.kept.cards)
+                await poster.post_change(origin, incident, provider_ticket.render_update(view), MOVED_EVENT_TYPE, ANNOUNCED_NAME, stands)
 
     async def build_view(self, row: OutboxRow) -> ProviderTicketView:
         by = await self.people.get_name(row.by)

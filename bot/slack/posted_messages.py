@@ -56,6 +56,10 @@ class PostedCards:
     async def set(self, incident: str, name: str, value: str) -> None:
         await to_coroutine(self._redis.hset(self._names.cards_key(incident), name, value))
 
+    async def set_all(self, incident: str, entries: Mapping[str, str]) -> None:
+        """Set several entries at once: all of them or none."""
+        await to_coroutine(self._redis.hset(self._names.cards_key(incident), mapping={**entries}))
+
     async def drop(self, incident: str, name: str) -> None:
         await to_coroutine(self._redis.hdel(self._names.cards_key(incident), name))
 
@@ -121,6 +125,18 @@ class IdempotentPoster:
         ts = ts or await self._post_new(origin, incident, name, card, metadata)
         await self._cards.set(incident, name, ts)
         return ts
+
+    async def post_change(
+        self, origin: Origin, incident: str, card: Card, event_type: str, name: str, value: str, also: Mapping[str, str] | None = None
+    ) -> None:
+        """Post that the entry `name` became `value` and store it with the entries `also`.
+
+        A process that dies between the two posts nothing twice: changes are numbered, as a value may come back.
+        """
+        number = await self._cards.get(incident, f"{name}_changes") or "0"
+        marked = {"event_type": event_type, "event_payload": {"name": name, "value": value, "change": number}}
+        await self.post_once(origin, incident, f"{name}_change_{number}:{value}", card, marked)
+        await self._cards.set_all(incident, {name: value, f"{name}_changes": str(int(number) + 1), **(also or {})})
 
     async def _post_new(self, origin: Origin, incident: str, name: str, card: Card, metadata: dict[str, Any]) -> str:
         """Drop the entry of a rate-limited post: there is no message to search for."""

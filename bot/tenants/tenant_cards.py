@@ -44,6 +44,7 @@ STATUS_EVENT_TYPE = "rackmedic_customer"
 NEWS_EVENT_TYPE = "rackmedic_customer_moved"
 LOCK_WAIT = timedelta(seconds=12)
 WITHDRAWN_NOTE = "customer_withdrawn"  # Set until the tenant writes again.
+ANNOUNCED_NOTE = "customer_told"  # The status of the last message.
 ANSWERED_NOTE = "customer_answered"  # The tenant's last item that got its own message.
 QUIET_STATUS = "received/"  # Shown on the card without a message of its own.
 RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)  # Before the next try of a first card.
@@ -211,22 +212,22 @@ class TenantCards:
     async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
         """Post each news once, and an answer for each recheck. `item`: the tenant's item that a turn just answered."""
         shown_state = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
-        before = await self.editable_messages.cards.get(view.incident, "customer_told") or ""
+        before = await self.editable_messages.cards.get(view.incident, ANNOUNCED_NOTE) or ""
         broken = item is not None and _is_still_broken(item)
         fresh = item is not None and item.id != await self.editable_messages.cards.get(view.incident, ANSWERED_NOTE)
-        if not tenant_card.is_news(view, shown_state, before, broken=broken):
-            if item is None or not fresh or not before:
-                return
-            await self._post_message(where, tenant_card.render_recheck_result(view, broken=broken), shown_state)
-        elif shown_state != QUIET_STATUS:
-            await self._post_message(where, tenant_card.render_update(view), shown_state)
-        await self.editable_messages.cards.set(view.incident, "customer_told", shown_state)
-        if item is not None:
-            await self.editable_messages.cards.set(view.incident, ANSWERED_NOTE, item.id)
-
-    async def _post_message(self, where: Origin, card: Card, stands: str) -> None:
-        marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"stands": stands}}
-        await post_message(self.client, where.channel, where.thread_ts, card, marked)
+        answered = {} if item is None else {ANSWERED_NOTE: item.id}
+        if tenant_card.is_news(view, shown_state, before, broken=broken):
+            card = None if shown_state == QUIET_STATUS else tenant_card.render_update(view)
+        elif item is None or not fresh or not before:
+            return
+        else:
+            card = tenant_card.render_recheck_result(view, broken=broken)
+        cards = self.editable_messages.cards
+        if card is None:
+            await cards.set_all(view.incident, {ANNOUNCED_NOTE: shown_state, **answered})
+            return
+        poster = IdempotentPoster(self.client, cards)
+        await poster.post_change(where, view.incident, card, NEWS_EVENT_TYPE, ANNOUNCED_NOTE, shown_state, answered)
 
     async def load_view(self, incident: str, origin: Origin) -> TenantView:
         return await self._build_view(incident, origin, await self.load_state(incident))

@@ -16,7 +16,7 @@ from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.client import SLACK_ERRORS, SlackClient
 from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
@@ -114,9 +114,10 @@ class TrackerCards:
             )
             stands = f"{row.ticket}/{row.state}"
             if view.way == "there" and row.state and await self.kept.cards.get(incident, f"{card}:told") != stands:
-                mark = {"event_type": MOVED_EVENT_TYPE, "event_payload": {**about, "stands": stands}}
-                await post_message(self.client, origin.channel, origin.thread_ts, followed_ticket.render_state_change(view), mark)
-                await self.kept.cards.set(incident, f"{card}:told", stands)
+                poster = IdempotentPoster(self.client, self.kept.cards)
+                await poster.post_change(
+                    origin, incident, followed_ticket.render_state_change(view), MOVED_EVENT_TYPE, f"{card}:told", stands
+                )
 
     async def _build_view(self, row: OutboxRow, tracker: Tracker) -> FollowedTicket:
         return FollowedTicket(
