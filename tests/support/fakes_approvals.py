@@ -27,7 +27,8 @@ from tools.execution.previews import DeletePreview, OldFile
 from tools.inventory.inventory import Host, Inventory
 from tools.ledger.ledger import Ledger
 from tools.ledger.reader import BrakeHeadroom, compute_headroom
-from tools.ledger.record import ActionRecord, ApprovalTerms, NotAnApprover, NotFound, Refused, VoteResult
+from tools.ledger.record import ActionRecord, ApprovalTerms, VoteResult
+from tools.ledger.refusals import NotAnApprover, NotFound, Refused
 from tools.ledger.states import State, Transition
 from tools.remedies.remedy import BadArgument
 
@@ -52,7 +53,7 @@ class SmallDriver(ApprovalDecisions):
     async def _entitled(self, record: ActionRecord, voter: str) -> None:
         await self.rights.require_full_member(voter)
         if voter not in await self.rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover
 
     async def cast_vote(
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""

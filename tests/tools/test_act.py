@@ -15,7 +15,7 @@ from tools.execution import runner as act
 from tools.execution.kit import get_current_kit_version, parse_kit_answer, read_kit_state
 from tools.execution.runner import ExecutionResult
 from tools.fact import Status
-from tools.ledger.record import LostClaim
+from tools.ledger.refusals import LostClaim
 from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import CommandResult, Unreachable

@@ -17,10 +17,11 @@ from redis.asyncio import Redis
 
 from tools.action import Action
 from tools.clock import Clock
-from tools.ledger import audit, record
+from tools.ledger import audit, refusals
 from tools.ledger.brakes import STOP_BRAKE, BrakesInForce
-from tools.ledger.record import Refused, list_targets
+from tools.ledger.record import list_targets
 from tools.ledger.redis_replies import decode_text, decode_texts, translate_redis_errors
+from tools.ledger.refusals import Refused
 from tools.ledger.scripts import SCRIPTS
 from tools.ledger.seal import Seal, parse_time, to_milliseconds
 from tools.ledger.states import State
@@ -30,17 +31,17 @@ MAX_CLOCK_SKEW = timedelta(minutes=10)
 ClockChoice = Literal["the later", "whatever", "ours"]
 
 REFUSAL_TYPES: Mapping[str, type[Refused]] = {
-    "not_open": record.NotOpen,
-    "tampered": record.TamperedRecord,
-    "late": record.TooLate,
-    "already": record.AlreadyVoted,
-    "replayed": record.ReplayedClick,
-    "stopped": record.KillSwitchOn,
-    "breaker": record.BreakerOpen,
-    "busy": record.TargetBusy,
-    "blast": record.BlastRadius,
-    "fleet": record.FleetLimit,
-    "lost": record.LostClaim,
+    "not_open": refusals.NotOpen,
+    "tampered": refusals.TamperedRecord,
+    "late": refusals.TooLate,
+    "already": refusals.AlreadyVoted,
+    "replayed": refusals.ReplayedClick,
+    "stopped": refusals.KillSwitchOn,
+    "breaker": refusals.BreakerOpen,
+    "busy": refusals.TargetBusy,
+    "blast": refusals.BlastRadiusExceeded,
+    "fleet": refusals.FleetLimitExceeded,
+    "lost": refusals.LostClaim,
 }
 REFUSAL_DETAILS: Mapping[str, str] = {"not_open": "It is {}.", "busy": "Held by {}.", "stopped": "Stopped by {}"}
 
@@ -98,7 +99,7 @@ class Journal:
     async def read_head(self, clock: ClockChoice = "the later", *, after_older: bool = False) -> JournalHead:
         """Read the current head.
 
-        Raises ChainRewound once when the chain lost its end, ClockSkew when our clock is too far behind. `whatever`
+        Raises ChainRewound once when the chain lost its end, ClockBehind when our clock is too far behind. `whatever`
         never fails on time, because a brake must work on any machine; `ours` uses our clock alone. `after_older`
         accepts an entry signed with an earlier key, for rotation.
         """
@@ -132,12 +133,12 @@ class Journal:
             mark = max(
                 parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older)
             )
-        except (record.TamperedRecord, record.KeyChanging):
+        except (refusals.TamperedRecord, refusals.KeyChanging):
             if clock != "whatever":
                 raise
             mark = own
         if mark - own > MAX_CLOCK_SKEW and clock != "whatever":
-            raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
+            raise refusals.ClockBehind(f"{refusals.ClockBehind.message} (here {own:%F %T}, there {mark:%F %T} UTC)")
         return JournalHead(decode_text(head), max(own, mark), brakes, altered)
 
     def _get_newest_entry_time(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
@@ -151,12 +152,12 @@ class Journal:
         signature, _, line = newest[-1].partition(" ") if newest else ("", "", "")
         key = audit.find_signer(self._seal, before, line, signature)
         if signature != head or not key:
-            raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} {UNSIGNED_ENTRY_TEXT}")
+            raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} {UNSIGNED_ENTRY_TEXT}")
         if key != self._seal.current and not after_older:
-            raise record.KeyChanging(record.KeyChanging.__doc__)
+            raise refusals.KeyChanging
         at = audit.get_entry_time(line)
         if at is None:
-            raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the newest entry of the audit log says no time)")
+            raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} (the newest entry of the audit log says no time)")
         return at
 
     def _remember_head(self, length: int, head: str) -> None:
@@ -202,7 +203,7 @@ def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, res
 def format_refusal(name: str, more: str = "") -> str:
     """Return the refusal's text."""
     detail = f" {REFUSAL_DETAILS[name].format(more)}" if more and name in REFUSAL_DETAILS else ""
-    return f"{REFUSAL_TYPES[name].__doc__}{detail}"
+    return f"{REFUSAL_TYPES[name].message}{detail}"
 
 
 def parse_ledger_clock(stored: str) -> datetime:
@@ -210,7 +211,7 @@ def parse_ledger_clock(stored: str) -> datetime:
     try:
         return parse_time(stored) or EPOCH
     except ValueError as error:
-        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the ledger's clock: {error})") from error
+        raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} (the ledger's clock: {error})") from error
 
 
 async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
@@ -224,4 +225,4 @@ async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
             return word
         # Jitter keeps replicas from colliding again; it is no secret.
         await asyncio.sleep(random.uniform(0, 0.002 * min(tries + 1, 20)))  # noqa: S311
-    raise record.Contention(record.Contention.__doc__)
+    raise refusals.Contention

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, Literal, cast
 
 from tools.action import Action
-from tools.ledger import audit, record
+from tools.ledger import audit, refusals
 from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, BrakesInForce
 from tools.ledger.claim import Claim, issue_claim
 from tools.ledger.journal import KeyParts, build_key_parts, format_refusal, retry_until_settled
@@ -20,11 +20,13 @@ from tools.ledger.reader import LedgerReader, build_audit_line, get_key_parts, r
 from tools.ledger.record import (
     ActionRecord,
     ApprovalTerms,
-    Refused,
+    Outcome,
     Vote,
     check_terms,
+    compute_digest,
     find_approvers,
     has_same_effect,
+    is_digest,
     list_requesters,
     list_targets,
 )
@@ -59,7 +61,7 @@ class Ledger(LedgerReader):
         async def attempt() -> str:
             look = await self._read_head_or_stop()
             if single and (twin := await self._find_duplicate(action)):
-                raise record.DuplicateAction(twin)
+                raise refusals.DuplicateAction(twin)
             decide_by = to_milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.sign_request(canonical, request, to_milliseconds(look.now), decide_by)
             line = build_audit_line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **proposal, **sets)
@@ -69,7 +71,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
         existing = await self.get_record(action.approval)
         if existing.digest != action.digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
+            raise refusals.WrongDigest
         return existing
 
     async def _find_duplicate(self, action: Action) -> str:
@@ -87,7 +89,7 @@ class Ledger(LedgerReader):
     async def _has_same_effect(self, approval: str, action: Action) -> bool:
         try:
             other = await self.get_record(approval)
-        except record.TamperedRecord:
+        except refusals.TamperedRecord:
             return False  # nothing runs on a tampered record
         living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
         return living and has_same_effect(other.action, action)
@@ -150,35 +152,35 @@ class Ledger(LedgerReader):
     async def _require_permission_to_act(self) -> None:
         distrust_reason = self._distrust if isinstance(self._distrust, str) else await self._distrust()
         if distrust_reason:
-            raise record.NonDurableStore(f"{record.NonDurableStore.__doc__} ({distrust_reason})")
+            raise refusals.NonDurableStore(f"{refusals.NonDurableStore.message} ({distrust_reason})")
 
     async def _require_claimable(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
         """Refuse an action that may not be claimed. Under another policy or catalogue it is superseded first."""
         if seen.old_key:
-            raise record.OldKey(record.OldKey.__doc__)
+            raise refusals.SignedWithOldKey
         if seen.digest != digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
+            raise refusals.WrongDigest
         if seen.state is not State.APPROVED:
-            raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
+            raise refusals.NotOpen(f"{refusals.NotOpen.message} It is {seen.state}.")
         if any(vote.verdict == "deny" for vote in seen.votes):
-            raise record.TamperedRecord(record.TamperedRecord.__doc__)
+            raise refusals.TamperedRecord
         if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):
             await self.end_action(seen.approval, Transition.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
-            raise record.VersionChanged(record.VersionChanged.__doc__)
+            raise refusals.VersionChanged
         if len(find_approvers(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
-            raise record.NoQuorum(record.NoQuorum.__doc__)
+            raise refusals.NoQuorum
 
     async def _check_brakes(self, seen: ActionRecord, brakes: BrakesInForce) -> None:
         """Check the brakes that the audit log confirms; the script checks the stored ones."""
         if STOP_BRAKE in brakes.pulled:
-            raise record.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
+            raise refusals.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
         if f"{BREAKER_PREFIX}{seen.terms.group}" in brakes.pulled:
-            raise record.BreakerOpen(record.BreakerOpen.__doc__)
+            raise refusals.BreakerOpen
         for approval in sorted(brakes.held - {seen.approval}):
-            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts still protects them
+            with suppress(refusals.NotFound, refusals.TamperedRecord):  # the lock on its hosts still protects them
                 other = await self.get_record(approval)
                 if set(list_targets(other.action)) & set(list_targets(seen.action)):
-                    raise record.TargetBusy(format_refusal("busy", approval))
+                    raise refusals.TargetBusy(format_refusal("busy", approval))
 
     def _build_limits(self, terms: ApprovalTerms) -> tuple[int, ...]:
         brakes, size = self._brakes, terms.group_size
@@ -201,14 +203,14 @@ class Ledger(LedgerReader):
     async def _is_covered(self, approval: str, covers: Collection[str], ours: set[str]) -> bool:
         try:
             other = await self.get_record(approval)
-        except record.TamperedRecord:
+        except refusals.TamperedRecord:
             return False  # nothing runs on a tampered record, and it must not block a repair of the host
         return other.state in OPEN_STATES and other.action.remedy in covers and ours.issuperset(list_targets(other.action))
 
     async def _trip_breaker(self, seen: ActionRecord, worker: str) -> None:
         reason = f"tripped by {seen.approval}"
         await self._set_brake("breaker_trips", worker, f"breaker:{seen.terms.group}", reason, seen.terms.group)
-        raise record.BreakerOpen(record.BreakerOpen.__doc__)
+        raise refusals.BreakerOpen
 
     async def send_heartbeat(self, claim: Claim) -> None:
         """Renew the claim. Raises LostClaim."""
@@ -265,7 +267,7 @@ class Ledger(LedgerReader):
             attempt_record = await self.get_record(approval)
             becomes = get_next_state(attempt_record.state, event)
             if becomes is None:
-                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {attempt_record.state}.")
+                raise refusals.NotOpen(f"{refusals.NotOpen.message} It is {attempt_record.state}.")
             due_at = attempt_record.get_due_time()
             until = to_milliseconds(due_at) if due_at and event is Transition.EXPIRE else ""
             rest = (becomes.value, by, note, until, attempt_record.state.value, replaced_by)
@@ -276,7 +278,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
         return await self.get_record(approval)
 
-    async def record_outcome(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> ActionRecord:
+    async def record_outcome(self, approval: str, outcome: Outcome, by: str = "rackmedic") -> ActionRecord:
         """Store the result of the proof or re-proof."""
         record = await self.get_record(approval)
         await retry_until_settled(partial(self._run_script, "outcome", record, "outcome", by, (outcome,), outcome=outcome))
@@ -292,7 +294,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(partial(self._record_key_change, who))
         ended = []
         for approval in (await self.get_key_status()).waiting:
-            with suppress(record.NotOpen):  # it started or ended meanwhile
+            with suppress(refusals.NotOpen):  # it started or ended meanwhile
                 ended.append(
                     (
                         await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
@@ -326,7 +328,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
         ended = list[str]()
         for approval in waiting:
-            with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
+            with suppress(refusals.NotOpen, refusals.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
                     await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
@@ -335,13 +337,13 @@ class Ledger(LedgerReader):
 
 def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> None:
     if seen.old_key and verdict == "approve":
-        raise record.OldKey(record.OldKey.__doc__)
+        raise refusals.SignedWithOldKey
     if seen.digest != digest:
-        raise record.WrongDigest(record.WrongDigest.__doc__)
+        raise refusals.WrongDigest
     if verdict == "approve" and voter in list_requesters(seen.action):
-        raise record.OwnRequest(record.OwnRequest.__doc__)
+        raise refusals.OwnRequest
     if voter not in seen.terms.approvers:
-        raise record.NotAnApprover(record.NotAnApprover.__doc__)
+        raise refusals.NotAnApprover
 
 
 def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
@@ -355,10 +357,10 @@ def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
 def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
     """Parse `ok LENGTH TOKEN`."""
     if not word.startswith("ok "):
-        raise Refused(f"the ledger answered {word!r}")
+        raise refusals.Refused(f"the ledger answered {word!r}")
     return issue_claim(action, int(word.split()[2]), worker, may_start=may_start)
 
 
 def _get_output_digest(output: str) -> str:
     """Hash anything that is no digest: no output enters a record or the audit log."""
-    return output if not output or record.is_digest(output) else record.compute_digest(output)
+    return output if not output or is_digest(output) else compute_digest(output)

@@ -7,8 +7,9 @@ from typing import Final
 from redis.asyncio import Redis
 
 from tools.ledger import audit
-from tools.ledger.record import ActionRecord, TamperedRecord
+from tools.ledger.record import ActionRecord
 from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, translate_redis_errors
+from tools.ledger.refusals import TamperedRecord
 from tools.ledger.seal import Seal
 from tools.ledger.states import State
 
@@ -122,4 +123,4 @@ class LoggedStates:
     def _check_signature(self, before: str, head: str, line: str) -> None:
         if not audit.find_signer(self._seal, before, line, head):
             self._reset()
-            raise TamperedRecord(f"{TamperedRecord.__doc__} (the audit log has an entry that we did not sign there)")
+            raise TamperedRecord(f"{TamperedRecord.message} (the audit log has an entry that we did not sign there)")

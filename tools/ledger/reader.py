@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
-from tools.ledger import audit, record
+from tools.ledger import audit, refusals
 from tools.ledger.audit import ActionHistory, read_action_history
 from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, Brakes, BrakeStatus, BrakeUsage
 from tools.ledger.journal import (
@@ -97,7 +97,7 @@ class LedgerReader:
             pipe.hgetall(f"{self._prefix}votes:{approval}")
             fields, votes = await pipe.execute()
         if not fields:
-            raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
+            raise refusals.NotFound(f"{refusals.NotFound.message} ({approval[:80]})")
         return parse_record(approval, decode_hash(fields), decode_hash(votes), self._seal)
 
     async def list_incident_records(self, incident: str) -> list[ActionRecord]:
@@ -135,7 +135,7 @@ class LedgerReader:
             names += decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held")))
         waiting, running = list[str](), list[str]()
         for approval in sorted(set(names)):
-            with suppress(record.NotFound, record.TamperedRecord):  # nothing runs on a tampered record
+            with suppress(refusals.NotFound, refusals.TamperedRecord):  # nothing runs on a tampered record
                 signer_record = await self.get_record(approval)
                 if signer_record.old_key and signer_record.state not in TERMINAL_STATES:
                     (waiting if signer_record.state in OPEN_STATES else running).append(approval)
@@ -267,8 +267,8 @@ class LedgerReader:
         before = (await self._read_head_or_stop()).head
         current_record = await self.get_record(seen.approval)
         if not await self._logged.confirms_state(current_record) and (await self._read_head_or_stop()).head == before:
-            raise record.TamperedRecord(
-                f"{record.TamperedRecord.__doc__} ({seen.approval} is {current_record.state} there, and the audit log says otherwise)"
+            raise refusals.TamperedRecord(
+                f"{refusals.TamperedRecord.message} ({seen.approval} is {current_record.state} there, and the audit log says otherwise)"
             )
         return False
 
@@ -287,7 +287,7 @@ def _filter_counting_hosts(rows: Iterable[tuple[Any, float]], lasts: timedelta, 
 def _parse_score_time(score: float) -> datetime:
     """Raises TamperedRecord."""
     if not 0 <= score < MAX_SCORE:
-        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} ({score!r} is no moment)")
+        raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} ({score!r} is no moment)")
     return datetime.fromtimestamp(score / 1000, UTC)
 
 

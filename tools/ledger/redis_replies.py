@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from tools.ledger.record import StoreDown, TamperedRecord
+from tools.ledger.refusals import StoreDown, TamperedRecord
 
 # errors that only a value of another writer can cause
 _FOREIGN_VALUE_PATTERN = re.compile(
@@ -23,10 +23,10 @@ async def translate_redis_errors() -> AsyncIterator[None]:
         yield
     except ResponseError as error:
         if not _FOREIGN_VALUE_PATTERN.search(str(error)):
-            raise StoreDown(f"{StoreDown.__doc__} ({type(error).__name__}: {error})") from error
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({str(error)[:120]})") from error
+            raise StoreDown(f"{StoreDown.message} ({type(error).__name__}: {error})") from error
+        raise TamperedRecord(f"{TamperedRecord.message} ({str(error)[:120]})") from error
     except (RedisError, OSError) as error:
-        raise StoreDown(f"{StoreDown.__doc__} ({type(error).__name__}: {error})") from error
+        raise StoreDown(f"{StoreDown.message} ({type(error).__name__}: {error})") from error
 
 
 def decode_text(value: Any) -> str:

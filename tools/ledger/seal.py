@@ -16,7 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
 from tools.action import Action
-from tools.ledger.record import ActionRecord, ApprovalTerms, Outcome, TamperedRecord, Vote
+from tools.ledger.record import ActionRecord, ApprovalTerms, Outcome, Vote
+from tools.ledger.refusals import TamperedRecord
 from tools.ledger.states import State
 
 MIN_KEY_BYTES = 16
@@ -60,7 +61,7 @@ class Seal:
         """Return the signing key's id. Raises TamperedRecord."""
         signer = self.find_signer(mac, *parts)
         if not signer:
-            raise TamperedRecord(f"{TamperedRecord.__doc__}{self._explain_unknown_key(mac)}")
+            raise TamperedRecord(f"{TamperedRecord.message}{self._explain_unknown_key(mac)}")
         return signer
 
     def _explain_unknown_key(self, mac: str) -> str:
@@ -98,21 +99,21 @@ def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str]
     try:
         return _parse_record_fields(approval, row, votes, seal)
     except (KeyError, ValueError, TypeError) as error:
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {error})") from error
+        raise TamperedRecord(f"{TamperedRecord.message} ({approval} cannot be read: {error})") from error
 
 
 def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
     signed = {seal.verify(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])}
     action = Action.from_canonical_json(row["action"])
     if action.digest != row["digest"] or action.approval != approval:
-        raise TamperedRecord(TamperedRecord.__doc__)
+        raise TamperedRecord
     if row.get("start_by") or row["state"] == State.APPROVED:
         signed.add(seal.verify(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
     counted_votes, voters = parse_votes(votes, seal)
     signed |= voters
     proposed = cast(datetime, parse_time(row["proposed_at"]))
     if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted_votes if vote.approval == approval):
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was proposed)")
+        raise TamperedRecord(f"{TamperedRecord.message} ({approval} was voted on before it was proposed)")
     return ActionRecord(
         action=action,
         terms=ApprovalTerms.from_canonical_json(row["request"]),
@@ -145,7 +146,7 @@ def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], 
         signed.add(seal.verify(mac, "vote", text))
         vote = Vote(**json.loads(text))
         if vote.voter != voter:
-            raise TamperedRecord(TamperedRecord.__doc__)
+            raise TamperedRecord
         votes.append(vote)
     return tuple(votes), signed
 

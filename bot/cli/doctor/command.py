@@ -27,7 +27,7 @@ from tools.inventory.host_ranges import BadRange
 from tools.inventory.inventory import BadInventory, Inventory
 from tools.inventory.sources.loader import open_inventory
 from tools.ledger.reader import LedgerReader
-from tools.ledger.record import StoreDown
+from tools.ledger.refusals import StoreDown
 from tools.ssh.client import SshLimits, SshTransport
 
 MIN_FREE_BYTES = 64 << 20  # evidence of a few incidents
