@@ -22,8 +22,10 @@ from tools.action import Action, new_approval_id
 from tools.execution.kit import KitAnswer
 from tools.execution.runner import settle_action
 from tools.fact import Fact, Status
+from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
-from tools.ledger.reader import BrakeHeadroom, LedgerReader, compute_headroom
+from tools.ledger.manual_brakes import LedgerBrakes
+from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord, VoteResult, list_requesters
 from tools.ledger.refusals import NotAnApprover, NotFound, NotOpen, Refused, WrongDigest
 from tools.ledger.states import State, Transition
@@ -329,7 +331,7 @@ class ApprovalServices:
     """What the Slack handlers need when approvals are enabled."""
 
     decisions: ApprovalDecisions
-    book: LedgerReader
+    book: LedgerBrakes
     cards: ActionCardPublisher
     always: frozenset[str] = frozenset()  # User ids from the settings that may approve in every channel.
     patience: float = STORE_TIMEOUT_SECONDS  # Seconds until a running click is acknowledged and continues in the background.

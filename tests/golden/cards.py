@@ -60,7 +60,7 @@ from tools.execution.conditions import ConditionResult
 from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
 from tools.ledger import refusals
 from tools.ledger.brakes import Brakes, BrakeStatus
-from tools.ledger.reader import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
+from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote, VoteResult
 from tools.ledger.states import State as ActionState
 from tools.remedies import scripts

@@ -25,8 +25,8 @@ from tools.execution.build import ActionRequest, HostIdentity, build_action
 from tools.execution.conditions import ConditionResult
 from tools.execution.previews import DeletePreview, OldFile
 from tools.inventory.inventory import Host, Inventory
+from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
-from tools.ledger.reader import BrakeHeadroom, compute_headroom
 from tools.ledger.record import ActionRecord, ApprovalTerms, VoteResult
 from tools.ledger.refusals import NotAnApprover, NotFound, Refused
 from tools.ledger.states import State, Transition

@@ -14,6 +14,9 @@ from tools.ledger.states import State
 
 Outcome = Literal["", "passes_now", "unchanged", "worse", "cured", "recurred"]
 
+_NAME_PATTERN = re.compile(r"[^\s,]+")
+_PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalTerms:
@@ -40,9 +43,9 @@ class ApprovalTerms:
     @classmethod
     def from_canonical_json(cls, text: str) -> "ApprovalTerms":
         """Parse it back. TypeError for an unknown field: terms are never read in part."""
-        row = json.loads(text)
-        lists = {"sets": tuple(row["sets"]), "covers": tuple(row["covers"])}
-        return cls(**{**row, **lists, "approvers": frozenset(row["approvers"])})
+        fields = json.loads(text)
+        lists = {"sets": tuple(fields["sets"]), "covers": tuple(fields["covers"])}
+        return cls(**{**fields, **lists, "approvers": frozenset(fields["approvers"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +125,14 @@ class VoteResult:
     refusal: Refused | None = None
 
 
-_NAME_PATTERN = re.compile(r"[^\s,]+")
-_PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
-
-
 def list_targets(action: Action) -> tuple[str, ...]:
     """Return the hosts locked while it runs (`a,b,c`)."""
     return tuple(dict.fromkeys(action.target.split(",")))
 
 
-def has_same_effect(one: Action, other: Action) -> bool:
+def has_same_effect(action: Action, other: Action) -> bool:
     """Compare remedy, target and arguments, regardless of incident and approval id."""
-    return (one.remedy, one.target, _get_effect_args(one)) == (other.remedy, other.target, _get_effect_args(other))
+    return (action.remedy, action.target, _get_effect_args(action)) == (other.remedy, other.target, _get_effect_args(other))
 
 
 def _get_effect_args(action: Action) -> dict[str, str]:
@@ -146,7 +145,7 @@ def list_requesters(action: Action) -> frozenset[str]:
 
 
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
-    """Raise BadTerms unless the request is complete. A person without a team would match no approver."""
+    """Raise BadTerms if the request is incomplete. A person without a team would match no approver."""
     problems = [
         f"{person!r} must be TEAM:USER"
         for person in sorted(terms.approvers | list_requesters(action))
