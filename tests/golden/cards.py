@@ -57,7 +57,8 @@ from tests.support.fakes_bot import TEAM
 from tests.support.samples_cards import seen_of
 from tests.support.tickets import SAID
 from tools.execution.conditions import ConditionResult
-from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.node_jobs import NodeJobs, RunningJob
 from tools.ledger import refusals
 from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom

@@ -11,7 +11,7 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.render.containers import container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
 from tools.execution.conditions import read_condition
-from tools.execution.previews import preview_delete
+from tools.execution.delete_preview import preview_delete
 from tools.execution.runner import explain_refusal
 from tools.remedies import REMEDIES
 

@@ -479,8 +479,6 @@ class Office:
     async def facts_of(self, incident: str) -> list[Fact]:
         return await self.evidence.get_facts((await self.turns.load_state(incident)).get("facts", ""))
 
-    # -- a working day ----------------------------------------------------------------------------------------------
-
     async def mention(self, text: str = "job 4711 is slow on n1", thread: str = "1.0") -> str:
         """Report a problem, run the turn and reconcile its remediations."""
         origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts=thread, user="EVE")

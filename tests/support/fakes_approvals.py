@@ -23,7 +23,7 @@ from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.execution.build import ActionRequest, HostIdentity, build_action
 from tools.execution.conditions import ConditionResult
-from tools.execution.previews import DeletePreview, OldFile
+from tools.execution.delete_preview import DeletePreview, OldFile
 from tools.inventory.inventory import Host, Inventory
 from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger

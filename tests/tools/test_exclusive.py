@@ -14,8 +14,9 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.fleet.gpu_permit import LocalGpuReservations, classify_gpu_use
-from tools.fleet.output_reader import is_missing_program
+from tools.fleet.gpu_permit import LocalGpuReservations
+from tools.fleet.gpu_use import classify_gpu_use
+from tools.fleet.skipped_checks import is_missing_program
 from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import load_skus
 from tools.transport import CommandResult, Transport

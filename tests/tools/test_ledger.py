@@ -47,9 +47,6 @@ async def desk(request: pytest.FixtureRequest) -> AsyncIterator[Desk]:
         yield Desk(real)
 
 
-# -- deciding -----------------------------------------------------------------------------------------------------------
-
-
 async def test_what_one_person_approves_runs_once_and_is_written_down(desk: Desk) -> None:
     card = await desk.ask()
     assert card.state == "pending"
@@ -239,9 +236,6 @@ async def test_an_unknown_approval_is_not_found(desk: Desk) -> None:
         await desk.ledger.get_record("apr-000000000000")
 
 
-# -- two clocks -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_vote_after_the_time_to_decide_does_not_count(desk: Desk) -> None:
     card = await desk.ask(decide_seconds=900)
     desk.clock.go(seconds=901)
@@ -321,9 +315,6 @@ async def test_nothing_expires_before_its_time(desk: Desk) -> None:
     assert (await desk.ledger.end_action(card.approval, desk.states.Transition.EXPIRE, "x", "x")).state == "pending"
 
 
-# -- expiry, revocation, supersession --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("event", ["revoke", "supersede"])
 @pytest.mark.parametrize("approve", [True, False])
 async def test_what_is_revoked_or_superseded_never_runs(desk: Desk, event: str, approve: bool) -> None:
@@ -359,9 +350,6 @@ async def test_an_approval_under_an_older_policy_or_catalogue_is_superseded(desk
     with pytest.raises(desk.refusals.VersionChanged):
         await desk.claim(card, **changed)
     assert (await desk.ledger.get_record(card.approval)).state == "superseded"
-
-
-# -- brakes ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_kill_switch_lets_nothing_start_and_shows_what_runs(desk: Desk) -> None:
@@ -539,9 +527,6 @@ async def test_on_a_store_that_forgets_nothing_runs(desk: Desk) -> None:
     assert (await desk.ledger.get_record(card.approval)).state == "approved"
 
 
-# -- leases -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_holder_that_beats_is_not_adopted(desk: Desk) -> None:
     card = await desk.approved()
     held = await desk.claim(card)
@@ -634,9 +619,6 @@ async def test_an_incident_knows_its_actions_in_order(desk: Desk) -> None:
     second = await desk.ask(desk.action("gpu-018"))
     await desk.ask(desk.action(incident="inc-2"))
     assert [row.approval for row in await desk.ledger.list_incident_records("inc-1")] == [first.approval, second.approval]
-
-
-# -- another writer in Redis ------------------------------------------------------------------------------------
 
 
 async def test_a_state_set_by_hand_approves_nothing(desk: Desk) -> None:
@@ -839,9 +821,6 @@ async def test_a_redis_that_does_not_answer_is_a_refusal_and_no_stack_trace(desk
             await attempt
 
 
-# -- the audit log --------------------------------------------------------------------------------------------------------
-
-
 async def some_history(desk: Desk) -> Any:
     await desk.ran(await desk.approved())
     await desk.click(await desk.ask(desk.action("gpu-018")), "BOB", "deny")
@@ -923,9 +902,6 @@ async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: D
     assert "hunter2" not in everything
 
 
-# -- claims ---------------------------------------------------------------------------------------------------------------
-
-
 async def test_only_the_ledger_creates_claims(desk: Desk) -> None:
     held = await desk.claim(await desk.approved())
     with pytest.raises(TypeError):
@@ -959,8 +935,6 @@ def test_a_short_key_is_refused() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         Desk(FakeAsyncRedis(server=FakeServer())).replica(key=b"short")
 
-
-# -- garbage from another writer ---------------------------------------------------------------------------------
 
 ABSURD = ("abc", "-99999", "1e400", "nan", "inf", "", " 1", "1_0", "١٢", "9" * 14, "9" * 5000, "0x10", "\0", "1.5")
 

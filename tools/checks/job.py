@@ -12,8 +12,10 @@ from kb.logs.job_log import read_job_log
 from kb.logs.log_lines import LogEvent
 from kb.logs.template_filters import FILTERS, FilterRule
 from kb.needle_search import split_lines
-from tools.checks.check_types import Check, Command, Format, build_left_out_fact, encode_program
+from tools.checks.check_types import Check, Command, Format
+from tools.checks.fact_limits import build_left_out_fact
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
+from tools.checks.sent_programs import encode_program
 from tools.fact import FROM_FILE, Fact, Status, build_unobserved_fact
 
 # Ownership of job logs on a node. A fixed program on the node finds and cuts them (`tools.checks.job_log_probe`).

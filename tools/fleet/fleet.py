@@ -12,19 +12,15 @@ from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
-from tools.fleet.answers import DEFAULT_LANES, AnswerCache, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
-from tools.fleet.check_runner import CommandRunner, JointCheckContext, run_joint_check
-from tools.fleet.gpu_permit import GpuReservations, GpuUse, LocalGpuReservations, RunPassiveCheck, reserve_idle_hosts
-from tools.fleet.output_reader import (
-    OutputReader,
-    build_answer,
-    build_no_target_fact,
-    build_skipped_fact,
-    build_unobserved_answer,
-    find_boot_id,
-    find_missing_tool,
-    find_nothing_installed,
-)
+from tools.fleet.answer_cache import AnswerCache
+from tools.fleet.answers import DEFAULT_LANES, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
+from tools.fleet.check_runner import CommandRunner
+from tools.fleet.gpu_permit import GpuReservations, LocalGpuReservations, RunPassiveCheck, reserve_idle_hosts
+from tools.fleet.gpu_use import GpuUse
+from tools.fleet.joint_checks import JointCheckContext, run_joint_check
+from tools.fleet.output_reader import OutputReader, build_answer, build_unobserved_answer, find_boot_id
+from tools.fleet.output_trouble import build_no_target_fact
+from tools.fleet.skipped_checks import build_skipped_fact, find_missing_tool, find_nothing_installed
 from tools.inventory.inventory import Host, Inventory
 from tools.inventory.sku import Sku
 from tools.limiter import Ramp

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tools.inventory.inventory import Inventory
+from tools.inventory.sources.commands import CommandFailed, run_here, run_on_host
 from tools.inventory.sources.slurm import (
     ACCOUNTING_OFF_TEXT,
     UNKNOWN_JOB_TEXT,
@@ -18,7 +19,7 @@ from tools.inventory.sources.slurm import (
     parse_accounting,
     parse_job,
 )
-from tools.inventory.sources.source import BadSource, CommandFailed, run_here, run_on_host
+from tools.inventory.sources.source import BadSource
 from tools.transport import Transport
 
 Accounting = Literal["", "asked", "off", "could_not"]  # the accounting's answer about a job unknown to the controller

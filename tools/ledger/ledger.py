@@ -46,8 +46,6 @@ FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {
 class Ledger(LedgerBrakes):
     """All state changes of an action. Reads and brakes are in the base classes."""
 
-    # -- deciding ---------------------------------------------------------------------------------------------------
-
     async def propose(self, action: Action, terms: ApprovalTerms, *, single: bool = False) -> ActionRecord:
         """Propose an action; a known approval id returns the stored record unchanged.
 
@@ -119,8 +117,6 @@ class Ledger(LedgerBrakes):
 
         await retry_until_settled(attempt)
         return await self.get_record(approval)
-
-    # -- acting -----------------------------------------------------------------------------------------------------
 
     async def claim(self, approval: str, digest: str, worker: str, *, policy: str, catalogue: str, authorised: frozenset[str]) -> Claim:
         """Claim the action, once. `authorised` are the current approvers. Raises Refused if it may not run now."""
@@ -305,8 +301,6 @@ class Ledger(LedgerBrakes):
 
         await retry_until_settled(attempt)
 
-    # -- the key ----------------------------------------------------------------------------------------------------
-
     async def rotate_key(self, who: str) -> tuple[str, ...]:
         """Switch to the present key and supersede what waits under an earlier one, to be approved again.
 
@@ -329,8 +323,6 @@ class Ledger(LedgerBrakes):
         line = audit.build_entry("key_changed", "", who, head.at, key=self._seal.current, before=newest)
         return await self._journal.run_script("note", head, KeyParts("-"), line)
 
-    # -- brakes -----------------------------------------------------------------------------------------------------
-
     async def rewind_clock(self, who: str) -> tuple[str, ...]:
         """Reset the ledger's clock to ours after a machine's clock ran ahead.
 
@@ -351,8 +343,6 @@ class Ledger(LedgerBrakes):
                     await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
         return tuple(ended)
-
-    # -- private ----------------------------------------------------------------------------------------------------
 
     async def _is_confirmed(self, record: ActionRecord) -> bool:
         """Return whether the audit log agrees; False if the record moved meanwhile.

@@ -11,7 +11,7 @@ import contextlib
 import random
 import shlex
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from tools.fact import Status
 from tools.inventory.inventory import Host, Inventory
 from tools.limiter import AdmissionControl
 from tools.ssh.batch import BatchCommand, BatchOutputParser, build_batch_command, create_delimiter
+from tools.ssh.connection import Connection, HostConnection
 from tools.ssh.session import (
     TIMEOUT_STATUSES,
     CommandCallback,
@@ -35,38 +36,6 @@ from tools.ssh.session import (
     read_remaining_stderr,
 )
 from tools.transport import AccessBarrier, CommandResult, Unreachable
-
-# One host's connection. Callers share one attempt and its outcome: a dead host costs one wait, not one per command.
-
-Connection = asyncssh.SSHClientConnection
-
-
-@dataclass(slots=True)
-class HostConnection:
-    """A connection, opened on demand, and its session slots."""
-
-    sessions: AdmissionControl
-    opening: asyncio.Task[Connection] | None = None
-    connection: Connection | None = None
-
-    async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
-        """Return the open connection, or open one with `dial`."""
-        if self.connection is not None and not self.connection.is_closed():
-            return self.connection
-        if self.opening is None or self.opening.done():
-            self.opening = asyncio.create_task(dial())
-            self.opening.add_done_callback(self._record_opened)
-        return await asyncio.shield(self.opening)
-
-    async def cancel_opening(self) -> None:
-        if self.opening is not None:
-            self.opening.cancel()
-            await asyncio.gather(self.opening, return_exceptions=True)
-
-    def _record_opened(self, task: asyncio.Task[Connection]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            self.connection = task.result()
-
 
 T = TypeVar("T")
 # Tried first, before asyncssh's defaults: ChaCha20-Poly1305 costs asyncssh three times the CPU per packet of AES-GCM.

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kb.needle_search import split_lines
-from tools.checks.check_types import Check, Command, Format, Unreadable, encode_program
+from tools.checks.check_types import Check, Command, Format, Unreadable
+from tools.checks.sent_programs import encode_program
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"

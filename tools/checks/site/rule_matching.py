@@ -10,7 +10,8 @@ from kb.logs.kernel_log import has_prefixes
 from kb.logs.log_lines import split_prefix
 from kb.needle_search import Needles, cut_lines
 from kb.redact import redact
-from tools.checks.check_types import Check, Format, build_left_out_fact
+from tools.checks.check_types import Check, Format
+from tools.checks.fact_limits import build_left_out_fact
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule, RuleHit
 from tools.fact import Fact
 

@@ -16,7 +16,8 @@ from typing import Any
 from kb.yaml_files import Document
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory, read_inventory
 from tools.inventory.sources import ansible, kubernetes, slurm
-from tools.inventory.sources.source import BadSource, SourceRows, merge_rows, run_here, run_on_host, run_process_here
+from tools.inventory.sources.commands import run_here, run_on_host, run_process_here
+from tools.inventory.sources.source import BadSource, SourceRows, merge_rows
 from tools.transport import Transport
 
 SOURCE_KINDS = ("slurm", "kubernetes", "ansible")

@@ -152,9 +152,6 @@ def _is_enabled(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     return Outcome(said("", 0 if service is not None and service.load == "loaded" else 1))
 
 
-# --- containers, clock, processors, disk, power --------------------------------------------------------------------------
-
-
 NO_DOCKER = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
 
 
