@@ -14,7 +14,7 @@ from tests.support.clock import PATIENCE
 from tests.support.job_log_folder import ALICE, AS_ROOT, KINDS, MALLORY, OWN, SECRET, flip_of, look, owned, shared_folder, turned
 from tests.support.job_log_folder import write as write_as
 from tools.checks import CHECKS
-from tools.checks.job import MAX_OWNERS, PROBE
+from tools.checks.job_log_owners import MAX_OWNERS, PROBE
 from tools.fact import FROM_FILE, Fact
 
 DAY = 86400.0

@@ -44,8 +44,6 @@ def _list_spellings(name: str) -> set[str]:
     return {name.lower(), name.lower().partition(".")[0]}
 
 
-# Validate schedulers' node names: illegal or shared by two hosts.
-
 # pattern and its description for people
 NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
     "slurm": (SLOT_PATTERNS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
