@@ -167,9 +167,14 @@ class DirectoryEvidence:
         write: Callable[[Path, bytes], object] = Path.write_bytes,
         apart: ProcessPool | None = None,
     ) -> None:
-        self._root, self._most, self._write, self._apart = root, most, write, apart
+        self._root = root
+        self._most = most
+        self._write = write
+        self._apart = apart
         self._tallies: dict[str, Citations] = {}
-        self._held, self._lock, self._trouble = EvidenceBuffer(), threading.Lock(), ""
+        self._held = EvidenceBuffer()
+        self._lock = threading.Lock()
+        self._trouble = ""
         with contextlib.suppress(OSError):  # the first put reports it
             (root / INCIDENTS_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
 

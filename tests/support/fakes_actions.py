@@ -377,9 +377,13 @@ class Office:
         """`keys`: the ledger's, newest first. `alone`: incidents do not share findings, for tests where different
         causes lead to the same remediation.
         """
-        self.redis, self.site, self.worker, self.table = redis, site, worker, approvers or ApproverTable()
+        self.redis = redis
+        self.site = site
+        self.worker = worker
+        self.table = approvers or ApproverTable()
         self.clock = site.clock
-        self.people, self.wall = people or PeopleOfList(), wall or Wall()
+        self.people = people or PeopleOfList()
+        self.wall = wall or Wall()
         self.evidence: EvidenceStore = evidence or MemoryEvidence()
         self.inventory = rows or inventory()
         self.inbox = Inbox(redis, self.clock)
@@ -545,7 +549,8 @@ class Plan:
     """Kill the process once, at the n-th visit of a point."""
 
     def __init__(self, point: str, times: int = 1) -> None:
-        self.point, self.left = point, times
+        self.point = point
+        self.left = times
         self.fired = False
 
     def __call__(self, point: str) -> None:

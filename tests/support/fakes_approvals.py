@@ -48,7 +48,8 @@ class SmallDriver(ApprovalDecisions):
     breaks: bool = False  # raise a bug after the vote is stored
 
     def __post_init__(self) -> None:
-        self._ledger, self._rights = self.ledger, self.rights
+        self._ledger = self.ledger
+        self._rights = self.rights
 
     async def _entitled(self, record: ActionRecord, voter: str) -> None:
         await self.rights.require_full_member(voter)

@@ -74,7 +74,8 @@ class Served:
     """The sandbox model over HTTP in its own thread, so the code under test keeps its event loop."""
 
     def __init__(self) -> None:
-        self.sandbox, self._loop = SandboxModel(), asyncio.new_event_loop()
+        self.sandbox = SandboxModel()
+        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._runner, self.url = asyncio.run_coroutine_threadsafe(serve(self.sandbox), self._loop).result(10)

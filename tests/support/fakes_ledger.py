@@ -110,9 +110,12 @@ class Desk:
 
     def __init__(self, redis: Redis, **options: Any) -> None:
         self.redis: Any = redis  # raw bytes, which the client's types do not cover
-        self.clock, self.host = SetClock(), Host()
+        self.clock = SetClock()
+        self.host = Host()
         self.heads: list[tuple[int, str]] = []
-        self.refusals, self.states, self.brakes = refusals, states, brakes
+        self.refusals = refusals
+        self.states = states
+        self.brakes = brakes
         self._clicks = itertools.count()
         self.ledger = self.replica(**options)
 
@@ -173,7 +176,11 @@ class Desk:
             b"zset": lambda k: self.redis.zrange(k, 0, -1, withscores=True),
         }
         found = await reads[await self.redis.type(key)](key)
-        return repr(sorted(found.items()) if isinstance(found, dict) else sorted(found) if isinstance(found, set) else found).encode()
+        if isinstance(found, dict):
+            found = sorted(found.items())
+        elif isinstance(found, set):
+            found = sorted(found)
+        return repr(found).encode()
 
     async def audit(self) -> list[str]:
         return [line async for line in self.ledger.export_audit()]

@@ -86,7 +86,9 @@ class StandInTracker:
         take = next((row for start, row in rows.items() if request.path.startswith(start)), None)
         raw = await request.read()
         self.raw = raw
-        return take(request, json.loads(raw) if raw else {}) if take else web.json_response({}, status=404)
+        if take is None:
+            return web.json_response({}, status=404)
+        return take(request, json.loads(raw) if raw else {})
 
     def _no(self, *rules: str) -> web.Response:
         return refused(*rules, reset=self.clock.now().timestamp() + 30)
@@ -349,7 +351,8 @@ def _kind(path: str) -> str:
 def _jira_found(row: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
     known = {"summary": row["title"], "status": {"name": row["state"]}}
     asked = {name: known[name] for name in fields if name in known}
-    return {"id": row["id"], "key": row["key"], **({"fields": asked} if asked else {})}
+    issue = {"id": row["id"], "key": row["key"]}
+    return issue | {"fields": asked} if asked else issue
 
 
 def _all_text(node: Any) -> str:

@@ -42,7 +42,8 @@ class Told:
                 raise self.version
             return CommandResult(f"{self.version}\n".encode()) if isinstance(self.version, str) else self.version
         self.asked.append(words)
-        steps = self.boot if words[0] == "cat" else self.start if words[3] == "start" else self.settle
+        word = words[0] if words[0] == "cat" else words[3]
+        steps = {"cat": self.boot, "start": self.start}.get(word, self.settle)
         step = steps.pop(0) if len(steps) > 1 else steps[0]
         if isinstance(step, Unreachable):
             raise step

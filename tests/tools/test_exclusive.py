@@ -46,8 +46,11 @@ class Listening:
     clock = "virtual"
 
     def __init__(self, of: Cluster, instead: dict[str, CommandResult] | None = None) -> None:
-        self._inner, self.asked, self.instead = InProcess(of), list[tuple[str, ...]](), instead or {}
-        self.running, self.most = 0, 0
+        self._inner = InProcess(of)
+        self.asked = list[tuple[str, ...]]()
+        self.instead = instead or {}
+        self.running = 0
+        self.most = 0
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append(tuple(argv))

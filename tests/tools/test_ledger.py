@@ -744,7 +744,8 @@ class Cut:
     """A Redis that loses one answer after the script ran; the client sends the script again, as redis-py does."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis, self.cut = redis, False
+        self._redis = redis
+        self.cut = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._redis, name)

@@ -137,7 +137,9 @@ class Mortal:
     """A journal whose process dies before or after its n-th write."""
 
     def __init__(self, journal: Any, writes: int, after: bool) -> None:
-        self._journal, self._left, self._after = journal, writes, after
+        self._journal = journal
+        self._left = writes
+        self._after = after
 
     async def read_head(self, *args: Any, **more: Any) -> Any:
         return await self._journal.read_head(*args, **more)

@@ -131,7 +131,9 @@ def parse_sensors(text: str) -> Sequence[Fact]:
 
 
 def _classify_sensor(name: str) -> str:
-    return "fan" if re.search(r"(?i)fan", name) else "psu" if re.search(r"(?i)ps\d|psu|power supply", name) else "temperature"
+    if re.search(r"(?i)fan", name):
+        return "fan"
+    return "psu" if re.search(r"(?i)ps\d|psu|power supply", name) else "temperature"
 
 
 def is_ipmitool_error(text: str) -> bool:

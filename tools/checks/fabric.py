@@ -117,7 +117,9 @@ def _parse_state(text: str) -> Value:
 
 def _parse_integer(text: str) -> Value:
     match = re.match(r"0x[0-9a-f]{1,8}|\d{1,9}", text.lower())
-    return int(match[0], 0 if match[0].startswith("0x") else 10) if match else None
+    if match is None:
+        return None
+    return int(match[0], 16 if match[0].startswith("0x") else 10)
 
 
 def _parse_text(text: str) -> Value:

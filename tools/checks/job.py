@@ -99,7 +99,9 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
 
 
 def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
-    body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text)) if _NO_LOGS_PATTERN.search(text) else text
+    body = text
+    if _NO_LOGS_PATTERN.search(text):
+        body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text))
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
     log = read_job_log(body)

@@ -42,7 +42,12 @@ class OwnedLogs:
         """Return a fact's source; a path not among these logs becomes their common folder."""
         uid, job, nodes = self.owner
         source_path = path if path in self.paths else _find_common_path(self.paths)
-        return {"path": source_path, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
+        attrs: dict[str, Any] = {"path": source_path}
+        if uid:
+            attrs["uid"] = int(uid)
+        if job:
+            attrs |= {"job": job, "nodes": nodes}
+        return attrs
 
 
 def split_logs_by_owner(text: str) -> list[OwnedLogs]:

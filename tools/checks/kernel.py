@@ -98,13 +98,15 @@ def _decode_fact(fact: Fact) -> Fact:
 
 
 def _describe_xid(fact: Fact) -> Mapping[str, str]:
-    row = error_numbers.find_xid(fact.value) if isinstance(fact.value, int) else None
-    return {"meaning": row.meaning} | ({"resolution": row.immediate} if row.immediate else {}) if row else {}
+    xid = error_numbers.find_xid(fact.value) if isinstance(fact.value, int) else None
+    if xid is None:
+        return {}
+    return {"meaning": xid.meaning, "resolution": xid.immediate} if xid.immediate else {"meaning": xid.meaning}
 
 
 def _describe_sxid(fact: Fact) -> Mapping[str, str]:
-    row = error_numbers.find_sxid(fact.value) if isinstance(fact.value, int) else None
-    return {"meaning": row.meaning, "unit": row.unit, "listed": row.fatal} if row else {}
+    sxid = error_numbers.find_sxid(fact.value) if isinstance(fact.value, int) else None
+    return {"meaning": sxid.meaning, "unit": sxid.unit, "listed": sxid.fatal} if sxid else {}
 
 
 def _describe_nvlink5(fact: Fact) -> Mapping[str, str]:

@@ -55,7 +55,9 @@ def parse_number(text: str) -> float | None:
 def parse_flag(text: str) -> bool | None:
     """Return on or off in nvidia-smi's spellings."""
     word = text.strip().lower()
-    return True if word in _ON_WORDS else False if word in _OFF_WORDS else None
+    if word in _ON_WORDS:
+        return True
+    return False if word in _OFF_WORDS else None
 
 
 def parse_cell(text: str, reads: CellType) -> Value:

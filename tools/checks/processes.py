@@ -162,7 +162,8 @@ def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]
     unit = "" if job or service is None or service[1] in _USER_SESSION_SERVICES else service[1]
     if not (job or unit):
         return []
-    attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5]), **({"job": job} if job else {"unit": unit})}
+    owner = {"job": job} if job else {"unit": unit}
+    attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5]), **owner}
     return [Fact(CHECK, "proc.stopped", comm, line=f"{row[1]} {row[4]} {args or comm}"[:300], attrs=attrs)]
 
 

@@ -127,7 +127,7 @@ def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: st
             line=line,
             attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **origin), **origin},
         ),
-        Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": reason_name} if reason_name else {}), **origin}),
+        Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": reason_name, **origin} if reason_name else origin),
     ]
 
 

@@ -109,7 +109,9 @@ def _parse_module_loaded(module: str, text: str) -> str:
 
 def _parse_module_users(module: str, text: str) -> str | None:
     rows = [line.split(" ") for line in split_lines(text) if line.split(" ", 1)[0] == module]
-    return "0" if not rows else rows[0][2] if len(rows[0]) > 2 else None
+    if not rows:
+        return "0"
+    return rows[0][2] if len(rows[0]) > 2 else None
 
 
 def _parse_container_gpus(container: str, text: str) -> str | None:

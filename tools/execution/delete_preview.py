@@ -74,8 +74,13 @@ def parse_delete_preview(text: str) -> DeletePreview | None:
         return None
     is_complete = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
     largest = tuple(
-        OldFile(row[5], int(row[3]), row[4], int(row[2]), True if row[1] == "open" else False if is_complete else None)
-        for row in files
-        if row
+        OldFile(match[5], int(match[3]), match[4], int(match[2]), _parse_open_state(match[1], is_complete)) for match in files if match
     )
     return DeletePreview(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)
+
+
+def _parse_open_state(kind: str, is_complete: bool) -> bool | None:
+    """None if the list of open files is incomplete."""
+    if kind == "open":
+        return True
+    return False if is_complete else None

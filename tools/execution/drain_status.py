@@ -10,6 +10,7 @@ from tools.inventory.inventory import Host
 from tools.remedies.conditions import DRAINED_BY_US, KUBE_CORDONED, KUBE_EMPTY, KUBE_MARK
 from tools.transport import Transport
 
+MAX_NAMED_PODS = 3
 # Slurm drains a node that registers with less than slurm.conf says, for example after a reboot that a GPU did not
 # survive. Its state is then `inval` with or without a running job (22.05), so StateComplete is read too. Each column
 # needs a width, because -O truncates at 20 characters.
@@ -61,8 +62,10 @@ def format_drain_status(seen: ConditionResult) -> str:
     if seen.says != KUBE_EMPTY.says:
         return seen.saw
     pods = [row.split() for row in split_lines(seen.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
-    pod_names = ", ".join("/".join(words[-2:]) for words in pods[:3])
-    return f"cordoned, with pods: {pod_names}{' …' if len(pods) > 3 else ''}" if pods else "cordoned and empty"
+    if not pods:
+        return "cordoned and empty"
+    pod_names = ", ".join("/".join(words[-2:]) for words in pods[:MAX_NAMED_PODS])
+    return f"cordoned, with pods: {pod_names}{' …' if len(pods) > MAX_NAMED_PODS else ''}"
 
 
 def _format_slurm_state(row: Sequence[str]) -> str:

@@ -30,7 +30,8 @@ class AnswerCache:
     """Cached answers. `lifetime` bounds their re-use on the same boot."""
 
     def __init__(self, clock: Clock, lifetime: timedelta) -> None:
-        self._clock, self._lifetime = clock, lifetime
+        self._clock = clock
+        self._lifetime = lifetime
         self._hosts: dict[str, _HostCache] = {}
 
     def get_answer(self, host: str, check: str) -> CheckAnswer | None:

@@ -17,7 +17,9 @@ class CommandRunner:
     """Runner of commands; passive ones go through `looks`, which may batch. Raises Unreachable and BadSlot."""
 
     def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
-        self._transport, self._looks, self._skus = transport, looks, skus
+        self._transport = transport
+        self._looks = looks
+        self._skus = skus
 
     def get_gpu_count(self, host: Host) -> int:
         """Return the expected GPU count."""

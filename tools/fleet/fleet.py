@@ -78,13 +78,19 @@ class Fleet:
         limits: CheckLimits | None = None,
     ) -> None:
         self._limits = limits or CheckLimits()
-        self._transport, self._looks, self._inventory = transport, looks or transport, inventory
+        self._transport = transport
+        self._looks = looks or transport
+        self._inventory = inventory
         self._checks = {name: self._limits.apply_to(check) for name, check in checks.items()}
-        self._evidence, self._clock, self._skus = evidence, clock, skus or {}
+        self._evidence = evidence
+        self._clock = clock
+        self._skus = skus or {}
         self._holds = holds or LocalGpuReservations()
-        self._commands, self._memory = CommandRunner(transport, self._looks, self._skus), AnswerCache(clock, lifetime)
+        self._commands = CommandRunner(transport, self._looks, self._skus)
+        self._memory = AnswerCache(clock, lifetime)
         self._lanes = lanes
-        self._most_hosts, self._hosts_at_once = most_hosts, Ramp(most_hosts)
+        self._most_hosts = most_hosts
+        self._hosts_at_once = Ramp(most_hosts)
 
     @property
     def checks(self) -> Mapping[str, Check]:

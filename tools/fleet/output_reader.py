@@ -21,7 +21,8 @@ class OutputReader:
     """Reader of output, which it stores as one incident's evidence."""
 
     def __init__(self, evidence: EvidenceStore, incident: str) -> None:
-        self._evidence, self._incident = evidence, incident
+        self._evidence = evidence
+        self._incident = incident
 
     async def read_command_facts(
         self, host: str, check: Check, command: Command, result: CommandResult, now: datetime, boot_id: str = ""
@@ -100,9 +101,9 @@ def build_answer(
 
     `lacking`: no program of the check is installed. A check without facts is unobserved.
     """
-    facts = (
-        check.settle(drop_duplicates(found)) if check.settle and not lacking else drop_duplicates([*found, *([lacking] if lacking else ())])
-    )
+    facts: Sequence[Fact] = drop_duplicates(found if lacking is None else [*found, lacking])
+    if check.settle and lacking is None:
+        facts = check.settle(facts)
     facts = facts or [build_unobserved_fact(check.id, Status.UNREADABLE, f"{check.id}: its commands said nothing")]
     boot = find_boot_id(facts) or known_boot
     dated = tuple(

@@ -23,7 +23,8 @@ class BadInventory(ValueError):
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
-        self.source, self.problems = source, tuple(problems)
+        self.source = source
+        self.problems = tuple(problems)
 
 
 class HostSettings(BaseModel):

@@ -61,7 +61,8 @@ class SlurmJobFinder:
     """Lookup over all Slurm places, until one knows the job."""
 
     def __init__(self, transport: Transport, inventory: Inventory) -> None:
-        self._transport, self._inventory = transport, inventory
+        self._transport = transport
+        self._inventory = inventory
 
     async def find_job(self, job: str, mine: JobFilter = allow_any_job) -> JobLookup:
         """Look up the job; never raises.

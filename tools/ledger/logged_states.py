@@ -117,7 +117,9 @@ class LoggedStates:
         for _, line in reversed(rows):
             for approval, state in get_states_after(line).items():
                 self._newest.setdefault(approval, state)
-        self._first, self._before, self._oldest = start, begins, audit.get_entry_time(rows[0][1])
+        self._first = start
+        self._before = begins
+        self._oldest = audit.get_entry_time(rows[0][1])
 
     async def _read_rows(self, first: int, last: int) -> list[tuple[str, str]]:
         async with translate_redis_errors():

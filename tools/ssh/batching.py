@@ -55,7 +55,8 @@ class BatchingSshTransport:
     clock = "real"
 
     def __init__(self, ssh: SshTransport) -> None:
-        self._ssh, self._most = ssh, ssh.sessions
+        self._ssh = ssh
+        self._most = ssh.sessions
         self._queues: defaultdict[str, _HostQueue] = defaultdict(_HostQueue)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:

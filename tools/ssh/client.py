@@ -264,7 +264,11 @@ def _read_known_hosts(path: Path, changed: int, size: int) -> asyncssh.SSHKnownH
 
 
 def _build_options(host: Host, limits: SshLimits) -> dict[str, object]:
-    keys = [(host.key, host.certificate)] if host.certificate else [host.key] if host.key else []
+    keys: list[object] = []
+    if host.certificate:
+        keys = [(host.key, host.certificate)]
+    elif host.key:
+        keys = [host.key]
     return {
         "username": host.user,
         "client_keys": keys or None,

@@ -68,8 +68,11 @@ async def collect_batch_output(
 
 class _BatchListener:
     def __init__(self, answers: BatchOutputParser, asked: Sequence[BatchCommand], heard: CommandCallback) -> None:
-        self._answers, self._asked, self._heard = answers, asked, heard
-        self.at, self._since = 0, monotonic()
+        self._answers = answers
+        self._asked = asked
+        self._heard = heard
+        self.at = 0
+        self._since = monotonic()
 
     def feed(self, data: bytes) -> bool:
         """Return whether a command ended."""

@@ -272,11 +272,14 @@ def several(command: str) -> tuple[Timed, ...]:
         return ()
 
 
+KIT_COMMANDS: Mapping[tuple[str, ...], tuple[str, ...]] = {ACT: ("start", "settle", "version"), LOOK: ("version",)}
+
+
 def kit_words(argv: Sequence[str]) -> tuple[str, ...]:
     """Return the node kit's script and its arguments, or () if the argv runs something else."""
     script, words = tuple(argv[:3]), tuple(argv[3:])
-    known = ("start", "settle", "version") if script == ACT else ("version",) if script == LOOK else ()
-    return (script[2].rpartition("/")[2], *words) if words[:1] and words[0] in known else ()
+    kit_commands = KIT_COMMANDS.get(script, ())
+    return (script[2].rpartition("/")[2], *words) if words[:1] and words[0] in kit_commands else ()
 
 
 def fits(template: tuple[str, ...], words: Sequence[str]) -> Mapping[str, str] | None:

@@ -179,7 +179,9 @@ def _iter_results(test: dict[str, Any]) -> Iterable[DiagnosticResult]:
 
 
 def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value] if value else []
+    if isinstance(value, list):
+        return value
+    return [value] if value else []
 
 
 def _get_warning_text(entry: Any) -> str:

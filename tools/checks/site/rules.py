@@ -88,8 +88,9 @@ class LogRule:
         match = self.pattern.compiled.search(body) if self.pattern.needle in body else None
         if match is None:
             return None
-        groups = self.pattern.compiled.groups
-        value = match["value"] if "value" in self.pattern.compiled.groupindex else match[1] if groups else match[0]
+        compiled = self.pattern.compiled
+        group = "value" if "value" in compiled.groupindex else min(compiled.groups, 1)
+        value = match[group]
         return redact(value or "")[:MAX_VALUE_CHARS].strip()
 
 

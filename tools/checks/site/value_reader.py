@@ -34,10 +34,17 @@ def parse_json_path(text: str) -> tuple[str | int, ...]:
     match = _PATH_PATTERN.fullmatch(text)
     if match is None:
         raise BadPath(f"{text!r} is no path; write names, [0] and one [*], like ports[*].state")
-    steps = tuple(ANY_ELEMENT if m[1] == "*" else int(m[1]) if m[1] else m[0] for m in _STEP_PATTERN.finditer(match[1]))
+    steps = tuple(map(_parse_step, _STEP_PATTERN.finditer(match[1])))
     if steps.count(ANY_ELEMENT) > 1:
         raise BadPath(f"{text!r} has more than one [*]")
     return steps
+
+
+def _parse_step(match: re.Match[str]) -> str | int:
+    name, index = match.group(0, 1)
+    if index is None:
+        return name
+    return ANY_ELEMENT if index == "*" else int(index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,9 @@ def _layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
     labels = {FAULTS[row.fault].label for row in faults}
     if len(labels) > 1:
         return "composite"
-    return "control" if not labels else "hard" if modifiers else "easy"
+    if not labels:
+        return "control"
+    return "hard" if modifiers else "easy"
 
 
 def _truth(rows: Sequence[Happening]) -> Mapping[str, Any]:

@@ -145,8 +145,9 @@ class Cluster(Repairable):
         """
         if fault_id not in FAULTS:
             raise NoSuchThing(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
-        everywhere = node == "*" or FAULTS[fault_id].scope == "cluster"
-        names = self.hosts if everywhere else (node,) if isinstance(node, str) else tuple(node)
+        names = (node,) if isinstance(node, str) else tuple(node)
+        if node == "*" or FAULTS[fault_id].scope == "cluster":
+            names = self.hosts
         unknown = [name for name in names if name not in self.hosts]
         if unknown or not names:
             raise NoSuchThing(f"there is no node {', '.join(unknown) or '(none named)'}; there are {', '.join(self.hosts)}")

@@ -40,9 +40,12 @@ class SshCluster:
         seconds: bool = False,
         scheduler: str = "slurm",
     ) -> None:
-        self.cluster, self.directory = cluster, directory
+        self.cluster = cluster
+        self.directory = directory
         self.toolbox = Toolbox(cluster)
-        self._group, self._channels, self._takes_time = group, list(channels), seconds
+        self._group = group
+        self._channels = list(channels)
+        self._takes_time = seconds
         self._scheduler = scheduler
         self._keys: dict[str, asyncssh.SSHKey] = {}
         self._servers: dict[str, asyncssh.SSHAcceptor] = {}

@@ -46,7 +46,7 @@ def healed(plan: Plan, node: str | None, at: float) -> Plan:
     for row in plan.happenings:
         names = () if node is None else tuple(name for name in row.nodes if name != node)
         rows += [replace(row, nodes=names)] if names else []
-    machines = [node] if node else [*plan.names, *([plan.controller] if plan.controller else [])]
+    machines = [node] if node else list(filter(None, (*plan.names, plan.controller)))
     off = [name for name in machines if is_down(plan, name)]
     kept = tuple(deed if _stays(deed, node) else replace(deed, what="nothing", args={}) for deed in plan.deeds)
     plan = replace(plan, happenings=tuple(rows), deeds=kept)
