@@ -84,8 +84,8 @@ def _parse_speed(value: Value) -> float | None:
     return float(value) if is_valid else None  # type: ignore[arg-type]  # a number, as the line above says
 
 
-def _format_cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
-    speed_by_size = dict(row.points)
+def _format_cells(curve: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
+    speed_by_size = dict(curve.points)
     return [f"{speed_by_size[size]:g}" if size in speed_by_size else "?" for size in sizes]
 
 

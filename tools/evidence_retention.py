@@ -55,18 +55,18 @@ def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Col
     now = now or time.time()
     horizon = now - days * DAY_SECONDS
     cited_outputs = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
-    outputs = sorted(iter_outputs(root), key=lambda one: one.at)
-    old_outputs = [one for one in outputs if one.at < now - MIN_AGE_SECONDS]
-    over = sum(one.bytes for one in outputs) - most_bytes
-    removed = [one for one in _select_removable(old_outputs, horizon, over, cited_outputs) if remove_output(one)]
+    outputs = sorted(iter_outputs(root), key=lambda output: output.at)
+    old_outputs = [output for output in outputs if output.at < now - MIN_AGE_SECONDS]
+    over = sum(output.bytes for output in outputs) - most_bytes
+    removed = [output for output in _select_removable(old_outputs, horizon, over, cited_outputs) if remove_output(output)]
     _remove_leftovers(root, horizon, open_incidents)
-    names = {one.file for one in removed}
-    remaining = [one for one in outputs if one.file not in names]
+    removed_files = {output.file for output in removed}
+    remaining = [output for output in outputs if output.file not in removed_files]
     return PruneResult(
         len(removed),
-        sum(one.bytes for one in removed),
+        sum(output.bytes for output in removed),
         _sum_outputs(remaining),
-        sum(one.bytes for one in remaining if one.sha in cited_outputs),
+        sum(output.bytes for output in remaining if output.sha in cited_outputs),
     )
 
 
@@ -86,13 +86,13 @@ def _select_removable(settled: list[StoredOutput], horizon: float, over: int, ci
             yield output
 
 
-def remove_output(one: StoredOutput) -> bool:
+def remove_output(output: StoredOutput) -> bool:
     """Return whether it was removed. It is renamed first, and restored if a writer stored it again meanwhile."""
-    aside = one.file.with_suffix(REMOVAL_SUFFIX)
+    aside = output.file.with_suffix(REMOVAL_SUFFIX)
     try:
-        one.file.rename(aside)
-        if aside.stat().st_mtime != one.at:
-            aside.rename(one.file)
+        output.file.rename(aside)
+        if aside.stat().st_mtime != output.at:
+            aside.rename(output.file)
             return False
         aside.unlink()
     except FileNotFoundError:
@@ -112,6 +112,6 @@ def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str
             continue
 
 
-def _sum_outputs(found: Iterator[StoredOutput] | list[StoredOutput]) -> StoredEvidence:
-    rows = list(found)
-    return StoredEvidence(len(rows), sum(one.bytes for one in rows), min((one.at for one in rows), default=None))
+def _sum_outputs(outputs: Iterator[StoredOutput] | list[StoredOutput]) -> StoredEvidence:
+    stored = list(outputs)
+    return StoredEvidence(len(stored), sum(output.bytes for output in stored), min((output.at for output in stored), default=None))

@@ -157,8 +157,8 @@ def _digest_log(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
     return {"lines": digest.lines, "templates": rows}
 
 
-def _format_times(row: Template) -> dict[str, str]:
-    return {name: time.isoformat() for name, time in (("first", row.first), ("last", row.last)) if time}
+def _format_times(template: Template) -> dict[str, str]:
+    return {name: time.isoformat() for name, time in (("first", template.first), ("last", template.last)) if time}
 
 
 def _parse_nccl_env(text: str) -> list[Fact]:

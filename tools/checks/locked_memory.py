@@ -116,24 +116,24 @@ def parse_process_limits(text: str) -> Sequence[Fact]:
 
 def _parse_processes(text: str) -> _Processes:
     processes = _Processes()
-    for row in filter(None, map(_PROCESS_LINE_PATTERN.match, split_lines(text))):
-        pid = row["pid"]
-        if row["name"]:
-            processes.names.setdefault(pid, row["name"])
-        elif row["parent"]:
-            processes.parents.setdefault(pid, row["parent"])
-        elif row["uid"]:
-            processes.roots |= {pid} if row["uid"] == "0" else set()
-        elif row["extern"]:
+    for match in filter(None, map(_PROCESS_LINE_PATTERN.match, split_lines(text))):
+        pid = match["pid"]
+        if match["name"]:
+            processes.names.setdefault(pid, match["name"])
+        elif match["parent"]:
+            processes.parents.setdefault(pid, match["parent"])
+        elif match["uid"]:
+            processes.roots |= {pid} if match["uid"] == "0" else set()
+        elif match["extern"]:
             processes.externs.add(pid)
         else:
-            processes.limits.setdefault(pid, (row["soft"], row[0].strip()))
+            processes.limits.setdefault(pid, (match["soft"], match[0].strip()))
     return processes
 
 
-def _build_least_limit_fact(seen: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
-    pid = min(pids, key=lambda pid: (convert_to_kib(seen.limits[pid][0]) < 0, convert_to_kib(seen.limits[pid][0]), int(pid)))
-    soft, line = seen.limits[pid]
+def _build_least_limit_fact(processes: _Processes, pids: Sequence[str], of: str, starter: str) -> Fact:
+    pid = min(pids, key=lambda pid: (convert_to_kib(processes.limits[pid][0]) < 0, convert_to_kib(processes.limits[pid][0]), int(pid)))
+    soft, line = processes.limits[pid]
     description = f"{of}: {line}" + (f"; {starter}" if starter else "")
     return Fact(
         MEMORY_CHECK,

@@ -47,9 +47,9 @@ def parse_free(text: str) -> Sequence[Fact]:
     return facts
 
 
-def _build_memory_facts(row: dict[str, int], line: str) -> list[Fact]:
+def _build_memory_facts(cells: dict[str, int], line: str) -> list[Fact]:
     keys = {"total": "mem.total_bytes", "available": "mem.available_bytes"}
-    return [Fact(MEMORY_CHECK, key, row[name], unit="B", line=line) for name, key in keys.items() if name in row]
+    return [Fact(MEMORY_CHECK, key, cells[name], unit="B", line=line) for name, key in keys.items() if name in cells]
 
 
 def is_prlimit(text: str) -> bool:

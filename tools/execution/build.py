@@ -58,7 +58,7 @@ def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host])
 
 
 def build_action(
-    request: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
+    request: ActionRequest, target: Host, via: Host, identity: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
 ) -> Action:
     """Return the complete action. Raises BadArgument; KeyError for an unknown remedy is the caller's bug."""
     row = REMEDIES[request.remedy]
@@ -79,8 +79,8 @@ def build_action(
         target=target.name,
         via=via.name,
         devices=request.devices,
-        host_key=seen.host_key,
-        boot_id=seen.boot_id,
+        host_key=identity.host_key,
+        boot_id=identity.boot_id,
         conditions=conditions,
         proof=remedy.proof,
         proves=request.label,

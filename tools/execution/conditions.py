@@ -70,9 +70,9 @@ async def read_process_start(pid: str, host: str, transport: Transport) -> Condi
     return await read_condition(Condition("node", "the process lives", ("@proc_start", pid), "*"), host, transport)
 
 
-def is_job_forgotten(seen: ConditionResult) -> bool:
+def is_job_forgotten(result: ConditionResult) -> bool:
     """Return whether squeue no longer knows the job: it fails some minutes after the job's end (MinJobAge)."""
-    return seen.ok is None and "Invalid job id" in seen.saw
+    return result.ok is None and "Invalid job id" in result.saw
 
 
 def fill_condition(condition: Condition, values: Mapping[str, str]) -> Condition:
@@ -86,7 +86,7 @@ async def find_unmet_conditions(action: Action, transport: Transport, *, control
     """Return the controller's unmet or unobserved conditions. Any of them ends the action before its claim."""
     conditions = [condition for condition in action.conditions if condition.kind == "controller"]
     results = [await read_condition(condition, controller or action.via, transport) for condition in conditions]
-    return [one for one in results if one.ok is not True]
+    return [result for result in results if result.ok is not True]
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], result: CommandResult, complaint: str) -> str | None:

@@ -53,23 +53,23 @@ async def read_drain_status(target: Host, transport: Transport) -> ConditionResu
     return result if result.ok is None else replace(result, saw=format_drain_status(result))
 
 
-def format_drain_status(seen: ConditionResult) -> str:
+def format_drain_status(result: ConditionResult) -> str:
     """Return Slurm's state (complete for `inval`), or Kubernetes' cordon and remaining pods."""
-    if seen.says == SLURM_DRAINED.says:
-        return "\n".join(dict.fromkeys(_format_slurm_state(line.split()) for line in split_lines(seen.saw) if line.strip()))
-    if seen.says == KUBE_CORDONED.says:
-        return seen.saw.split(" ", 1)[0]
-    if seen.says != KUBE_EMPTY.says:
-        return seen.saw
-    pods = [row.split() for row in split_lines(seen.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
+    if result.says == SLURM_DRAINED.says:
+        return "\n".join(dict.fromkeys(_format_slurm_state(line.split()) for line in split_lines(result.saw) if line.strip()))
+    if result.says == KUBE_CORDONED.says:
+        return result.saw.split(" ", 1)[0]
+    if result.says != KUBE_EMPTY.says:
+        return result.saw
+    pods = [row.split() for row in split_lines(result.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
     if not pods:
         return "cordoned and empty"
     pod_names = ", ".join("/".join(words[-2:]) for words in pods[:MAX_NAMED_PODS])
     return f"cordoned, with pods: {pod_names}{' …' if len(pods) > MAX_NAMED_PODS else ''}"
 
 
-def _format_slurm_state(row: Sequence[str]) -> str:
-    return f"{row[0]} ({row[1]})" if row[0].startswith("inval") and row[1:] else row[0]
+def _format_slurm_state(columns: Sequence[str]) -> str:
+    return f"{columns[0]} ({columns[1]})" if columns[0].startswith("inval") and columns[1:] else columns[0]
 
 
 async def read_drain_reason(target: Host, transport: Transport) -> str:

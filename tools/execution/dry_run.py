@@ -20,7 +20,9 @@ async def dry_run(action: Action, transport: Transport, inventory: Inventory) ->
         async with asyncio.timeout(DRY_RUN_TIMEOUT_SECONDS):
             return await preview_conditions(action, transport, controller=target.controller if target else "")
     except TimeoutError:
-        return [ConditionResult(one.says, None, f"no answer within {DRY_RUN_TIMEOUT_SECONDS:.0f} s") for one in action.conditions]
+        return [
+            ConditionResult(condition.says, None, f"no answer within {DRY_RUN_TIMEOUT_SECONDS:.0f} s") for condition in action.conditions
+        ]
 
 
 async def preview_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
@@ -29,10 +31,15 @@ async def preview_conditions(action: Action, transport: Transport, *, controller
     Without `controller`, Slurm is asked via the action's own host.
     """
     if not action.boot_id:
-        return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
+        return list(
+            await asyncio.gather(*(_read_action_condition(condition, action, transport, controller) for condition in action.conditions))
+        )
     kit, *results = await asyncio.gather(
         read_kit_state(action.via, transport),
-        *(_read_action_condition(one, action, transport, controller) for one in (_build_boot_condition(action), *action.conditions)),
+        *(
+            _read_action_condition(condition, action, transport, controller)
+            for condition in (_build_boot_condition(action), *action.conditions)
+        ),
     )
     assert isinstance(kit, KitState)
     rows = [row for row in results if isinstance(row, ConditionResult)]

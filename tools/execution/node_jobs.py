@@ -45,8 +45,8 @@ async def read_node_jobs(action: Action, inventory: Inventory, transport: Transp
     names = action.target.split(",")
     answers = await asyncio.gather(*(_read_jobs_of_node(name, inventory, transport) for name in names[:MAX_NODES]))
     unasked_notes = [f"{len(names) - MAX_NODES} more nodes were not asked about"] if len(names) > MAX_NODES else []
-    jobs = tuple(dict.fromkeys(job for one in answers for job in one.jobs))
-    return NodeJobs(jobs, "; ".join(dict.fromkeys([*(one.why for one in answers if one.why), *unasked_notes])))
+    jobs = tuple(dict.fromkeys(job for answer in answers for job in answer.jobs))
+    return NodeJobs(jobs, "; ".join(dict.fromkeys([*(answer.why for answer in answers if answer.why), *unasked_notes])))
 
 
 async def _read_jobs_of_node(name: str, inventory: Inventory, transport: Transport) -> NodeJobs:
@@ -71,15 +71,15 @@ def _build_job_query(host: Host) -> tuple[str, ...]:
 
 def _parse_slurm_jobs(text: str) -> NodeJobs:
     """Parse `4711|RUNNING|alice`."""
-    rows = [_SLURM_JOB_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
-    if not all(rows):
+    matches = [_SLURM_JOB_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
+    if not all(matches):
         return NodeJobs(why="squeue: an answer of another shape")
-    return NodeJobs(tuple(dict.fromkeys(RunningJob(row[1], row[3]) for row in rows if row and row[2] in NODE_HOLDING_STATES)))
+    return NodeJobs(tuple(dict.fromkeys(RunningJob(match[1], match[3]) for match in matches if match and match[2] in NODE_HOLDING_STATES)))
 
 
 def _parse_pods(text: str) -> NodeJobs:
     """Parse `Job  training  bert-0` (owner kind, namespace, pod). DaemonSet and static pods do not count."""
-    rows = [_POD_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
-    if not all(rows):
+    matches = [_POD_PATTERN.fullmatch(line.strip()) for line in split_lines(text) if line.strip()]
+    if not all(matches):
         return NodeJobs(why="kubectl: an answer of another shape")
-    return NodeJobs(tuple(RunningJob(row[3], row[2]) for row in rows if row and row[1] not in ("DaemonSet", "Node")))
+    return NodeJobs(tuple(RunningJob(match[3], match[2]) for match in matches if match and match[1] not in ("DaemonSet", "Node")))

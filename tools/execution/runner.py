@@ -109,8 +109,8 @@ async def run_action(
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
     watch, line = _ActionWatch(action, remedy, transport), _ContactMonitor(action, clock, contact, clock.now(), lost=not claim.may_start)
 
-    async def beat_and_watch(held: Claim) -> None:
-        await beat(held)
+    async def beat_and_watch(claim: Claim) -> None:
+        await beat(claim)
         await line.report_lost_contact()
 
     first = start_action(claim, transport, kit) if claim.may_start else settle_action(action, transport, kit)

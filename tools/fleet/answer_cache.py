@@ -45,39 +45,39 @@ class AnswerCache:
 
     def put_answer(self, answer: CheckAnswer, generation: int) -> None:
         """Store an answer, unless the host was changed meanwhile."""
-        row = self._get_host(answer.host)
-        if row.generation == generation:
-            row.kept[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
+        host_cache = self._get_host(answer.host)
+        if host_cache.generation == generation:
+            host_cache.kept[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
 
     def list_naming_facts(self, host: str) -> list[Fact]:
-        cached = self._get_host(host).kept.values()
-        return [fact for row in cached for fact in row.answer.facts if fact.key in NAMING_KEYS]
+        cached_answers = self._get_host(host).kept.values()
+        return [fact for cached_answers in cached_answers for fact in cached_answers.answer.facts if fact.key in NAMING_KEYS]
 
     def get_boot_id(self, host: str) -> str:
         return self._get_host(host).boot_id
 
     def set_boot_id(self, host: str, boot_id: str) -> None:
         """Record the boot id; a new boot drops the old answers."""
-        row = self._get_host(host)
-        if row.boot_id and row.boot_id != boot_id:
-            row.kept.clear()
-        row.boot_id = boot_id
+        host_cache = self._get_host(host)
+        if host_cache.boot_id and host_cache.boot_id != boot_id:
+            host_cache.kept.clear()
+        host_cache.boot_id = boot_id
 
     def forget_host(self, host: str) -> None:
         """Drop the host's answers, also of running checks."""
-        row = self._get_host(host)
-        row.kept.clear()
-        row.generation += 1
+        host_cache = self._get_host(host)
+        host_cache.kept.clear()
+        host_cache.generation += 1
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Drop these hosts' answers older than `since`."""
-        for row in (self._hosts[host] for host in hosts if host in self._hosts):
-            row.kept = {check: cached for check, cached in row.kept.items() if cached.until - self._lifetime >= since}
+        for host_cache in (self._hosts[host] for host in hosts if host in self._hosts):
+            host_cache.kept = {check: cached for check, cached in host_cache.kept.items() if cached.until - self._lifetime >= since}
 
     def drop_expired(self) -> None:
         now = self._clock.now()
-        for row in self._hosts.values():
-            row.kept = {check: cached for check, cached in row.kept.items() if cached.until > now}
+        for host_cache in self._hosts.values():
+            host_cache.kept = {check: cached for check, cached in host_cache.kept.items() if cached.until > now}
 
     def _get_host(self, host: str) -> _HostCache:
         return self._hosts.setdefault(host, _HostCache())

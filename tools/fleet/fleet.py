@@ -34,7 +34,7 @@ class FleetRequest:
     """Options of one run. `permitted`: people allow exclusive checks on GPUs in use."""
 
     incident: str
-    seen: AnswerCallback | None = None
+    on_answer: AnswerCallback | None = None
     fresh: bool = False
     permitted: bool = False
     heard: set[str] = field(default_factory=set)  # hosts that have answered at least one check
@@ -113,17 +113,17 @@ class Fleet:
         self,
         incident: str,
         asks: Sequence[CheckRequest],
-        seen: AnswerCallback | None = None,
+        on_answer: AnswerCallback | None = None,
         *,
         fresh: bool = False,
         permitted: bool = False,
     ) -> FleetAnswers:
-        """Run all checks, hosts in parallel, and call `seen` with each answer.
+        """Run all checks, hosts in parallel, and call `on_answer` with each answer.
 
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
         self._memory.drop_expired()
-        request = FleetRequest(incident, seen, fresh, permitted)
+        request = FleetRequest(incident, on_answer, fresh, permitted)
         joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
         alone = [ask for ask in asks if not self._checks[ask.check].together]
         answers = await self._ask_all_hosts(request, self._group_by_host(alone))
@@ -280,16 +280,16 @@ class Fleet:
         return answer
 
     async def _run_check(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
-        row = self._inventory.hosts.get(host)
-        if row is None:
+        known_host = self._inventory.hosts.get(host)
+        if known_host is None:
             return build_unobserved_answer(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), AccessBarrier.SITE)
         try:
-            rans = await self._commands.run_all(row, check)
+            rans = await self._commands.run_all(known_host, check)
         except Unreachable as error:
             return build_unobserved_answer(host, check, error.status, error.why, self._clock.now(), error.barrier)
         except BadSlot as error:
             return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {error} on a command line", self._clock.now())
-        return await self._read_answer(request, row, check, rans)
+        return await self._read_answer(request, known_host, check, rans)
 
     async def _read_answer(self, request: FleetRequest, host: Host, check: Check, rans: Mapping[Command, CommandResult]) -> CheckAnswer:
         now = self._clock.now()
@@ -322,12 +322,12 @@ class Fleet:
         )
 
     def _get_gpu_count(self, host: str) -> int:
-        row = self._inventory.hosts.get(host)
-        return self._commands.get_gpu_count(row) if row else 0
+        known_host = self._inventory.hosts.get(host)
+        return self._commands.get_gpu_count(known_host) if known_host else 0
 
 
 async def _report_answer(answer: CheckAnswer, request: FleetRequest) -> CheckAnswer:
-    callback_result = request.seen(answer) if request.seen else None
+    callback_result = request.on_answer(answer) if request.on_answer else None
     if inspect.isawaitable(callback_result):
         await callback_result
     return answer

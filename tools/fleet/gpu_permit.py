@@ -53,17 +53,17 @@ class LocalGpuReservations:
 
 
 @asynccontextmanager
-async def reserve_hosts(hosts: Iterable[str], check: Check, holds: GpuReservations) -> AsyncIterator[Mapping[str, GpuUse]]:
+async def reserve_hosts(hosts: Iterable[str], check: Check, reservations: GpuReservations) -> AsyncIterator[Mapping[str, GpuUse]]:
     """Reserve every free host for the check's longest run time and yield each host's use. Always releases."""
     uses: dict[str, GpuUse] = {}
     seconds = check.timeout * max(len(check.commands), 1) * (8 if check.together else 1) + SPARE_SECONDS
     async with AsyncExitStack() as stack:
         for host in sorted(hosts):
-            token = await holds.reserve_host(host, seconds)
+            token = await reservations.reserve_host(host, seconds)
             if token is None:
                 uses[host] = GpuUse("busy", "another exclusive check runs there")
             else:
-                stack.push_async_callback(holds.release_host, host, token)
+                stack.push_async_callback(reservations.release_host, host, token)
                 uses[host] = GpuUse()
         yield uses
 
@@ -86,10 +86,10 @@ RunPassiveCheck = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
 
 @asynccontextmanager
 async def reserve_idle_hosts(
-    hosts: Iterable[str], check: Check, holds: GpuReservations, looked: RunPassiveCheck | None
+    hosts: Iterable[str], check: Check, reservations: GpuReservations, looked: RunPassiveCheck | None
 ) -> AsyncIterator[Permit]:
     """Reserve the hosts and read whether they are idle. `looked` is None with people's permission."""
-    async with reserve_hosts(hosts, check, holds) as uses:
+    async with reserve_hosts(hosts, check, reservations) as uses:
         spent: dict[str, float] = {}
         if looked:
             free = [host for host, use in uses.items() if not use.why]

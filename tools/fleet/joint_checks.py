@@ -19,10 +19,10 @@ from tools.transport import Unreachable
 
 @dataclass(frozen=True, slots=True)
 class JointCheckContext:
-    """The fleet's services: `looked` runs a passive check now, `known` may use a cached answer."""
+    """The fleet's services: `run_passive` asks now, `run_cached` may use a cached answer."""
 
-    looked: RunPassiveCheck
-    known: RunPassiveCheck
+    run_passive: RunPassiveCheck
+    run_cached: RunPassiveCheck
     commands: CommandRunner
     reader: OutputReader
 
@@ -30,7 +30,7 @@ class JointCheckContext:
 async def run_joint_check(
     check: Check,
     hosts: Sequence[str],
-    hands: JointCheckContext,
+    context: JointCheckContext,
     inventory: Inventory,
     skus: Mapping[str, Sku],
     holds: GpuReservations,
@@ -41,11 +41,11 @@ async def run_joint_check(
     """Run on the idle hosts, or on all with people's permission. Every host gets an answer, not dated yet."""
     assert check.together is not None
     known_hosts = [host for host in hosts if host in inventory.hosts]
-    async with reserve_idle_hosts(known_hosts, check, holds, None if permitted else hands.looked) as may:
+    async with reserve_idle_hosts(known_hosts, check, holds, None if permitted else context.run_passive) as may:
         parties = await asyncio.gather(
-            *(_build_participant(inventory.hosts[host], hands, skus) for host in known_hosts if host in may.free)
+            *(_build_participant(inventory.hosts[host], context, skus) for host in known_hosts if host in may.free)
         )
-        joint = await check.together(parties, _build_command_runner(check, hands, inventory, now)) if parties else JointResult({})
+        joint = await check.together(parties, _build_command_runner(check, context, inventory, now)) if parties else JointResult({})
     return [_build_answer(check, host, may, joint) for host in hosts]
 
 
@@ -69,36 +69,36 @@ def _build_single_answer(check: Check, host: str, fact: Fact, seconds: float) ->
     return CheckAnswer(host, check.id, (fact,), seconds, fact.line)
 
 
-async def _build_participant(row: Host, hands: JointCheckContext, skus: Mapping[str, Sku]) -> CheckParticipant:
+async def _build_participant(host: Host, context: JointCheckContext, skus: Mapping[str, Sku]) -> CheckParticipant:
     """List only adapters with an active port."""
-    sku = skus.get(row.sku)
-    ports, _ = await hands.looked(row.name, "ibstat")
+    sku = skus.get(host.sku)
+    ports, _ = await context.run_passive(host.name, "ibstat")
     up = sorted({fact.device for fact in ports if fact.key == "ib.state" and fact.device and fact.value == "Active"})
     expects: Callable[[str], object] = (lambda key: sku.get_expected(key, None)) if sku else (lambda key: None)
-    leaf = row.leaf or await _find_leaf(row.name, hands)
-    return CheckParticipant(row.name, row.address, sku.gpus if sku else 8, leaf, row.launcher, row.controller, tuple(up), expects)
+    leaf = host.leaf or await _find_leaf(host.name, context)
+    return CheckParticipant(host.name, host.address, sku.gpus if sku else 8, leaf, host.launcher, host.controller, tuple(up), expects)
 
 
-async def _find_leaf(host: str, hands: JointCheckContext) -> str:
+async def _find_leaf(host: str, context: JointCheckContext) -> str:
     """A cached answer suffices: cabling does not change during an incident."""
-    facts, _ = await hands.known(host, "fabric")
+    facts, _ = await context.run_cached(host, "fabric")
     return next((str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value), "")
 
 
-def _build_command_runner(check: Check, hands: JointCheckContext, inventory: Inventory, now: datetime) -> RunNamedCommand:
+def _build_command_runner(check: Check, context: JointCheckContext, inventory: Inventory, now: datetime) -> RunNamedCommand:
     commands = {command.name: command for command in check.commands}
 
     async def say(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
-        row = inventory.hosts.get(host)
-        if row is None:
+        known_host = inventory.hosts.get(host)
+        if known_host is None:
             return CommandFacts((build_unobserved_fact(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
         try:
-            result = await hands.commands.run(row, check, commands[name], slots)
+            result = await context.commands.run(known_host, check, commands[name], slots)
         except Unreachable as error:
             return CommandFacts((build_unobserved_fact(check.id, error.status, error.why, host),))
         except BadSlot as error:
             return CommandFacts((build_unobserved_fact(check.id, Status.DENIED, f"refused to put {error} on a command line", host),))
-        facts = await hands.reader.read_command_facts(host, check, commands[name], result, now)
+        facts = await context.reader.read_command_facts(host, check, commands[name], result, now)
         return CommandFacts(tuple(facts), result.seconds, is_missing_program(result))
 
     return say

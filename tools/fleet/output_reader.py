@@ -95,13 +95,13 @@ def _find_digest(facts: Sequence[Fact]) -> str:
 
 
 def build_answer(
-    host: str, check: Check, found: Sequence[Fact], now: datetime, known_boot: str, seconds: float, lacking: Fact | None = None
+    host: str, check: Check, parsed_facts: Sequence[Fact], now: datetime, known_boot: str, seconds: float, lacking: Fact | None = None
 ) -> CheckAnswer:
     """Build the answer, dated by the boot id in its facts, else by `known_boot`.
 
     `lacking`: no program of the check is installed. A check without facts is unobserved.
     """
-    facts: Sequence[Fact] = drop_duplicates(found if lacking is None else [*found, lacking])
+    facts: Sequence[Fact] = drop_duplicates(parsed_facts if lacking is None else [*parsed_facts, lacking])
     if check.settle and lacking is None:
         facts = check.settle(facts)
     facts = facts or [build_unobserved_fact(check.id, Status.UNREADABLE, f"{check.id}: its commands said nothing")]

@@ -19,25 +19,25 @@ class HostAlias(NamedTuple):
     tenant: str
 
 
-def find_alias_problems(rows: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
+def find_alias_problems(aliases: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
     """Yield conflicts. Two tenants may use the same alias, since neither sees the other's."""
     names = {spelling for host in hosts for spelling in _list_spellings(host)}
     host_by_alias: dict[tuple[str, str], str] = {}
-    for row in rows:
-        location: Loc = ("hosts", row.host, "alias")
-        field = f"hosts.{row.host}.alias: {row.alias!r}"
-        if not row.tenant:
+    for host_alias in aliases:
+        location: Loc = ("hosts", host_alias.host, "alias")
+        field = f"hosts.{host_alias.host}.alias: {host_alias.alias!r}"
+        if not host_alias.tenant:
             yield location, f"{field} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
-        if names & _list_spellings(row.alias) - _list_spellings(row.host):
+        if names & _list_spellings(host_alias.alias) - _list_spellings(host_alias.host):
             yield location, f"{field} is a host of this inventory; choose another"
-        first = next((host_by_alias[key] for key in _list_alias_keys(row) if key in host_by_alias), "")
+        first = next((host_by_alias[key] for key in _list_alias_keys(host_alias) if key in host_by_alias), "")
         if first:
-            yield location, f"{field} is what {row.tenant} calls {first} already; choose another"
-        host_by_alias |= dict.fromkeys(_list_alias_keys(row), row.host)
+            yield location, f"{field} is what {host_alias.tenant} calls {first} already; choose another"
+        host_by_alias |= dict.fromkeys(_list_alias_keys(host_alias), host_alias.host)
 
 
-def _list_alias_keys(row: HostAlias) -> list[tuple[str, str]]:
-    return [(row.tenant, spelling) for spelling in _list_spellings(row.alias)]
+def _list_alias_keys(host_alias: HostAlias) -> list[tuple[str, str]]:
+    return [(host_alias.tenant, spelling) for spelling in _list_spellings(host_alias.alias)]
 
 
 def _list_spellings(name: str) -> set[str]:
@@ -65,27 +65,34 @@ class ScheduledHost:
 
 def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
     """Refuse two hosts with one node name: one would be drained for the other."""
-    rows = list(hosts)
-    controllers = {row.controller for row in rows}
+    scheduled_hosts = list(hosts)
+    controllers = {scheduled.controller for scheduled in scheduled_hosts}
     reported_names: set[str] = set()
     host_by_name: dict[tuple[str, str], str] = {}
-    for row in rows:
-        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in reported_names:
-            reported_names.add(row.group)
+    for scheduled in scheduled_hosts:
+        if (
+            scheduled.scheduler == "kubernetes"
+            and not scheduled.controller
+            and scheduled.host not in controllers
+            and scheduled.group not in reported_names
+        ):
+            reported_names.add(scheduled.group)
             yield (
-                ("groups", row.group, "scheduler"),
-                f"groups.{row.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
+                ("groups", scheduled.group, "scheduler"),
+                f"groups.{scheduled.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
             )
-        yield from _find_name_problem(row)
-        if (other := host_by_name.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
-            yield ("hosts", row.host), f"hosts.{row.host}.node: {row.node!r} is {other} already"
+        yield from _find_name_problem(scheduled)
+        if (
+            other := host_by_name.setdefault((scheduled.controller, scheduled.node), scheduled.host)
+        ) != scheduled.host and scheduled.controller:
+            yield ("hosts", scheduled.host), f"hosts.{scheduled.host}.node: {scheduled.node!r} is {other} already"
 
 
-def _find_name_problem(row: ScheduledHost) -> Iterator[tuple[Loc, str]]:
-    pattern, description = NODE_NAME_RULES.get(row.scheduler, ("", ""))
-    if not (row.named or row.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, row.node):
+def _find_name_problem(scheduled: ScheduledHost) -> Iterator[tuple[Loc, str]]:
+    pattern, description = NODE_NAME_RULES.get(scheduled.scheduler, ("", ""))
+    if not (scheduled.named or scheduled.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, scheduled.node):
         return
-    if row.named:
-        yield ("hosts", row.host, "node"), f"hosts.{row.host}.node: {row.node[:80]!r} is not {description}"
+    if scheduled.named:
+        yield ("hosts", scheduled.host, "node"), f"hosts.{scheduled.host}.node: {scheduled.node[:80]!r} is not {description}"
     else:
-        yield ("groups", row.group, "hosts"), f"hosts.{row.host}: is not {description}; set its `node:`"
+        yield ("groups", scheduled.group, "hosts"), f"hosts.{scheduled.host}: is not {description}; set its `node:`"

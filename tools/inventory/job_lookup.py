@@ -120,10 +120,10 @@ class SlurmJobFinder:
         return await (run_on_host(self._transport, place, argv) if place else run_here(argv))
 
 
-def _build_unobserved_lookup(why: BadSource) -> JobLookup:
-    return JobLookup(unknown=True, accounting="could_not", could_not=str(why))
+def _build_unobserved_lookup(error: BadSource) -> JobLookup:
+    return JobLookup(unknown=True, accounting="could_not", could_not=str(error))
 
 
-def _pick_least_certain(seen: Sequence[JobLookup]) -> Accounting:
+def _pick_least_certain(lookups: Sequence[JobLookup]) -> Accounting:
     order: tuple[Accounting, ...] = ("could_not", "off", "asked")
-    return next((answer for answer in order if any(row.accounting == answer for row in seen)), "")
+    return next((answer for answer in order if any(row.accounting == answer for row in lookups)), "")

@@ -39,9 +39,9 @@ def decode_texts(values: Any) -> list[str]:
     return [decode_text(value) for value in values]
 
 
-def decode_hash(found: Mapping[Any, Any]) -> dict[str, str]:
+def decode_hash(reply: Mapping[Any, Any]) -> dict[str, str]:
     """Return a hash as text."""
-    return {decode_text(name): decode_text(value) for name, value in found.items()}
+    return {decode_text(name): decode_text(value) for name, value in reply.items()}
 
 
 def parse_line(line: str) -> dict[str, Any]:

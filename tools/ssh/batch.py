@@ -61,9 +61,9 @@ class CommandOutput:
     exit_status: int | None
 
 
-def build_batch_command(asked: Sequence[BatchCommand]) -> str:
+def build_batch_command(commands: Sequence[BatchCommand]) -> str:
     """Return sshd's command line: quoted for the account's shell, commands once more for the script."""
-    return " ".join(("sh", "-c", shlex.quote(BATCH_SCRIPT), "sh", *(one.shell_word for one in asked)))
+    return " ".join(("sh", "-c", shlex.quote(BATCH_SCRIPT), "sh", *(command.shell_word for command in commands)))
 
 
 def create_delimiter() -> str:

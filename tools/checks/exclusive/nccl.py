@@ -236,11 +236,11 @@ def _build_wrong_facts(table: NcclTable) -> list[Fact]:
     return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if is_complete else []
 
 
-def _count_wrong(row: SizeRow, cell: float | None, deviation: bool) -> int | None:
+def _count_wrong(size_row: SizeRow, cell: float | None, deviation: bool) -> int | None:
     if cell is None:
         return None
     if deviation:
-        return int(cell > TOLERANCE.get(row.type, 0.0))
+        return int(cell > TOLERANCE.get(size_row.type, 0.0))
     return int(min(cell, 1e18))
 
 

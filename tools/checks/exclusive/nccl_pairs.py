@@ -87,15 +87,15 @@ async def _launch_group(world: Sequence[CheckParticipant], say: RunNamedCommand)
     return await say("mpi", first.host, slots)
 
 
-def _build_group_run(said: CommandFacts) -> _GroupRun:
-    failed = next((fact for fact in said.facts if fact.key == "nccl.failure"), None)
-    best = max((float(fact.value) for fact in said.facts if fact.key == "nccl.busbw_max" and isinstance(fact.value, float)), default=None)
+def _build_group_run(answer: CommandFacts) -> _GroupRun:
+    failed = next((fact for fact in answer.facts if fact.key == "nccl.failure"), None)
+    best = max((float(fact.value) for fact in answer.facts if fact.key == "nccl.busbw_max" and isinstance(fact.value, float)), default=None)
     own = ("missing_tool", "not_enough_slots")
     if failed and failed.value not in own:
         return _GroupRun(0.0, failed.line)
     if best is None:
-        return _GroupRun(None, failed.line if failed else next((fact.line for fact in said.facts), "no answer"))
-    return _GroupRun(best, next(fact.line for fact in said.facts if fact.key == "nccl.busbw_max"))
+        return _GroupRun(None, failed.line if failed else next((fact.line for fact in answer.facts), "no answer"))
+    return _GroupRun(best, next(fact.line for fact in answer.facts if fact.key == "nccl.busbw_max"))
 
 
 def _is_bad_group(world: HostGroup, runs: Mapping[HostGroup, _GroupRun], parties: Mapping[str, CheckParticipant]) -> bool | None:
@@ -131,11 +131,11 @@ def _build_host_facts(
     return facts
 
 
-def _build_verdict_fact(host: str, located: LocalisationResult, told: Mapping[HostGroup, _GroupRun], mates: Sequence[str]) -> Fact | None:
+def _build_verdict_fact(host: str, located: LocalisationResult, runs: Mapping[HostGroup, _GroupRun], mates: Sequence[str]) -> Fact | None:
     """No verdict for hosts that could not be separated."""
-    line = "; ".join(_format_group_rate(host, world, run) for world, run in told.items())[:300]
+    line = "; ".join(_format_group_rate(host, world, run) for world, run in runs.items())[:300]
     if host in located.hosts:
-        failed = not any(run.busbw for run in told.values())
+        failed = not any(run.busbw for run in runs.values())
         return Fact(CHECK, "nccl.suspect", "failed" if failed else "slow", line=line, attrs={"with": list(mates)})
     if host in located.among or any(host in pair for pair in located.pairs):
         return None

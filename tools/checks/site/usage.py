@@ -50,15 +50,15 @@ class Usage:
 
     def _extract_operands(self, words: list[str]) -> list[str] | None:
         """Return the non-options; None if an option is unknown or a required one is missing."""
-        now, later = self._known_options
+        current_options, later_options = self._known_options
         used_options: set[str] = set()
         operands: list[str] = []
         while words:
             word = words.pop(0)
             if not word.startswith("-"):
                 operands.append(word)
-                now = later
-            elif not now.accept_option(word, words, used_options):
+                current_options = later_options
+            elif not current_options.accept_option(word, words, used_options):
                 return None
         return operands if not self.must or used_options & self._required_options else None
 
@@ -137,24 +137,24 @@ class _Options:
                 alone.add(name)
         return cls(frozenset(alone), valued, together)
 
-    def accept_option(self, word: str, rest: list[str], seen: set[str]) -> bool:
+    def accept_option(self, word: str, rest: list[str], used_options: set[str]) -> bool:
         """Return whether it is known. Takes its value from `rest` if needed; adds it to `seen`."""
         name, equals, value = word.partition("=")
         if equals and name in self.valued and (name.startswith("--") or not self.together):
-            seen.add(name)
+            used_options.add(name)
             return _is_one_of(self.valued[name], value)
         if word in self.valued and rest and _is_one_of(self.valued[word], rest[0]):
             rest.pop(0)
         elif word not in self.alone:
-            return self.together and not word.startswith("--") and self._accept_letters(word[1:], rest, seen)
-        seen.add(word)
+            return self.together and not word.startswith("--") and self._accept_letters(word[1:], rest, used_options)
+        used_options.add(word)
         return True
 
-    def _accept_letters(self, letters: str, rest: list[str], seen: set[str]) -> bool:
+    def _accept_letters(self, letters: str, rest: list[str], used_options: set[str]) -> bool:
         """`-eo pid` as in getopt: letters without value, then at most one with its value."""
         for place, letter in enumerate(letters):
             kind, behind = self.valued.get(f"-{letter}"), letters[place + 1 :]
-            seen.add(f"-{letter}")
+            used_options.add(f"-{letter}")
             if kind is not None and (behind or rest):
                 return _is_one_of(kind, behind or rest.pop(0))
             if f"-{letter}" not in self.alone:

@@ -45,29 +45,29 @@ _INFOROM_PATTERN = re.compile(rf"(?i)infoROM is corrupted at gpu {_ADDRESS}")
 
 
 def has_complaint(text: str) -> bool:
-    return bool(_INFOROM_PATTERN.search(text)) or any(row.pattern.search(text) for row in COMPLAINTS)
+    return bool(_INFOROM_PATTERN.search(text)) or any(complaint.pattern.search(text) for complaint in COMPLAINTS)
 
 
-def parse_complaints(text: str, names: Mapping[str, str] | None = None) -> Sequence[Fact]:
+def parse_complaints(text: str, device_by_address: Mapping[str, str] | None = None) -> Sequence[Fact]:
     """Return the messages' facts. `names` maps addresses to the report's device names."""
     fact_by_error: dict[tuple[str, str | None], Fact] = {}
     for line in split_lines(text):
-        for fact in _parse_line(line.strip(), names or {}):
+        for fact in _parse_line(line.strip(), device_by_address or {}):
             fact_by_error.setdefault((fact.key, fact.device), fact)
     return list(fact_by_error.values())
 
 
-def _parse_line(line: str, names: Mapping[str, str]) -> list[Fact]:
+def _parse_line(line: str, device_by_address: Mapping[str, str]) -> list[Fact]:
     facts: list[Fact] = []
-    for row in COMPLAINTS:
-        match = row.pattern.search(line)
+    for complaint in COMPLAINTS:
+        match = complaint.pattern.search(line)
         if match:
-            facts += _build_complaint_facts(row.error, _get_device(match, names), line)
+            facts += _build_complaint_facts(complaint.error, _get_device(match, device_by_address), line)
             break
     if library := _LIBRARY_PATTERN.search(line):
         facts.append(Fact(CHECK, "driver.library_version", library[1], line=line))
     if corrupt := _INFOROM_PATTERN.search(line):
-        facts.append(Fact(CHECK, "gpu.inforom_corrupt", True, _get_device(corrupt, names), line=line))
+        facts.append(Fact(CHECK, "gpu.inforom_corrupt", True, _get_device(corrupt, device_by_address), line=line))
     return facts
 
 
@@ -82,6 +82,6 @@ def _build_complaint_facts(error: str, device: str | None, line: str) -> list[Fa
     return facts
 
 
-def _get_device(match: re.Match[str], names: Mapping[str, str]) -> str | None:
+def _get_device(match: re.Match[str], device_by_address: Mapping[str, str]) -> str | None:
     address = normalize_bdf(match.groupdict().get("bdf") or "")
-    return names.get(address, address) if address else None
+    return device_by_address.get(address, address) if address else None

@@ -85,11 +85,11 @@ def build_gpu_facts(device: str, fields: GpuFields, address: str | None, process
     ]
 
 
-def _build_extra_attrs(row: Fact, found: list[Fact]) -> Mapping[str, object]:
+def _build_extra_attrs(row: Fact, facts: list[Fact]) -> Mapping[str, object]:
     """The power limit carries the board's default, against which it is judged."""
     if row.key != "gpu.power.limit" or row.status is not Status.OK:
         return row.attrs
-    default = next((fact for fact in found if fact.key == "gpu.power.default"), None)
+    default = next((fact for fact in facts if fact.key == "gpu.power.default"), None)
     return {"default": default.value} if default and default.status is Status.OK else {}
 
 

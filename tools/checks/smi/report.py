@@ -70,9 +70,9 @@ def _name_gpu(gpu: ReportedGpu, at: int, some: bool) -> str:
     return f"gpu{at if gpu.number is None else gpu.number}"
 
 
-def _build_whole_report_facts(found: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
-    lost = {fact.device for fact in found if fact.key == "gpu.lost" and fact.value is True}
-    corrupt = {fact.device for fact in found if fact.key == "gpu.inforom_corrupt"}
-    gpu_count = len(set(names) - lost)
-    count = [] if any(fact.key == "gpu.count" for fact in found) else [Fact(CHECK, "gpu.count", gpu_count, line=f"{gpu_count} GPUs answer")]
-    return count + [Fact(CHECK, "gpu.inforom_corrupt", False, name) for name in names if name not in lost | corrupt]
+def _build_whole_report_facts(facts: Sequence[Fact], devices: Sequence[str]) -> list[Fact]:
+    lost = {fact.device for fact in facts if fact.key == "gpu.lost" and fact.value is True}
+    corrupt = {fact.device for fact in facts if fact.key == "gpu.inforom_corrupt"}
+    gpu_count = len(set(devices) - lost)
+    count = [] if any(fact.key == "gpu.count" for fact in facts) else [Fact(CHECK, "gpu.count", gpu_count, line=f"{gpu_count} GPUs answer")]
+    return count + [Fact(CHECK, "gpu.inforom_corrupt", False, name) for name in devices if name not in lost | corrupt]

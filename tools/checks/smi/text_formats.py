@@ -151,8 +151,8 @@ def _list_csv_lines(text: str) -> list[str]:
     return [line.replace("\0", "") for line in split_lines(text) if line.strip() and not line.startswith("WARNING")]
 
 
-def _parse_csv_gpu(names: Sequence[str], row: Sequence[str]) -> ReportedGpu:
-    cells = dict(zip(names, row, strict=True))
+def _parse_csv_gpu(columns: Sequence[str], row: Sequence[str]) -> ReportedGpu:
+    cells = dict(zip(columns, row, strict=True))
     address = cells.get("pci/bus_id") or cells.get("gpu_bus_id")
     leaves = GpuFields((name, Cell(cell.strip(), f"{name.replace('/', '.')}: {cell.strip()}"[:300])) for name, cell in cells.items())
     number = cells.get("index", "").strip()

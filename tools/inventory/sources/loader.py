@@ -78,14 +78,14 @@ class Source:
         return cls(kinds[0], str(row[kinds[0]] or ""), str(row.get("config") or ""))
 
 
-async def _read_source(source: Source, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
+async def _read_source(source: Source, own_rows: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
     if source.kind == "ansible":
         return await _read_ansible(source)
     if source.kind == "kubernetes":
         return kubernetes.parse_nodes(await (_read_file(source.where) if source.where else run_here(kubernetes.NODES_COMMAND)))
     if "/" in source.where:
         return slurm.parse_nodes(await _read_file(source.where))
-    return await _read_slurm(source.where, own, name, reach)
+    return await _read_slurm(source.where, own_rows, name, reach)
 
 
 async def _read_ansible(source: Source) -> SourceRows:
@@ -100,11 +100,11 @@ async def _read_ansible(source: Source) -> SourceRows:
     return ansible.parse_list(text)
 
 
-async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
+async def _read_slurm(host: str, own_rows: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
     """Ask for JSON, else one line per node for a Slurm without it."""
     async with contextlib.AsyncExitStack() as stack:
         if host:
-            transport = reach(_parse_own_hosts(host, own, name))
+            transport = reach(_parse_own_hosts(host, own_rows, name))
             stack.push_async_callback(transport.aclose)
 
         async def ask(argv: Sequence[str]) -> str:
@@ -116,8 +116,8 @@ async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: Transpor
             return slurm.parse_nodes(await ask(slurm.NODES_PLAIN_COMMAND))
 
 
-def _parse_own_hosts(host: str, own: dict[str, Any], name: str) -> Inventory:
-    inventory = parse_inventory({"groups": {}, **own}, name)
+def _parse_own_hosts(host: str, own_rows: dict[str, Any], name: str) -> Inventory:
+    inventory = parse_inventory({"groups": {}, **own_rows}, name)
     if host not in inventory.hosts:
         raise BadSource([f"slurm: {host!r} is not among the file's own hosts; add it to a group, or name a file by its path"])
     return inventory

@@ -158,28 +158,36 @@ def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
     return [parse_fields(" ".join(record.split())) for _, record in _iter_records(text, "JobId=")]
 
 
-def _build_job(row: Mapping[str, str]) -> SlurmJob:
-    nodes = row.get("NodeList", "")
+def _build_job(fields: Mapping[str, str]) -> SlurmJob:
+    nodes = fields.get("NodeList", "")
     try:
         hosts = tuple(expand_host_range(nodes)) if nodes not in _NO_NODES else ()
         tasks = (
-            len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
+            len(expand_host_range(f"t[{fields['ArrayTaskId'].partition('%')[0]}]"))
+            if fields.get("ArrayTaskId", "").strip("0123456789")
+            else 1
         )
     except BadRange as error:
         raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {error}"]) from error
-    ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
+    ranks = re.match(r"[0-9]{1,9}", fields.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
-    name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
+    name = (
+        f"{fields['ArrayJobId']}_{fields['ArrayTaskId']}"
+        if fields.get("ArrayJobId") and fields.get("ArrayTaskId", "").isdigit()
+        else fields["JobId"]
+    )
     variables = {
-        "SLURM_JOB_ID": row["JobId"],
-        "SLURM_JOB_NAME": row.get("JobName", ""),
+        "SLURM_JOB_ID": fields["JobId"],
+        "SLURM_JOB_NAME": fields.get("JobName", ""),
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_JOB_NUM_NODES": str(len(hosts)) if hosts else "",
         "SLURM_NTASKS": str(count or ""),
-        "SLURM_JOB_PARTITION": row.get("Partition", ""),
-        "SLURM_SUBMIT_DIR": row.get("WorkDir", ""),
+        "SLURM_JOB_PARTITION": fields.get("Partition", ""),
+        "SLURM_SUBMIT_DIR": fields.get("WorkDir", ""),
     }
-    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks)
+    return SlurmJob(
+        name, hosts, count, fields.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks
+    )
 
 
 def _parse_json_jobs(text: str) -> list[dict[str, str]]:

@@ -34,14 +34,14 @@ class SourceRows:
         return {"groups": groups, "hosts": {name: row for name, row in self.hosts.items() if row}}
 
 
-def merge_rows(own: Mapping[str, Any], found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_rows(own_rows: Mapping[str, Any], layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge field by field: the file's own rows win, then the later source."""
     merged: dict[str, Any] = {}
-    for layer in (*found, own):
+    for layer in (*layers, own_rows):
         for part in ("groups", "hosts"):
             rows = layer.get(part)
             if isinstance(rows, Mapping):
                 into = merged.setdefault(part, {})
                 for name, row in rows.items():
                     into[name] = {**into.get(name, {}), **row} if isinstance(row, Mapping) else row
-    return {**own, "groups": merged.get("groups", {}), "hosts": merged.get("hosts", {})}
+    return {**own_rows, "groups": merged.get("groups", {}), "hosts": merged.get("hosts", {})}
