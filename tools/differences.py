@@ -1,4 +1,4 @@
-"""Settings compared across hosts, for `rackmedic look` and for threads. Pure."""
+"""Settings compared across hosts, for `rackmedic look` and for threads."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping

@@ -145,7 +145,7 @@ class Desk:
         return await self.click(await self.ask(action, **terms))
 
     async def claim(self, row: Any, worker: str = "w1", **more: Any) -> Any:
-        """Claim the action; everybody may still approve unless `authorised` says otherwise."""
+        """Claim the action; all approvers still count unless `authorised` says otherwise."""
         ledger = more.pop("ledger", self.ledger)
         asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": PEOPLE, **more}
         return await ledger.claim(row.approval, row.digest, worker, **asked)

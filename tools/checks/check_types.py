@@ -55,7 +55,7 @@ class Command:
     `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) where installed, else run
     directly.
     `stands_in_for` names a command of the check: this one runs only if that output hit its cap, and prints `only` what
-    matters, newest first. `silence`: the meaning of empty output after success, "" if that is no answer.
+    matters, newest first. `silence`: the meaning of empty output after success, "" if that is not an answer.
     """
 
     name: str

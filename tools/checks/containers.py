@@ -1,4 +1,4 @@
-"""The container engine and the GPU containers on a node. Text from inside a container is its owner's and is no evidence against a machine.
+"""The container engine and the GPU containers on a node. Text from inside a container is its owner's and is not evidence against a machine.
 
 {"Runtimes":{"nvidia":{},"runc":{}},"CgroupDriver":"systemd"}
 {"id":"3f2a…","name":"/job-812","runtime":"nvidia","status":"running","shm":67108864,"cuda":"12.4"}

@@ -136,7 +136,7 @@ def _build_unit_fact(cells: dict[str, str]) -> Fact:
 def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
     """Return failed, masked, broken, restarting, frozen, starting, stopping, stopped or "".
 
-    An inactive fabric manager is no fault: it exits on machines without NVSwitches.
+    An inactive fabric manager is not a fault: it exits on machines without NVSwitches.
     """
     active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
     restarts = cells.get("NRestarts", "")

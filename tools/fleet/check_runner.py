@@ -14,7 +14,7 @@ DEFAULT_GPU_COUNT = 8  # for hosts whose SKU is unknown
 
 
 class CommandRunner:
-    """Runner of commands; passive ones go through `looks`, which may batch. Raises Unreachable and BadSlot."""
+    """Runner of commands; passive ones go through `looks`, which may batch. Raises Unreachable for a lost host, BadSlot for a value that must not be on a command line."""
 
     def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""Expand (with a cap) and fold host ranges such as `gpu-[001-004,7]`. Pure."""
+"""Expand (with a cap) and fold host ranges such as `gpu-[001-004,7]`."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -168,7 +168,7 @@ class Inventory(BaseModel):
     slurm: tuple[str, ...] = ()  # hosts where Slurm can be asked; "" is this machine
 
     def select_hosts(self, ranges: str) -> tuple[Host, ...]:
-        """Return the hosts of a range or of group names. Raises BadRange."""
+        """Return the hosts of a range or of group names. Raises BadRange for an unknown name."""
         selected: dict[str, None] = {}
         for name in expand_host_range(ranges):
             selected.update(dict.fromkeys(self.groups.get(name, (name,))))
@@ -196,7 +196,7 @@ class Inventory(BaseModel):
 
 
 def read_inventory(path: Path) -> Document:
-    """Read the file. Raises BadInventory."""
+    """Read the file. Raises BadInventory if it is not YAML."""
     problems = Problems()
     document = read_document(path, problems)
     if document is None or problems.found:
@@ -205,7 +205,7 @@ def read_inventory(path: Path) -> Document:
 
 
 def parse_inventory(raw: Any, source: str = "inventory", document: Document | None = None) -> Inventory:
-    """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory."""
+    """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory with all problems."""
 
     def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
         return BadInventory(source, [f"{document.find_position(*loc)}: {problem}" if document else problem for loc, problem in problems])

@@ -1,4 +1,4 @@
-"""Several commands in one SSH session: build the script, split its output. Pure.
+"""Several commands in one SSH session: build the script, split its output.
 
 Opening a session costs more than most commands. Each command keeps its own time limit, caps, exit status and stderr. A
 random number separates the answers. It travels over stdin, so no argument list or environment shows it, and no output

@@ -99,7 +99,7 @@ class SshTransport:
         return await self._run_in_session(host, command, lambda process: self._collect_output(process, timeout, cap))
 
     async def run_batch(self, host: str, commands: Sequence[BatchCommand], on_result: CommandCallback) -> SessionEnd:
-        """Run read-only commands in one session. Raises Unreachable.
+        """Run read-only commands in one session. Raises Unreachable if there is no connection.
 
         Each command's result goes to the callback; commands without a result did not begin.
         """

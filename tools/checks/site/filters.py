@@ -1,4 +1,4 @@
-"""A site's log filters, from YAML: lines of a family of jobs that are regular and need no template. Pure.
+"""A site's log filters, from YAML: lines of a family of jobs that are regular and need no template.
 
 A filter drops kinds of line, each given by an example; lines that differ in more than numbers, times, paths and
 addresses stay. Filters affect templates only. None may drop a line that a reader uses or that has a trouble word.

@@ -1,4 +1,4 @@
-"""Log checks extended by a site's rules, for lines that no built-in reader knows. Pure. Without rules they are
+"""Log checks extended by a site's rules, for lines that no built-in reader knows. Without rules they are
 unchanged.
 """
 

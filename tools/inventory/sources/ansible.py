@@ -1,4 +1,4 @@
-"""Parse `ansible-inventory --list`, run here or saved, into groups, hosts and connection settings. Pure.
+"""Parse `ansible-inventory --list`, run here or saved, into groups, hosts and connection settings.
 
 Ansible resolves ranges, children and variables. Only connection variables are read; the others may hold secrets and are
 never quoted.

@@ -20,7 +20,7 @@ class CommandFailed(BadSource):
 
 
 async def run_here(argv: Sequence[str]) -> str:
-    """Return a local command's stdout. Raises BadSource."""
+    """Return a local command's stdout. Raises BadSource if it fails."""
     return _decode_output(argv, *await run_process_here(argv))
 
 
@@ -43,7 +43,7 @@ async def run_process_here(argv: Sequence[str]) -> tuple[int | None, bytes, byte
 
 
 async def run_on_host(transport: Transport, host: str, argv: Sequence[str]) -> str:
-    """Return a command's stdout on a host. Raises BadSource."""
+    """Return a command's stdout on a host. Raises BadSource if it fails or the host is unreachable."""
     try:
         result = await transport.run(host, argv, timeout=COMMAND_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
     except Unreachable as error:

@@ -25,7 +25,7 @@ TransportFactory = Callable[[Inventory], Transport]
 
 
 async def open_inventory(where: Path, reach: TransportFactory) -> Inventory:
-    """Load a file or source. `reach` creates the transport to its hosts. Raises BadInventory."""
+    """Load a file or source. `reach` creates the transport to its hosts. Raises BadInventory with all problems."""
     kind, colon, rest = str(where).partition(":")
     if colon and kind in SOURCE_KINDS:
         return await _parse_with_sources({"sources": [{kind: rest}]}, str(where), reach, None)
@@ -71,7 +71,7 @@ class Source:
 
     @classmethod
     def parse(cls, row: Any) -> "Source":
-        """Parse a row. Raises BadSource."""
+        """Parse a row. Raises BadSource unless it names one source."""
         kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
         if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
             raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])

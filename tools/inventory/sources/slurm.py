@@ -1,4 +1,4 @@
-"""Parse `scontrol show node` and `scontrol show job`, as JSON or text. Pure.
+"""Parse `scontrol show node` and `scontrol show job`, as JSON or text.
 
 NodeName=gpu-001 NodeAddr=10.0.0.1 NodeHostName=gpu-001 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79 [root@…]
 JobId=4711 JobName=train … NumTasks=16 … NodeList=gpu-[001-002] … StdOut=/shared/logs/4711.out
@@ -44,12 +44,12 @@ def build_job_argv(job: str) -> tuple[str, ...]:
 
 
 def build_accounting_argv(job: str) -> tuple[str, ...]:
-    """Return the query for any user's job (without `-a` a plain user sees only their own). Raises BadSource."""
+    """Return the query for any user's job (without `-a` a plain user sees only their own). Raises BadSource for a bad id."""
     return ("sacct", "-n", "-P", "-X", "-a", "-j", build_job_argv(job)[-1], "-o", "JobID,State,NodeList")
 
 
 def parse_accounting(text: str) -> SlurmJob | None:
-    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource."""
+    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource for other text."""
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.split("|")) == 3]
     if not rows:
         return None
@@ -62,7 +62,7 @@ def parse_accounting(text: str) -> SlurmJob | None:
 
 
 def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
-    """Return hosts by partition, without GPU-less nodes if any has GPUs. Raises BadSource."""
+    """Return hosts by partition, without GPU-less nodes if any has GPUs. Raises BadSource for other text."""
     nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
@@ -137,7 +137,7 @@ def parse_fields(record: str) -> dict[str, str]:
 
 
 def parse_job(text: str) -> SlurmJob:
-    """Parse either format, merging array tasks and heterogeneous components. Raises BadSource."""
+    """Parse either format, merging array tasks and heterogeneous components. Raises BadSource for other text."""
     rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])

@@ -1,6 +1,4 @@
-"""The node kit's commands for modules, units, processes, containers, clock and disk: output, refusals and changes.
-Pure.
-"""
+"""The node kit's commands for modules, units, processes, containers, clock and disk: output, refusals and changes."""
 
 from collections.abc import Mapping
 
