@@ -136,7 +136,7 @@ class LivingFleet(FakeFleet):
         self,
         incident: str,
         asks: Sequence[CheckRequest],
-        seen: AnswerCallback | None = None,
+        on_answer: AnswerCallback | None = None,
         *,
         fresh: bool = False,
         permitted: bool = False,
@@ -144,7 +144,7 @@ class LivingFleet(FakeFleet):
         self.site.at("look")
         self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
         self.dark = dict.fromkeys(self.site.silent, "no route to host")
-        return await super().run_checks(incident, asks, seen, fresh=fresh)
+        return await super().run_checks(incident, asks, on_answer, fresh=fresh)
 
 
 @dataclass

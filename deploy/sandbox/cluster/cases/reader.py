@@ -221,19 +221,19 @@ class _Reader:
             self._bad(where, f"{modifier.host} is not among the nodes")
         return modifier
 
-    def _ticket(self, row: Mapping[str, Any]) -> CaseTicket:
-        channel = row.get("channel", "slack")
+    def _ticket(self, fields: Mapping[str, Any]) -> CaseTicket:
+        channel = fields.get("channel", "slack")
         if channel not in CHANNELS:
             self._bad("ticket.channel", f"{channel!r:.80} is not one of {', '.join(CHANNELS)}")
-        attachments = row.get("attachments") or []
+        attachments = fields.get("attachments") or []
         if not isinstance(attachments, list) or len(attachments) > MOST_ROWS:
             self._bad("ticket.attachments", f"must be a list of at most {MOST_ROWS}")
             attachments = []
         files = [self._attachment(f"ticket.attachments[{i}]", item) for i, item in enumerate(attachments)]
-        text = row.get("text", "")
+        text = fields.get("text", "")
         if not isinstance(text, str):
             self._bad("ticket.text", "must be text")
-        words = _letters(row.get("author", "")), _letters(text), tuple(filter(None, files)), _letters(row.get("blames") or "")
+        words = _letters(fields.get("author", "")), _letters(text), tuple(filter(None, files)), _letters(fields.get("blames") or "")
         return CaseTicket(str(channel), *words)
 
     def _attachment(self, where: str, item: object) -> CaseAttachment | None:
@@ -246,9 +246,9 @@ class _Reader:
         self._bad(where, "must have a name, which is in no folder, and a text")
         return None
 
-    def _outputs(self, rows: Mapping[str, Any]) -> dict[str, dict[str, Output]]:
+    def _outputs(self, outputs: Mapping[str, Any]) -> dict[str, dict[str, Output]]:
         read: dict[str, dict[str, Output]] = {}
-        for host, checks in rows.items():
+        for host, checks in outputs.items():
             if host not in self.nodes:
                 self._bad(f"outputs.{host}", "is not among the nodes")
             elif not isinstance(checks, dict):

@@ -147,38 +147,38 @@ def struck(plan: Plan, blow: Blow) -> Plan:
     return replace(plan, happenings=tuple(rows), deeds=(*plan.deeds, *scars))
 
 
-def effect_of(plan: Plan, row: Happening, blow: Blow) -> Effect | None:
+def effect_of(plan: Plan, happening: Happening, blow: Blow) -> Effect | None:
     """Return the operation's effect on a fault, or None. The fault's argument `outcome` overrides chance: `cures`,
     `nothing`, or the only operation that cures.
     """
-    effect = EFFECTS.get((row.fault, blow.operation))
-    if effect is None or blow.node not in row.nodes or row.ended is not None or row.at > blow.at:
+    effect = EFFECTS.get((happening.fault, blow.operation))
+    if effect is None or blow.node not in happening.nodes or happening.ended is not None or happening.at > blow.at:
         return None
-    if blow.gpu is not None and FAULTS[row.fault].scope == "gpu" and blow.gpu not in gpus_of(plan, row, blow.node):
+    if blow.gpu is not None and FAULTS[happening.fault].scope == "gpu" and blow.gpu not in gpus_of(plan, happening, blow.node):
         return None
-    wanted = row.args.get("outcome")
+    wanted = happening.args.get("outcome")
     if wanted == "nothing" or (wanted in OPERATIONS and wanted != blow.operation):
         return None
-    lucky = dice(plan.seed, "luck", row.fault, row.key, blow.node).random() < effect.chance
+    lucky = dice(plan.seed, "luck", happening.fault, happening.key, blow.node).random() < effect.chance
     return effect if lucky or wanted in (effect.kind, blow.operation) else effect.otherwise
 
 
-def gpus_of(plan: Plan, row: Happening, node: str) -> tuple[int, ...]:
+def gpus_of(plan: Plan, happening: Happening, node: str) -> tuple[int, ...]:
     """Return the GPUs of a fault on a node: the named ones, else the drawn one."""
-    return row.gpus or (dice(plan.seed, row.fault, row.key, node).randrange(8),)
+    return happening.gpus or (dice(plan.seed, happening.fault, happening.key, node).randrange(8),)
 
 
-def _split(plan: Plan, row: Happening, blow: Blow) -> tuple[Happening, list[Happening]]:
+def _split(plan: Plan, happening: Happening, blow: Blow) -> tuple[Happening, list[Happening]]:
     """Split a fault into the part that the operation affects and the rest."""
-    if FAULTS[row.fault].once:
-        return row, []
-    others = tuple(name for name in row.nodes if name != blow.node)
-    spared = [replace(row, nodes=others)] if others else []
-    gpus = gpus_of(plan, row, blow.node) if FAULTS[row.fault].scope == "gpu" else row.gpus
-    hit = tuple(gpu for gpu in gpus if blow.gpu in (None, gpu)) if FAULTS[row.fault].scope == "gpu" else gpus
+    if FAULTS[happening.fault].once:
+        return happening, []
+    others = tuple(name for name in happening.nodes if name != blow.node)
+    spared = [replace(happening, nodes=others)] if others else []
+    gpus = gpus_of(plan, happening, blow.node) if FAULTS[happening.fault].scope == "gpu" else happening.gpus
+    hit = tuple(gpu for gpu in gpus if blow.gpu in (None, gpu)) if FAULTS[happening.fault].scope == "gpu" else gpus
     if left := tuple(gpu for gpu in gpus if gpu not in hit):
-        spared.append(replace(row, nodes=(blow.node,), gpus=left))
-    return replace(row, nodes=(blow.node,), gpus=hit), spared
+        spared.append(replace(happening, nodes=(blow.node,), gpus=left))
+    return replace(happening, nodes=(blow.node,), gpus=hit), spared
 
 
 def _aftermath(hit: Happening, effect: Effect, blow: Blow, deeds: int) -> list[Happening]:

@@ -43,9 +43,9 @@ def next_run(plan: Plan, at: float) -> Plan:
 def healed(plan: Plan, node: str | None, at: float) -> Plan:
     """Remove all faults of a node and return it to service; without a node, of all nodes, and undo deeds."""
     rows = []
-    for row in plan.happenings:
-        names = () if node is None else tuple(name for name in row.nodes if name != node)
-        rows += [replace(row, nodes=names)] if names else []
+    for happening in plan.happenings:
+        names = () if node is None else tuple(name for name in happening.nodes if name != node)
+        rows += [replace(happening, nodes=names)] if names else []
     machines = [node] if node else list(filter(None, (*plan.names, plan.controller)))
     off = [name for name in machines if is_down(plan, name)]
     kept = tuple(deed if _stays(deed, node) else replace(deed, what="nothing", args={}) for deed in plan.deeds)

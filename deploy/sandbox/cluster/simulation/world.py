@@ -63,10 +63,10 @@ def _controller(plan: Plan) -> ControllerState | None:
     return ControllerState(plan.controller, deeds.boot_id(plan.seed, plan.controller, 0)) if plan.controller else None
 
 
-def _happen(world: ClusterState, rows: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
-    for row in rows:
-        for scene in _scenes(ClusterState(world.nodes, job_met(row, plan, runs)), row, plan.seed):
-            FAULTS[row.fault].act(scene)
+def _happen(world: ClusterState, happenings: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
+    for happening in happenings:
+        for scene in _scenes(ClusterState(world.nodes, job_met(happening, plan, runs)), happening, plan.seed):
+            FAULTS[happening.fault].act(scene)
 
 
 def _scenes(world: ClusterState, happening: Happening, seed: int) -> list[Scene]:
