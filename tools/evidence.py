@@ -97,11 +97,10 @@ class Citations:
         except (FileNotFoundError, NotADirectoryError):
             return Citations()
         complete_lines = new[: new.rfind(b"\n") + 1]
-        rows = [
-            row for row in map(bytes.split, complete_lines.splitlines()) if len(row) == 2 and row[1].isdigit()
-        ]  # a full disk truncates lines
-        cites = self.cites | {sha.decode() for sha, _ in rows}
-        return Citations(self.at + len(complete_lines), self.used + sum(int(size) for _, size in rows), cites)
+        # a full disk truncates lines
+        citations = [words for words in map(bytes.split, complete_lines.splitlines()) if len(words) == 2 and words[1].isdigit()]
+        cites = self.cites | {sha.decode() for sha, _ in citations}
+        return Citations(self.at + len(complete_lines), self.used + sum(int(size) for _, size in citations), cites)
 
 
 class MemoryEvidence:
@@ -136,19 +135,19 @@ class MemoryEvidence:
 class EvidenceBuffer:
     """Evidence waiting for the disk, oldest first. Use under one lock."""
 
-    most: int = MAX_BUFFERED_BYTES
-    rows: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # digest → incident and compressed bytes
+    max_bytes: int = MAX_BUFFERED_BYTES
+    outputs: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # digest → incident and compressed bytes
     used: int = 0
 
     def add(self, incident: str, sha: str, packed: bytes) -> None:
         self.drop(sha)
-        self.rows[sha] = (incident, packed)
+        self.outputs[sha] = (incident, packed)
         self.used += len(packed)
-        while self.used > self.most and len(self.rows) > 1:
-            self.drop(next(iter(self.rows)))
+        while self.used > self.max_bytes and len(self.outputs) > 1:
+            self.drop(next(iter(self.outputs)))
 
     def drop(self, sha: str) -> None:
-        _, packed = self.rows.pop(sha, ("", b""))
+        _, packed = self.outputs.pop(sha, ("", b""))
         self.used -= len(packed)
 
 
@@ -168,11 +167,11 @@ class DirectoryEvidence:
         apart: ProcessPool | None = None,
     ) -> None:
         self._root = root
-        self._most = most
+        self._max_incident_bytes = most
         self._write = write
-        self._apart = apart
+        self._process_pool = apart
         self._tallies: dict[str, Citations] = {}
-        self._held = EvidenceBuffer()
+        self._buffer = EvidenceBuffer()
         self._lock = threading.Lock()
         self._trouble = ""
         with contextlib.suppress(OSError):  # the first put reports it
@@ -202,15 +201,15 @@ class DirectoryEvidence:
         """Redact large texts in their own process; a text not redacted in time is not stored."""
         if isinstance(text, RedactedText):
             return text.encode()
-        if self._apart is None or len(text) < MIN_SEPARATE_PROCESS_CHARS:
+        if self._process_pool is None or len(text) < MIN_SEPARATE_PROCESS_CHARS:
             return (await asyncio.to_thread(redact_once, text)).encode()
         try:
-            return (await self._apart.run(redact_once, text)).encode()
+            return (await self._process_pool.run(redact_once, text)).encode()
         except WorkTimeout:
             return b"[not kept: it could not be searched for secrets in time]"
 
     def _store_text(self, incident: str, clean: bytes) -> str:
-        if self._get_used_bytes(incident) + len(clean) // 4 > self._most:
+        if self._get_used_bytes(incident) + len(clean) // 4 > self._max_incident_bytes:
             clean = (
                 b"[not kept: the incident has used its share of the evidence store] sha256 of the output: "
                 + _compute_digest(clean).encode()
@@ -223,7 +222,7 @@ class DirectoryEvidence:
             self._record_citation(incident, sha, self._write_file(sha, lambda: _compress(data)))
         except OSError as error:
             with self._lock:
-                self._held.add(incident, sha, zlib.compress(data, 1))
+                self._buffer.add(incident, sha, zlib.compress(data, 1))
                 self._trouble = os.strerror(error.errno).lower() if error.errno else "it cannot be written"
         else:
             if self._trouble:
@@ -250,12 +249,12 @@ class DirectoryEvidence:
     def _flush_buffer(self) -> int:
         """Write oldest first until the disk fails; return how many remain."""
         with self._lock:
-            for sha, (incident, packed) in list(self._held.rows.items()):
+            for sha, (incident, packed) in list(self._buffer.outputs.items()):
                 try:
                     self._record_citation(incident, sha, self._write_file(sha, lambda packed=packed: packed))  # type: ignore[misc]  # a default binds the loop's value
                 except OSError:
-                    return len(self._held.rows)
-                self._held.drop(sha)
+                    return len(self._buffer.outputs)
+                self._buffer.drop(sha)
             self._trouble = ""
             return 0
 
@@ -278,7 +277,8 @@ class DirectoryEvidence:
     def _read_used_bytes(self, incident: str) -> int:
         """Read only lines added since the last call, also by other processes."""
         tally = self._tallies.pop(incident, Citations())
-        tally = self._tallies[incident] = tally.read_more(self._root / INCIDENTS_FOLDER / incident)
+        tally = tally.read_more(self._root / INCIDENTS_FOLDER / incident)
+        self._tallies[incident] = tally  # at the end, because the first are dropped
         while len(self._tallies) > MAX_TALLIES:
             self._tallies.pop(next(iter(self._tallies)), None)
         return tally.used
@@ -291,7 +291,7 @@ class DirectoryEvidence:
 
     def _read_bytes(self, sha256: str) -> bytes | None:
         with self._lock:
-            _, content = self._held.rows.get(sha256, ("", b""))
+            _, content = self._buffer.outputs.get(sha256, ("", b""))
         try:
             return zlib.decompress(content or self._get_file_path(sha256).read_bytes())
         except (OSError, zlib.error):

@@ -189,9 +189,11 @@ def is_addresses(text: str) -> bool:
 
 def parse_addresses(text: str) -> Sequence[Fact]:
     """Return adapters' PCI addresses, which kernel messages use."""
-    rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
+    matches = [match for match in map(_LINK_PATTERN.match, split_lines(text)) if match]
     facts = [
-        Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])
+        Fact(CHECK, "ib.bdf", str(normalize_bdf(match[2])), match[1], line=f"{match[1]} is {match[2]}")
+        for match in matches
+        if normalize_bdf(match[2])
     ]
     if facts:
         return facts

@@ -221,19 +221,19 @@ class Fleet:
     async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         async with reserve_idle_hosts(
             (host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)
-        ) as may:
-            spent = may.seconds.get(host, 0.0)
-            if not may.free:
-                return self._build_skipped_answer(host, check, may.uses[host], spent)
+        ) as permit:
+            spent = permit.seconds.get(host, 0.0)
+            if not permit.free:
+                return self._build_skipped_answer(host, check, permit.uses[host], spent)
             answer = await self._get_or_run(request, host, check)
             return replace(answer, seconds=answer.seconds + spent)
 
     async def _run_joint(self, request: FleetRequest, check: Check, hosts: Sequence[str]) -> list[CheckAnswer]:
         now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
-        hands = JointCheckContext(
+        context = JointCheckContext(
             self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader
         )
-        answers = await run_joint_check(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
+        answers = await run_joint_check(check, hosts, context, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
         return [await _report_answer(self._date_answer(answer, now), request) for answer in answers]
 
     def _date_answer(self, answer: CheckAnswer, now: datetime) -> CheckAnswer:
@@ -246,15 +246,15 @@ class Fleet:
         return CheckAnswer(host, check.id, (fact.locate(host, time=self._clock.now()),), seconds, fact.line)
 
     def _build_passive_runner(self, request: FleetRequest, *, fresh: bool = True) -> RunPassiveCheck:
-        own = replace(request, fresh=fresh)
+        runner_request = replace(request, fresh=fresh)
 
-        async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
+        async def run_passive(host: str, name: str) -> tuple[Sequence[Fact], float]:
             if name not in self._checks:
                 return (), 0.0
-            answer = await self._get_or_run(own, host, self._checks[name])
+            answer = await self._get_or_run(runner_request, host, self._checks[name])
             return answer.facts, answer.seconds
 
-        return looked
+        return run_passive
 
     def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
         """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""

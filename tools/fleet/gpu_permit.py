@@ -86,14 +86,14 @@ RunPassiveCheck = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
 
 @asynccontextmanager
 async def reserve_idle_hosts(
-    hosts: Iterable[str], check: Check, reservations: GpuReservations, looked: RunPassiveCheck | None
+    hosts: Iterable[str], check: Check, reservations: GpuReservations, run_passive: RunPassiveCheck | None
 ) -> AsyncIterator[Permit]:
     """Reserve the hosts and read whether they are idle. `looked` is None with people's permission."""
     async with reserve_hosts(hosts, check, reservations) as uses:
         spent: dict[str, float] = {}
-        if looked:
+        if run_passive:
             free = [host for host, use in uses.items() if not use.why]
-            gpu_uses = await asyncio.gather(*(_read_gpu_use(host, looked) for host in free))
+            gpu_uses = await asyncio.gather(*(_read_gpu_use(host, run_passive) for host in free))
             uses = {**uses, **{host: use for host, (use, _) in zip(free, gpu_uses, strict=True)}}
             spent = {host: seconds for host, (_, seconds) in zip(free, gpu_uses, strict=True)}
         yield Permit(uses, spent)

@@ -41,19 +41,19 @@ async def run_joint_check(
     """Run on the idle hosts, or on all with people's permission. Every host gets an answer, not dated yet."""
     assert check.together is not None
     known_hosts = [host for host in hosts if host in inventory.hosts]
-    async with reserve_idle_hosts(known_hosts, check, holds, None if permitted else context.run_passive) as may:
+    async with reserve_idle_hosts(known_hosts, check, holds, None if permitted else context.run_passive) as permit:
         parties = await asyncio.gather(
-            *(_build_participant(inventory.hosts[host], context, skus) for host in known_hosts if host in may.free)
+            *(_build_participant(inventory.hosts[host], context, skus) for host in known_hosts if host in permit.free)
         )
         joint = await check.together(parties, _build_command_runner(check, context, inventory, now)) if parties else JointResult({})
-    return [_build_answer(check, host, may, joint) for host in hosts]
+    return [_build_answer(check, host, permit, joint) for host in hosts]
 
 
-def _build_answer(check: Check, host: str, may: Permit, joint: JointResult) -> CheckAnswer:
-    spent = may.seconds.get(host, 0.0)
-    if host not in may.uses:
+def _build_answer(check: Check, host: str, permit: Permit, joint: JointResult) -> CheckAnswer:
+    spent = permit.seconds.get(host, 0.0)
+    if host not in permit.uses:
         return _build_single_answer(check, host, build_unobserved_fact(check.id, Status.UNREACHABLE, "not in the inventory"), 0.0)
-    use = may.uses[host]
+    use = permit.uses[host]
     if use.why:
         return _build_single_answer(check, host, build_skipped_fact(check, use.why, f"{check.id} was not run on {host}: {use.says}"), spent)
     if host in joint.missing:

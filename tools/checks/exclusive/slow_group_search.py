@@ -26,8 +26,7 @@ class LocalisationResult:
     """Verdict; all empty means that every group was good.
 
     `hosts` are guilty alone; `pairs` are slow together only; `leaves` are switches. Some of `among` are guilty, but no
-    good
-    host was beside them to tell which. `unknown` could not be tested.
+    good host was beside them to tell which. `unknown` could not be tested.
     """
 
     hosts: tuple[str, ...] = ()
@@ -54,13 +53,13 @@ class SingleCause:
     kind: Literal["host", "pair", "inside", "uplink"]
     names: HostGroup
 
-    def predicts_bad_group(self, world: HostGroup, leaf_of: LeafLookup) -> bool:
+    def predicts_bad_group(self, group: HostGroup, leaf_of: LeafLookup) -> bool:
         if self.kind == "host":
-            return self.names[0] in world
+            return self.names[0] in group
         if self.kind == "pair":
-            return set(self.names) <= set(world)
-        inside = sum(leaf_of(host) == self.names[0] for host in world)
-        return inside > 1 if self.kind == "inside" else 0 < inside < len(world)
+            return set(self.names) <= set(group)
+        inside = sum(leaf_of(host) == self.names[0] for host in group)
+        return inside > 1 if self.kind == "inside" else 0 < inside < len(group)
 
 
 @dataclass(slots=True)
@@ -88,25 +87,25 @@ class _SlowHostSearch:
         yield from self._refute_leaf_cause()
         return self._build_result()
 
-    def _test_groups(self, worlds: Iterable[HostGroup]) -> RoundGenerator:
-        todo = [world for world in worlds if world not in self.tried]
+    def _test_groups(self, groups: Iterable[HostGroup]) -> RoundGenerator:
+        todo = [group for group in groups if group not in self.tried]
         if todo:
             self.rounds += 1
             outcome = yield todo
-            self.tried |= {world: outcome.get(world) for world in todo}
+            self.tried |= {group: outcome.get(group) for group in todo}
 
     def _list_bad_groups(self) -> list[HostGroup]:
-        return [world for world, bad in self.tried.items() if bad]
+        return [group for group, bad in self.tried.items() if bad]
 
     def _list_good_hosts(self) -> set[str]:
-        return {host for world, bad in self.tried.items() if bad is False for host in world}
+        return {host for group, bad in self.tried.items() if bad is False for host in group}
 
     def _list_suspects(self) -> list[str]:
         good = self._list_good_hosts()
-        return sorted({host for world, bad in self.tried.items() if bad is not False for host in world} - good)
+        return sorted({host for group, bad in self.tried.items() if bad is not False for host in group} - good)
 
     def _list_untested_hosts(self) -> tuple[str, ...]:
-        tested_hosts = {host for world, bad in self.tried.items() if bad is not None for host in world}
+        tested_hosts = {host for group, bad in self.tried.items() if bad is not None for host in group}
         return tuple(host for host in self.hosts if host not in tested_hosts)
 
     def _test_across_leaves(self) -> RoundGenerator:
@@ -116,9 +115,9 @@ class _SlowHostSearch:
         for turn in range(MAX_CROSSINGS):
             if len(leaves) < 2 or met == leaves or self._list_bad_groups():
                 return
-            worlds = build_crossing(hosts, self.leaf_of, turn)
-            met |= {self.leaf_of(host) for world in worlds for host in world}
-            yield from self._test_groups(worlds)
+            groups = build_crossing(hosts, self.leaf_of, turn)
+            met |= {self.leaf_of(host) for group in groups for host in group}
+            yield from self._test_groups(groups)
 
     def _retest_suspects(self, suspects: Sequence[str], *, elsewhere: bool = False) -> RoundGenerator:
         """Pair suspects with good hosts of their leaf if possible (`elsewhere`: another). Cleared suspects count as
@@ -126,15 +125,18 @@ class _SlowHostSearch:
         """
         remaining = list(suspects)
         for _ in range(MAX_RETEST_ROUNDS):
-            free, good, worlds, later = sorted(self._list_good_hosts()), sorted(self._list_good_hosts()), list[HostGroup](), list[str]()
+            good = sorted(self._list_good_hosts())
+            free = list(good)
+            groups = list[HostGroup]()
+            later = list[str]()
             for host in remaining:
                 mate = self._choose_partner(host, free, elsewhere)
                 if mate:
                     free.remove(mate)
-                    worlds.append(tuple(sorted((host, mate))))
+                    groups.append(tuple(sorted((host, mate))))
                 elif self._choose_partner(host, good, elsewhere):
                     later.append(host)
-            yield from self._test_groups(worlds)
+            yield from self._test_groups(groups)
             remaining = later
 
     def _choose_partner(self, host: str, free: Sequence[str], elsewhere: bool) -> str:
@@ -147,17 +149,17 @@ class _SlowHostSearch:
         leaves = sorted({self.leaf_of(host) for host in self.hosts} - {""})
         single_causes = [SingleCause("host", (host,)) for host in self.hosts]
         single_causes += [
-            SingleCause("pair", pair) for pair in {pair for world in self._list_bad_groups() for pair in combinations(world, 2)}
+            SingleCause("pair", pair) for pair in {pair for group in self._list_bad_groups() for pair in combinations(group, 2)}
         ]
         single_causes += [SingleCause(kind, (leaf,)) for leaf in leaves for kind in ("inside", "uplink")]
-        results = [(world, bad) for world, bad in self.tried.items() if bad is not None]
-        return [cause for cause in single_causes if all(cause.predicts_bad_group(world, self.leaf_of) == bad for world, bad in results)]
+        results = [(group, bad) for group, bad in self.tried.items() if bad is not None]
+        return [cause for cause in single_causes if all(cause.predicts_bad_group(group, self.leaf_of) == bad for group, bad in results)]
 
     def _distinguish_causes(self) -> RoundGenerator:
         """Test while several single causes fit and a round would separate them."""
         for _ in range(MAX_EXTRA_ROUNDS):
             causes = self._list_single_causes()
-            best = max(self._build_candidate_rounds(causes), key=lambda worlds: self._count_distinguished(causes, worlds))
+            best = max(self._build_candidate_rounds(causes), key=lambda groups: self._count_distinguished(causes, groups))
             if self._count_distinguished(causes, best) < 2:
                 return
             yield from self._test_groups(best)
@@ -169,8 +171,8 @@ class _SlowHostSearch:
         across = [build_crossing([host for host in self.hosts if self.leaf_of(host)], self.leaf_of, turn) for turn in range(8)]
         return [*pairs, *inside, *across, *(build_rotation(self.hosts, turn) for turn in range(min(len(self.hosts), 12)))]
 
-    def _count_distinguished(self, causes: Sequence[SingleCause], worlds: Sequence[HostGroup]) -> int:
-        return len({tuple(cause.predicts_bad_group(world, self.leaf_of) for world in worlds) for cause in causes})
+    def _count_distinguished(self, causes: Sequence[SingleCause], groups: Sequence[HostGroup]) -> int:
+        return len({tuple(cause.predicts_bad_group(group, self.leaf_of) for group in groups) for cause in causes})
 
     def _refute_leaf_cause(self) -> RoundGenerator:
         """Several slow hosts look like a slow leaf: test them outside it, for an uplink among themselves."""
@@ -198,14 +200,14 @@ class _SlowHostSearch:
     def _build_multiple_result(self) -> LocalisationResult:
         """A host is guilty if bad beside good hosts only; a bad group of good hosts is a route."""
         good = self._list_good_hosts()
-        guilty = {host for world in self._list_bad_groups() for host in world if host not in good and set(world) - {host} <= good}
-        unexplained = [world for world in self._list_bad_groups() if not set(world) & guilty]
-        open_ = {host for world in unexplained for host in world} - good
-        routes = tuple(sorted(world for world in unexplained if not set(world) & open_))
-        return self._build_localisation(tuple(sorted(guilty)), routes, among=tuple(sorted(open_)))
+        guilty = {host for group in self._list_bad_groups() for host in group if host not in good and set(group) - {host} <= good}
+        unexplained = [group for group in self._list_bad_groups() if not set(group) & guilty]
+        undecided = {host for group in unexplained for host in group} - good
+        routes = tuple(sorted(group for group in unexplained if not set(group) & undecided))
+        return self._build_localisation(tuple(sorted(guilty)), routes, among=tuple(sorted(undecided)))
 
     def _build_all_bad_result(self) -> LocalisationResult:
-        among = tuple(sorted({host for world in self._list_bad_groups() for host in world}))
+        among = tuple(sorted({host for group in self._list_bad_groups() for host in group}))
         leaves = {self.leaf_of(host) for host in among}
         return self._build_localisation(
             leaves=tuple(leaves) if len(leaves) == 1 and "" not in leaves and len(among) > 2 else (), among=among
@@ -222,16 +224,16 @@ def build_first_round(hosts: Sequence[str], leaf_of: Callable[[str], str] = lamb
     by_leaf: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         by_leaf[leaf_of(host)].append(host)
-    worlds: list[HostGroup] = []
+    groups: list[HostGroup] = []
     remaining: list[str] = []
     for members in by_leaf.values():
-        worlds += [tuple(members[n : n + 2]) for n in range(0, len(members) - 1, 2)]
+        groups += [tuple(members[n : n + 2]) for n in range(0, len(members) - 1, 2)]
         remaining += members[-1:] if len(members) % 2 else []
-    worlds += [tuple(sorted(remaining[n : n + 2])) for n in range(0, len(remaining) - 1, 2)]
-    if len(remaining) % 2 and worlds:
-        at = next((n for n, world in enumerate(worlds) if leaf_of(world[0]) == leaf_of(remaining[-1])), len(worlds) - 1)
-        worlds[at] = tuple(sorted((*worlds[at], remaining[-1])))
-    return worlds
+    groups += [tuple(sorted(remaining[n : n + 2])) for n in range(0, len(remaining) - 1, 2)]
+    if len(remaining) % 2 and groups:
+        at = next((n for n, group in enumerate(groups) if leaf_of(group[0]) == leaf_of(remaining[-1])), len(groups) - 1)
+        groups[at] = tuple(sorted((*groups[at], remaining[-1])))
+    return groups
 
 
 def build_rotation(hosts: Sequence[str], turn: int) -> list[HostGroup]:

@@ -74,7 +74,11 @@ def _pinned(happening: Happening, seed: int) -> Iterable[Happening]:
 
 
 def _fault(happening: Happening) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": happening.fault, "node": happening.nodes[0] if len(happening.nodes) == 1 else list(happening.nodes), "t": round(happening.at)}
+    found: dict[str, Any] = {
+        "id": happening.fault,
+        "node": happening.nodes[0] if len(happening.nodes) == 1 else list(happening.nodes),
+        "t": round(happening.at),
+    }
     found |= {"gpu": happening.gpus[0]} if happening.gpus else {}
     return found | ({"args": dict(happening.args)} if happening.args else {})
 
@@ -103,7 +107,9 @@ def _truth(happenings: Sequence[Happening]) -> Mapping[str, Any]:
         cause = found.setdefault(fault.label, {"label": fault.label, "hosts": [], "devices": []})
         cause["hosts"] += [node for node in happening.nodes if fault.scope in _ACCUSES and node not in cause["hosts"]]
         cause["devices"] += [f"{node}/gpu{gpu}" for node in happening.nodes for gpu in happening.gpus if fault.scope == "gpu"]
-        cause["devices"] += [f"{node}/{happening.args['hca']}" for node in happening.nodes if fault.scope == "node" and "hca" in happening.args]
+        cause["devices"] += [
+            f"{node}/{happening.args['hca']}" for node in happening.nodes if fault.scope == "node" and "hca" in happening.args
+        ]
         cause["devices"] += [f"{kind}:{happening.args[kind]}" for kind in ("leaf", "rack") if kind in happening.args]
     primary, *also = found.values()
     return {"primary": primary} | ({"also": also} if also else {})

@@ -305,7 +305,11 @@ class Cluster(Repairable):
 
 def _from(modifier: Modifier, now: float) -> Modifier:
     """Make R12's `after` relative to the cluster's start instead of `now`."""
-    return replace(modifier, args={**modifier.args, "after": str(max(0, modifier.whole("after", 240) + round(now)))}) if modifier.id == "R12" else modifier
+    return (
+        replace(modifier, args={**modifier.args, "after": str(max(0, modifier.whole("after", 240) + round(now)))})
+        if modifier.id == "R12"
+        else modifier
+    )
 
 
 def _broken(happening: Happening) -> dict[str, Any]:

@@ -191,7 +191,8 @@ def _mig_devices(memory_mib: int) -> str:
 def _element(name: str, depth: int, children: Mapping[str, Any]) -> str:
     tabs = "\t" * depth
     inner = "".join(
-        _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>" for key, value in children.items()
+        _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>"
+        for key, value in children.items()
     )
     return f"\n{tabs}<{name}>{inner}\n{tabs}</{name}>"
 

@@ -22,7 +22,7 @@ def is_down(plan: Plan, name: str) -> bool:
 
 def booted(plan: Plan, name: str, at: float, scale: float) -> Plan:
     """Start the machine and apply a reboot's effects on its faults."""
-    return remedies.struck(done(plan, "boot", name, at), remedies.Blow("reboot", name, at, scale=scale))
+    return remedies.apply_operation(done(plan, "boot", name, at), remedies.AppliedOperation("reboot", name, at, scale=scale))
 
 
 def next_run(plan: Plan, at: float) -> Plan:
