@@ -157,7 +157,7 @@ def _build_sensor_command(name: str, kind: str) -> Command:
 
 CHECKS = (
     Check(
-        id="ipmi",
+        id=CHECK,
         asks="Did the BMC log a hardware fault, and are inlet air, fans and power supplies well?",
         commands=(
             Command("events", ("ipmitool", "sel", "elist", "last", "200"), privileged=True, optional=True),

@@ -221,7 +221,7 @@ def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="docker",
+        id=CHECK,
         asks="Does the container engine know NVIDIA GPUs, and do the GPU containers have theirs and enough shared memory?",
         commands=(
             Command("info", ("docker", "info", "--format", "{{json .}}"), privileged=True, optional=True),

@@ -160,7 +160,7 @@ _SHARED_DF_COMMAND = ("timeout", "-k", "1", "4", "df", "-B1", "--output=source,f
 
 CHECKS = (
     Check(
-        id="disk",
+        id=CHECK,
         asks="Is a file system full, out of inodes, or read-only, and how large is /dev/shm?",
         commands=(
             Command("space", ("df", "-P", "-T", "-B1", *(f"-x{kind}" for kind in SHARED_FILE_SYSTEMS))),

@@ -205,7 +205,7 @@ _FIND_COUNTERS_COMMAND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -
 
 CHECKS = (
     Check(
-        id="ibstat",
+        id=CHECK,
         asks="Are all InfiniBand ports there, up, at full rate, and do they count errors?",
         commands=(
             Command("ports", ("ibstat",)),

@@ -163,7 +163,7 @@ _ONLY = (
 )
 CHECKS = (
     Check(
-        id="dmesg",
+        id=CHECK,
         asks="What did the kernel and the driver report?",
         commands=(
             Command("ring", ("dmesg", "--decode", "--time-format", "iso"), privileged=True),

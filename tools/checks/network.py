@@ -131,7 +131,7 @@ def add_absent_master(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="net",
+        id=CHECK,
         asks="Do the network interfaces fit each other, drop nothing, and reach the job's master and the experiment tracker?",
         commands=(
             Command("links", ("ip", "-j", "-s", "-d", "link", "show"), optional=True),

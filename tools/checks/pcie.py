@@ -143,7 +143,7 @@ def _build_bridge_facts(bridge: _PciFunction) -> list[Fact]:
 
 CHECKS = (
     Check(
-        id="lspci",
+        id=CHECK,
         asks="Is every GPU on the bus, does it answer, is its link whole, is ACS off?",
         commands=(
             Command("gpus", ("lspci", "-D", "-vvv", "-d", "10de:"), privileged=True, silence=NO_DEVICE),

@@ -239,7 +239,7 @@ _COMPUTE_APPS_COMMAND = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_
 
 CHECKS = (
     Check(
-        id="procs",
+        id=CHECK,
         asks="Which processes hold GPU memory, do they belong to a running job, is one stuck in the kernel?",
         commands=(Command("gpus", tuple(_COMPUTE_APPS_COMMAND.split()), optional=True), Command("list", tuple(_PS_COMMAND.split()))),
         formats=(Format("compute apps", is_gpu_apps, parse_gpu_apps), Format("ps", is_process_list, parse_process_list)),

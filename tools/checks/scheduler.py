@@ -177,7 +177,7 @@ _ENDED_JOBS_COMMAND = "sacct -n -P -X -N {node} -S now-1days -o JobID,State,Exit
 
 CHECKS = (
     Check(
-        id="sched",
+        id=CHECK,
         asks="What does the scheduler say of the node and of the last job on it?",
         commands=(
             Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True, scheduler="slurm"),

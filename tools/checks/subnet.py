@@ -126,7 +126,7 @@ def _parse_possible_width(says: str) -> str:
 
 CHECKS = (
     Check(
-        id="fabric",
+        id=CHECK,
         asks="Is there a subnet manager, and are the links of the leaf switch as wide and fast as they can be?",
         commands=(
             Command("manager", ("sminfo",), privileged=True, optional=True),

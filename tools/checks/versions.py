@@ -124,7 +124,7 @@ def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="vers",
+        id=CHECK,
         asks="Which PyTorch, CUDA, cuDNN and NCCL does the job's image have, and for which GPUs was it built?",
         commands=(
             Command("host", ("python3", "-c", PROBE), optional=True),

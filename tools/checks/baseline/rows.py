@@ -89,7 +89,7 @@ def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
 
 CHECKS = (
     Check(
-        id="base",
+        id=CHECK,
         asks="What does the host look like beside its peers, and what of it does not work at all?",
         commands=(Command("host", ("python3", "-c", PROBE), optional=True),),
         formats=(Format("baseline", is_baseline, parse_baseline),),

@@ -246,7 +246,7 @@ def _count_wrong(size_row: SizeRow, cell: float | None, deviation: bool) -> int 
 
 CHECKS = (
     Check(
-        id="nccl1",
+        id=CHECK,
         asks="Does an all-reduce over all GPUs of this host run at full speed, with right results?",
         commands=(
             Command(
