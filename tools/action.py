@@ -55,8 +55,8 @@ class FaultCondition:
     reads: int = 3
 
     @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> "FaultCondition":
-        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    def from_json(cls, fields: Mapping[str, Any]) -> "FaultCondition":
+        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
         return cls(**values)
 
 

@@ -10,6 +10,7 @@ BANDWIDTH_KEYS = frozenset({"nccl.busbw_at", "nccl.busbw_max"})
 MIN_BANDWIDTH_RATIO = 0.8  # of what the model reaches; below it a host is slow
 MIN_JUDGED_BYTES = 1 << 30  # smaller messages are slow on every machine and are not judged
 PASTED_TABLE = "handed in"  # host name used for a table that a user pasted
+MAX_NAMED_HOSTS = 4
 MAX_GB_PER_SECOND = 10**6  # larger numbers are not a bandwidth
 MAX_MESSAGE_BYTES = 1 << 50
 
@@ -83,8 +84,8 @@ def _parse_speed(value: Value) -> float | None:
     return float(value) if is_valid else None  # type: ignore[arg-type]  # a number, as the line above says
 
 
-def _format_cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
-    speed_by_size = dict(row.points)
+def _format_cells(curve: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
+    speed_by_size = dict(curve.points)
     return [f"{speed_by_size[size]:g}" if size in speed_by_size else "?" for size in sizes]
 
 
@@ -104,12 +105,10 @@ def summarize_bandwidths(all_of: Bandwidths) -> str:
     count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
     bands = " and ".join(f"{band:g}" for band in all_of.bands)
     model = f"the model reaches {bands}" if bands else "what the model reaches is not written down"
-    slow_note = (
-        f"{', '.join(slow[:4])}{f' and {len(slow) - 4} more' if len(slow) > 4 else ''} below {MIN_BANDWIDTH_RATIO:.0%} of it"
-        if slow
-        else ""
-    )
-    verdict = slow_note or ("none below its band" if bands else "")
+    verdict = "none below its band" if bands else ""
+    if slow:
+        more = f" and {len(slow) - MAX_NAMED_HOSTS} more" if len(slow) > MAX_NAMED_HOSTS else ""
+        verdict = f"{', '.join(slow[:MAX_NAMED_HOSTS])}{more} below {MIN_BANDWIDTH_RATIO:.0%} of it"
     unobserved_note = f"not measured on {len(all_of.blind)}" if all_of.blind else ""
     speeds = f"{min(best):g} to {max(best):g} GB/s, median {median(best):g}" if len(best) > 1 else f"{best[0]:g} GB/s"
     return "; ".join(filter(None, (f"all-reduce bus bandwidth of {count} at best: {speeds}", model, verdict, unobserved_note)))

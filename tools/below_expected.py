@@ -1,4 +1,4 @@
-"""GPUs and links well below expected performance, as facts `expect.*`. Pure.
+"""GPUs and links well below expected performance, as facts `expect.*`.
 
 Nothing is reported for an unknown GPU model, a link that is not modelled, or fewer than three peers with the product.
 """

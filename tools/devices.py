@@ -44,13 +44,13 @@ def find_missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fa
     return missing + (_build_missing_facts("lspci", "pcie.absent", pci, table) if fits else [])
 
 
-def _build_missing_facts(check: str, key: str, seen: Sequence[str], order: Sequence[str]) -> list[Fact]:
-    if not seen:
+def _build_missing_facts(check: str, key: str, listed: Sequence[str], order: Sequence[str]) -> list[Fact]:
+    if not listed:
         return []
     return [
-        Fact(check, key, True, f"gpu{place}", line=f"{address} is not listed, {len(set(seen))} others are", attrs={"bdf": address})
+        Fact(check, key, True, f"gpu{place}", line=f"{address} is not listed, {len(set(listed))} others are", attrs={"bdf": address})
         for place, address in enumerate(order)
-        if address not in seen
+        if address not in listed
     ]
 
 
@@ -76,13 +76,13 @@ def _is_subsequence(some: Sequence[str], order: Sequence[str]) -> bool:
     return all(address in rest for address in some)
 
 
-def _rename_device(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: Mapping[str, str]) -> Fact:
+def _rename_device(fact: Fact, names_by_scope: Mapping[str, Mapping[str, str]], numbers: Mapping[str, str]) -> Fact:
     if not fact.device:
         return fact
     if fact.check in _SMI_CHECKS and fact.device in numbers:
         return fact if numbers[fact.device] == fact.device else replace(fact, device=numbers[fact.device])
     key = find_key(fact.key)
-    name = names.get(key.scope, {}).get(fact.device) if key else None
+    name = names_by_scope.get(key.scope, {}).get(fact.device) if key else None
     return replace(fact, device=name, attrs={**fact.attrs, "bdf": fact.device}) if name else fact
 
 

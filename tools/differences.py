@@ -1,4 +1,4 @@
-"""Settings compared across hosts, for `rackmedic look` and for threads. Pure."""
+"""Settings compared across hosts, for `rackmedic look` and for threads."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -43,7 +43,7 @@ class ValuesByHost:
     """
 
     index: dict[str, int] = field(default_factory=dict)
-    asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # mask of the hosts that answered, by group
+    answered: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # mask of the hosts that answered, by group
     _reported: dict[SettingKey, dict[frozenset[str], int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
     def get_mask(self, host: str) -> int:
@@ -52,14 +52,14 @@ class ValuesByHost:
     def add_host(self, group: str, host: str, values: Mapping[tuple[str, str], Collection[str]]) -> None:
         """Add one host's values by key and device; pass none if it answered without settings."""
         bit = self.get_mask(host)
-        self.asked[group] |= bit
+        self.answered[group] |= bit
         for (key, device), value in values.items():
             self._reported[group, key, device][frozenset(value)] |= bit
 
     def iter_settings(self) -> Iterator[tuple[SettingKey, dict[frozenset[str], int]]]:
         """Yield each setting with its mask per value; hosts without it have the empty value."""
         for setting, values in self._reported.items():
-            absent = self.asked[setting[0]]
+            absent = self.answered[setting[0]]
             for mask in values.values():
                 absent &= ~mask
             yield setting, {**values, frozenset(): absent} if absent else dict(values)

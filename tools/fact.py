@@ -84,8 +84,8 @@ class Fact:
         return {k: v for k, v in row.items() if v not in (None, "", {}, False) or k in ("check", "key", "value")}
 
     @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> "Fact":
-        values = dict(row)
+    def from_json(cls, fields: Mapping[str, Any]) -> "Fact":
+        values = dict(fields)
         values["status"] = Status(values.get("status", "ok"))
         if values.get("time"):
             values["time"] = datetime.fromisoformat(values["time"])

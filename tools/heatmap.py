@@ -59,13 +59,13 @@ class Heatmap:
 
     @property
     def unit(self) -> str:
-        row = find_key(self.key)
-        return row.unit if row else ""
+        fact_key = find_key(self.key)
+        return fact_key.unit if fact_key else ""
 
     @property
     def says(self) -> str:
-        row = find_key(self.key)
-        return row.means.partition(";")[0] if row else self.key
+        fact_key = find_key(self.key)
+        return fact_key.means.partition(";")[0] if fact_key else self.key
 
     def get_row(self, host: str, columns: Sequence[str] | None = None) -> list[float | None]:
         """Return one host's values; None where unknown."""
@@ -93,14 +93,10 @@ class Heatmap:
             return None
         hosts, middle = set(self.hosts), spread[1]
         ranked_values = sorted((place, value) for place, value in self._values.items() if place[0] in hosts)
-        (host, column), value = max(ranked_values, key=lambda one: self._compute_deviation(one[1], middle))
+        (host, column), value = max(ranked_values, key=lambda ranked: self._compute_deviation(ranked[1], middle))
         usual = median(abs(other - middle) for _, other in ranked_values)
-        return (
-            (host, column, value)
-            if self._compute_deviation(value, middle)
-            > max(abs(middle) / MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS * usual)
-            else None
-        )
+        threshold = max(abs(middle) / MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS * usual)
+        return (host, column, value) if self._compute_deviation(value, middle) > threshold else None
 
     def _compute_deviation(self, value: float, middle: float) -> float:
         """Return the deviation from the median, positive in the worse direction."""
@@ -113,11 +109,11 @@ class Heatmap:
         if spread is None:
             return []
         known_hosts = self.list_known_hosts()
-        far = dict.fromkeys(known_hosts, 0.0)
+        deviation_by_host = dict.fromkeys(known_hosts, 0.0)
         for (host, _), value in self._values.items():
-            if host in far:
-                far[host] = max(far[host], abs(value - spread[1]))
-        first = sorted(known_hosts, key=lambda host: -far[host])[:most]
+            if host in deviation_by_host:
+                deviation_by_host[host] = max(deviation_by_host[host], abs(value - spread[1]))
+        first = sorted(known_hosts, key=lambda host: -deviation_by_host[host])[:most]
         return [host for host in known_hosts if host in set(first)]
 
 
@@ -128,11 +124,11 @@ def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
 
 def summarize_heatmap(heatmap: Heatmap) -> str:
     """Return one line as text alternative to the image; empty without values."""
-    spread, far = heatmap.compute_spread(), heatmap.find_outlier()
+    spread, outlier = heatmap.compute_spread(), heatmap.find_outlier()
     if spread is None:
         return ""
     unit = f" {heatmap.unit}" if heatmap.unit else ""
     low, middle, high = spread
     hosts = len(heatmap.list_known_hosts())
-    outlier_text = f"{'/'.join(part for part in far[:2] if part)} with {far[2]:g} stands out most" if far else "none stands out"
+    outlier_text = f"{'/'.join(part for part in outlier[:2] if part)} with {outlier[2]:g} stands out most" if outlier else "none stands out"
     return f"{heatmap.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {outlier_text}"

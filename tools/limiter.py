@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-# Concurrency limiter: first come, first served.
+INITIAL_WIDTH = 32  # hosts
+WIDEN_INTERVAL_SECONDS = 0.25  # waiting time after which one more host is admitted
 
 
 class Limiter:
@@ -53,20 +54,17 @@ class Limiter:
                 turn.set_result(None)
 
 
-# Adaptive host concurrency: few hosts at first, so that the first of a thousand finish within seconds, then more.
-#
-# Each finished host admits one more. A timer admits more while hosts are slow; if a processor is the limit, running hosts
-# finish first.
-
-INITIAL_WIDTH = 32
-WIDEN_INTERVAL_SECONDS = 0.25  # waiting time after which one more host is admitted
-
-
 class Ramp:
-    """FIFO slots, from `first` up to `most`; each finished host adds one."""
+    """Adaptive host concurrency: FIFO slots, from `first` up to `most`.
+
+    Few hosts at first, so that the first of a thousand finish within seconds. Each finished host admits one more. A
+    timer admits more while hosts are slow; if a processor is the limit, running hosts finish first.
+    """
 
     def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
-        self._most, self._width, self._every = most, min(first, most), every
+        self._most = most
+        self._width = min(first, most)
+        self._every = every
         self._limiter = Limiter(lambda: self._width)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -100,12 +98,6 @@ class Ramp:
             self._schedule_widening()
 
 
-# Adaptive limit on connections or sessions being opened, like TCP congestion control.
-#
-# sshd drops connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the width,
-# once for all concurrent attempts; a success raises it a little. All users of an sshd or bastion share it.
-
-
 @dataclass(slots=True)
 class Attempt:
     """One opening; its opener sets `dropped` if sshd dropped it."""
@@ -115,13 +107,18 @@ class Attempt:
 
 
 class AdmissionControl:
-    """FIFO slots between 1 and `most`: additive increase, multiplicative decrease.
+    """Adaptive limit on connections or sessions being opened, like TCP congestion control: slots between 1 and `most`.
+
+    sshd drops connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the width,
+    once for all concurrent attempts; a success raises it a little. All users of an sshd or bastion share it.
 
     `gain` is added per full width of successes: a fixed server limit is probed less often than a load-dependent one.
     """
 
     def __init__(self, most: int, gain: float = 1.0) -> None:
-        self._most, self._width, self._gain = float(most), float(most), gain
+        self._most = float(most)
+        self._width = float(most)
+        self._gain = gain
         self._epoch = 0
         self._limiter = Limiter(lambda: self.width)
 

@@ -42,7 +42,7 @@ class ProcessPool:
         return _unpickle_result(output)  # type: ignore[no-any-return]  # what `work` returned
 
 
-async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
+async def _run_subprocess(pickled_call: bytes, seconds: float) -> bytes:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
@@ -54,7 +54,7 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
         process_group=0,
     )  # empty environment: ours may hold tokens, and the worker reads untrusted text
     try:
-        output, _ = await asyncio.wait_for(process.communicate(asked), seconds)
+        output, _ = await asyncio.wait_for(process.communicate(pickled_call), seconds)
     except TimeoutError:
         raise WorkTimeout from None
     finally:
@@ -67,13 +67,13 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
     return output
 
 
-def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
+def run_in_parallel(other: Callable[[], S], work: Callable[[], T]) -> tuple[S, T]:
     """Return both results; `other` runs in a forked copy, without pickled arguments or new imports.
 
     Raises what either raises. Runs sequentially if this process has several threads, because a fork copies only one.
     """
     if threading.active_count() > 1:
-        return other(), own()
+        return other(), work()
     read, write = os.pipe()
     copy = os.fork()
     if not copy:
@@ -81,7 +81,7 @@ def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         try:
-            answer = own()
+            answer = work()
             output = pipe.read()
         except BaseException:
             os.kill(copy, signal.SIGKILL)
@@ -111,8 +111,8 @@ def _pickle_result(work: Callable[[], object]) -> bytes:
     return pickle.dumps(answer)
 
 
-def _unpickle_result(told: bytes) -> Any:
-    ok, answer = pickle.loads(told)  # noqa: S301  our own process wrote it
+def _unpickle_result(pickled: bytes) -> Any:
+    ok, answer = pickle.loads(pickled)  # noqa: S301  our own process wrote it
     if not ok:
         raise answer
     return answer

@@ -45,7 +45,10 @@ class Unreachable(Exception):
 
     def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE, barrier: AccessBarrier = AccessBarrier.OTHER) -> None:
         super().__init__(f"{host}: {why}")
-        self.host, self.why, self.status, self.barrier = host, why, status, barrier
+        self.host = host
+        self.why = why
+        self.status = status
+        self.barrier = barrier
 
 
 class Transport(Protocol):

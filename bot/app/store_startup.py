@@ -13,7 +13,7 @@ from bot.app.health import Health
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from bot.store.store import REDIS_AWAY_ERRORS, Store, StoreNotAnswering, StoreUnavailable, WrongStoreVersion, open_store
-from tools.ledger.record import StoreDown
+from tools.ledger.refusals import StoreDown
 
 log = structlog.get_logger()
 RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)  # the last one repeats

@@ -19,9 +19,10 @@ from bot.settings import Settings
 from kb.needle_search import split_lines
 from tools.action import Action
 from tools.execution.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
-from tools.execution.conditions import ConditionResult, preview_conditions, read_process_start
+from tools.execution.conditions import ConditionResult, read_process_start
+from tools.execution.delete_preview import DeletePreview, preview_delete
+from tools.execution.dry_run import preview_conditions
 from tools.execution.identity import read_boot_id
-from tools.execution.previews import DeletePreview, preview_delete
 from tools.inventory.inventory import Host
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument, Remedy, fill_slots

@@ -119,7 +119,7 @@ class HostDifferences:
                 notes[place].append(note)
         names = list(self._hosts)
         by_notes: dict[tuple[str, ...], list[str]] = defaultdict(list)
-        for mask in table.values.asked.values():
+        for mask in table.values.answered.values():
             for place in iter_mask_bits(mask):
                 folded_notes = _fold_notes(notes[place])
                 by_notes[folded_notes or ((PARTLY_UNOBSERVED_TEXT,) if table.partly >> place & 1 else ())].append(names[place])
@@ -139,7 +139,7 @@ def _find_deviations(table: _CheckTable) -> Iterable[tuple[DifferenceNote, int]]
     """Yield notes where a minority differs from the majority."""
     for setting, values in table.values.iter_settings():
         kind, key, device = setting
-        total = table.values.asked[kind].bit_count()
+        total = table.values.answered[kind].bit_count()
         usual, most = max(values.items(), key=lambda row: row[1].bit_count())
         if total < MIN_HOSTS_FOR_MAJORITY or most.bit_count() * 2 <= total:
             continue

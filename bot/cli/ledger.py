@@ -25,7 +25,7 @@ from bot.store.store import Store
 from tools.inventory.inventory import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Refused
+from tools.ledger.refusals import Refused
 
 EMPTY_INVENTORY = Inventory(hosts={}, groups={})
 

@@ -35,7 +35,8 @@ from graph.state import InboxItem, IncidentState, Origin
 from kb.redact import show_invisible
 from tools.inventory.host_ranges import fold_host_names
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import ActionRecord, Refused, list_targets
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.refusals import Refused
 from tools.ledger.states import OPEN_STATES, State
 
 if TYPE_CHECKING:

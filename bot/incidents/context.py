@@ -23,7 +23,7 @@ from graph.context import Progress
 from graph.state import IncidentState, Origin
 from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
-from tools.ledger.record import Refused
+from tools.ledger.refusals import Refused
 
 APPROVALS_NOT_SET_UP = "Approvals are not set up here, so nothing can run. Run `rackmedic doctor` to find out why."
 
@@ -32,7 +32,7 @@ class LedgerSays(Refusal):
     """The ledger's own refusal, as the person who clicked is told it."""
 
     def __init__(self, no: Refused) -> None:
-        super().__init__(str(no) or str(type(no).__doc__))
+        super().__init__(str(no))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ from graph.state import InboxItem, Origin
 from kb.customers.cause_words import load_customer_words
 from kb.yaml_files import load_plain
 from tools.inventory.inventory import Inventory
-from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import Refused
 
 log = structlog.get_logger()
 RecordLoader = Callable[[str], Awaitable[Sequence[ActionRecord]]]

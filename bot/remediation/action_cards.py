@@ -32,7 +32,8 @@ from bot.slack.posted_messages import POSTING, IdempotentPoster, PostedCards
 from bot.slack.rate_limits import Urgency, with_urgency
 from graph.state import IncidentState, Origin
 from tools.action import Action
-from tools.ledger.record import ActionRecord, Refused, list_targets
+from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.refusals import Refused
 from tools.ledger.states import TERMINAL_STATES, State
 
 # Decide which actions share a card: same remedy and cause, proposed within two minutes, one per host.

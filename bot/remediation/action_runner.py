@@ -24,7 +24,8 @@ from graph.incident_view import IncidentView
 from graph.state import InboxItem, IncidentState
 from tools.clock import Clock
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import ActionRecord, NotFound, Refused
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import NotFound, Refused
 from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, State, Transition
 
 if TYPE_CHECKING:

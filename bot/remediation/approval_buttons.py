@@ -25,7 +25,8 @@ from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload
 from bot.store.unreachable import StoreUnreachable, guard_store
 from graph.state import Origin
-from tools.ledger.record import ActionRecord, NotAnApprover, Refused, WrongDigest
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import NotAnApprover, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.remedy import BadArgument
 
@@ -125,7 +126,7 @@ async def build_not_approver_error(click: ApprovalClick) -> NotAnApprover:
     names = [await click.context.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
     rest = [f"{len(users) - MAX_NAMED_APPROVERS} more"] if len(users) > MAX_NAMED_APPROVERS else []
     may = f" Those who may: {', '.join(names + rest)}." if names else ""
-    return NotAnApprover(f"{NotAnApprover.__doc__}{may}")
+    return NotAnApprover(f"{NotAnApprover.message}{may}")
 
 
 async def _finish_in_background(click: ApprovalClick, task: Awaitable[None]) -> None:
@@ -242,7 +243,7 @@ def _get_thread_ts(payload: Payload) -> str:
 
 def _require_same_digest(record: ActionRecord, digest: str) -> None:
     if record.digest != digest:
-        raise LedgerSays(WrongDigest(WrongDigest.__doc__))
+        raise LedgerSays(WrongDigest())
 
 
 def _require_state(record: ActionRecord, *states: State) -> None:
@@ -263,7 +264,7 @@ async def _approve_all(on: ApprovalClick, click: CardClick) -> None:
 async def _approve_each(on: ApprovalClick, click: CardClick) -> None:
     """Vote on each action separately, and report the votes that did not count."""
     votes = await on.decisions.approve_actions(click.each, str(on.voter), delivery=_build_delivery_id(on.payload, on.voter))
-    if any(vote.no is not None for vote in votes):
+    if any(vote.refusal is not None for vote in votes):
         on.context.tasks.spawn_task("told", post_ephemeral(on, outcomes.render_vote_summary(votes)))
 
 

@@ -21,8 +21,11 @@ from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
-from tools.execution.conditions import ConditionResult, dry_run
-from tools.execution.previews import CancelPreview, DeletePreview, NodeJobs, preview_cancel, preview_delete, read_node_jobs
+from tools.execution.cancel_preview import CancelPreview, preview_cancel
+from tools.execution.conditions import ConditionResult
+from tools.execution.delete_preview import DeletePreview, preview_delete
+from tools.execution.dry_run import dry_run
+from tools.execution.node_jobs import NodeJobs, read_node_jobs
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.brakes import Brakes

@@ -22,9 +22,12 @@ from tools.action import Action, new_approval_id
 from tools.execution.kit import KitAnswer
 from tools.execution.runner import settle_action
 from tools.fact import Fact, Status
+from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
-from tools.ledger.reader import BrakeHeadroom, LedgerReader, compute_headroom
-from tools.ledger.record import ActionRecord, NotAnApprover, NotFound, NotOpen, Refused, VoteResult, WrongDigest, list_requesters
+from tools.ledger.manual_brakes import LedgerBrakes
+from tools.ledger.reader import LedgerReader
+from tools.ledger.record import ActionRecord, VoteResult, list_requesters
+from tools.ledger.refusals import NotAnApprover, NotFound, NotOpen, Refused, WrongDigest
 from tools.ledger.states import State, Transition
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument, check_args
@@ -149,7 +152,7 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(voter)
         if voter not in await self._rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover
         await self._index.schedule_check(approval)
         after = await self._ledger.vote(approval, digest, voter, verdict, delivery, reason)
         await self._wake(approval)
@@ -161,7 +164,7 @@ class ApprovalDecisions:
         first = await self._ledger.get_record(each[0][0])
         incident = first.action.incident
         if voter not in await self._rights.list_record_approvers(first):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover
         return [await self._count_vote(approval, digest, voter, f"{delivery}.{approval}", incident) for approval, digest in each]
 
     async def _count_vote(self, approval: str, digest: str, voter: str, delivery: str, incident: str) -> VoteResult:
@@ -170,9 +173,9 @@ class ApprovalDecisions:
         try:
             record = await self._get_current_record(approval, digest)
             if record.action.incident != incident:
-                raise WrongDigest(WrongDigest.__doc__)
+                raise WrongDigest
             if record.terms.sets and voter not in await self._rights.list_record_approvers(record):
-                raise NotAnApprover(NotAnApprover.__doc__)
+                raise NotAnApprover
             await self._index.schedule_check(approval)
             record = await self._ledger.vote(approval, digest, voter, "approve", delivery)
         except NotOpen as error:
@@ -187,7 +190,7 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(asker)
         if record.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
-            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+            raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         remediation = await self._find_remediation(record)
         if remediation.approval != approval:
             return await self._propose_step(record.action.incident, remediation)
@@ -223,7 +226,7 @@ class ApprovalDecisions:
         incident = record.action.incident
         await self._rights.require_full_member(human)
         if human not in await self._rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover
         remediations = IncidentView(await self._state_of(incident)).remediations
         await self._reconciler.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, human)
         await self._index.schedule_check(incident)
@@ -235,7 +238,7 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(editor)
         if record.state is not State.PENDING:
-            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+            raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         facts = await self._facts_of(record.action.incident)
         return await self._replace_action(record, build_edited_step(record.action, args, facts), editor, f"edited by {editor}")
 
@@ -252,9 +255,9 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(human)
         if human not in await self._rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover
         if record.state is not State.UNKNOWN:
-            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+            raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         result = await settle_action(record.action, self._transport)
         _require_host_agreement(result, ran)
         await self._index.schedule_check(approval)
@@ -271,7 +274,7 @@ class ApprovalDecisions:
     async def _get_current_record(self, approval: str, digest: str) -> ActionRecord:
         record = await self._ledger.get_record(approval)
         if record.digest != digest:
-            raise WrongDigest(WrongDigest.__doc__)
+            raise WrongDigest
         return record
 
     async def _find_remediation(self, record: ActionRecord) -> Remediation:
@@ -328,7 +331,7 @@ class ApprovalServices:
     """What the Slack handlers need when approvals are enabled."""
 
     decisions: ApprovalDecisions
-    book: LedgerReader
+    book: LedgerBrakes
     cards: ActionCardPublisher
     always: frozenset[str] = frozenset()  # User ids from the settings that may approve in every channel.
     patience: float = STORE_TIMEOUT_SECONDS  # Seconds until a running click is acknowledged and continues in the background.

@@ -34,7 +34,8 @@ from tools.execution.conditions import ConditionResult
 from tools.execution.drain_status import read_drain_reason, read_drain_status
 from tools.execution.identity import read_boot_id
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import ActionRecord, DuplicateAction, NotFound, NotOpen, Refused, WrongDigest
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import DuplicateAction, NotFound, NotOpen, Refused, WrongDigest
 from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, State, Transition
 from tools.transport import Unreachable
 

@@ -17,7 +17,7 @@ from graph.state import Remediation
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 from tools.ledger.brakes import Brakes, BrakeUsage
-from tools.ledger.reader import LedgerReader
+from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import OPEN_STATES, State
 
@@ -214,7 +214,7 @@ RELEASE_NOTE_PREFIX = "let go "
 class WaveScheduler:
     """Reads, plans and notes; proposes nothing."""
 
-    book: LedgerReader
+    book: Ledger
     index: ActionIndex
     inventory: Inventory
     clock: Clock

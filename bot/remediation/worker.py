@@ -14,7 +14,7 @@ from graph.report import Report
 from graph.state import IncidentState
 from tools.action import is_approval_id
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Refused
+from tools.ledger.refusals import Refused
 
 SWEEP_INTERVAL_SECONDS = 5.0
 TAKEOVER_DELAY = timedelta(seconds=60)

@@ -19,7 +19,8 @@ from tools.bandwidth import Bandwidths, bandwidths
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
 from tools.heatmap import Heatmap
-from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import Refused
 
 log = structlog.get_logger()
 NameLookup = Callable[[str], Awaitable[str]]

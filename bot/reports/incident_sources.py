@@ -22,9 +22,10 @@ from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.inventory import Inventory
-from tools.ledger.audit import ActionHistory
+from tools.ledger.action_history import ActionHistory
 from tools.ledger.reader import LedgerReader
-from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()

@@ -11,7 +11,7 @@ from bot.reports.page import Figure, PagePart, PageTable, Paragraph
 from graph.incident_view import IncidentView
 from kb.needle_search import zero_digits
 from tools.inventory.host_ranges import fold_host_names
-from tools.ledger.audit import ActionEvent, ActionHistory
+from tools.ledger.action_history import ActionEvent, ActionHistory
 from tools.ledger.record import ActionRecord, list_requesters, list_targets
 
 # Data of an incident's page.

@@ -15,7 +15,7 @@ from bot.settings import Settings
 from bot.store.private_redis import rotate_log
 from bot.tasks import run_periodically
 from tools.clock import Clock
-from tools.evidence import PruneResult, prune_evidence
+from tools.evidence_retention import PruneResult, prune_evidence
 
 if TYPE_CHECKING:  # it loads LangGraph, and `doctor` only reads the note
     from bot.store.closed_incidents import ClosedIncidentStore

@@ -34,7 +34,8 @@ from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin,
 from kb.customers.cause_words import CustomerWords
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow, Inventory
-from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()

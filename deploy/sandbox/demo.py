@@ -126,8 +126,8 @@ async def sandbox(
             "RACKMEDIC_INVENTORY": str(inventory),
             "RACKMEDIC_DATA_DIR": str(directory / "data"),
             "RACKMEDIC_CUSTOMERS": str(bool(language)).lower(),
-            **(http.settings if http else {"RACKMEDIC_SLACK_APP_TOKEN": slack.app_token}),
         }
+        settings |= http.settings if http else {"RACKMEDIC_SLACK_APP_TOKEN": slack.app_token}
         yield Sandbox(slack, cluster, ssh, settings)
 
 

@@ -19,10 +19,11 @@ from tools.execution.identity import read_boot_id, read_host_key_fingerprint
 from tools.execution.runner import ContactCallback, ExecutionResult, ignore_contact_change, run_action
 from tools.fact import Fact
 from tools.fleet.answers import CheckRequest
-from tools.ledger import record
+from tools.ledger import refusals
 from tools.ledger.claim import Claim
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import ActionRecord, Refused, is_digest, list_targets
+from tools.ledger.record import ActionRecord, is_digest, list_targets
+from tools.ledger.refusals import Refused
 from tools.ledger.states import State, Transition
 from tools.transport import Transport, Unreachable
 
@@ -114,8 +115,15 @@ def list_fault_checks(fault: FaultCondition, reference: ReferenceData) -> tuple[
 T = TypeVar("T")
 # Refusals that may pass before the time to start is over.
 RETRYABLE_REFUSALS = (
-    *(record.KillSwitchOn, record.TargetBusy, record.FleetLimit, record.BreakerOpen, record.BlastRadius, record.NonDurableStore),
-    *(record.StoreDown, record.ClockSkew, record.Contention, record.TamperedRecord),
+    *(
+        refusals.KillSwitchOn,
+        refusals.TargetBusy,
+        refusals.FleetLimitExceeded,
+        refusals.BreakerOpen,
+        refusals.BlastRadiusExceeded,
+        refusals.NonDurableStore,
+    ),
+    *(refusals.StoreDown, refusals.ClockBehind, refusals.Contention, refusals.TamperedRecord),
 )
 
 
@@ -176,7 +184,7 @@ async def claim_action(seen: ActionRecord, ports: ActionGraphContext) -> Claim:
         )
     except RETRYABLE_REFUSALS as error:
         raise ActionDeferred(str(error)) from error
-    except record.NoQuorum as error:
+    except refusals.NoQuorum as error:
         raise ApprovalOutdated("approvers", "a person who approved no longer has the right to approve") from error
 
 
@@ -268,7 +276,7 @@ async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports:
         if task.done():
             return task.result()
         keeper.result()
-        raise record.LostClaim(record.LostClaim.__doc__)
+        raise refusals.LostClaim
     finally:
         for task_to_cancel in (task, keeper):
             task_to_cancel.cancel()
@@ -279,12 +287,12 @@ async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], ports:
 async def _send_heartbeats(claim: Claim, ports: ActionGraphContext) -> None:
     while True:
         await asyncio.sleep(ports.beat_seconds)
-        with suppress(record.StoreDown, record.ClockSkew, record.Contention):
+        with suppress(refusals.StoreDown, refusals.ClockBehind, refusals.Contention):
             await ports.ledger.send_heartbeat(claim)
 
 
 async def supersede_action(approval: str, why: ApprovalOutdated, ports: ActionGraphContext) -> ActionRecord:
-    with suppress(record.NotOpen):
+    with suppress(refusals.NotOpen):
         await ports.ledger.end_action(approval, Transition.SUPERSEDE, "rackmedic", str(why))
     return await ports.ledger.get_record(approval)
 

@@ -26,7 +26,7 @@ from graph.execution.action_effects import (
     supersede_action,
 )
 from graph.execution.verification import verify_outcome
-from tools.ledger import record
+from tools.ledger import refusals
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
@@ -77,9 +77,9 @@ async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> Action
     except ApprovalOutdated as error:
         after = await supersede_action(seen.approval, error, ports)
         return {"state": after.state.value, "why": error.why}
-    except record.VersionChanged:
+    except refusals.VersionChanged:
         return {"state": State.SUPERSEDED.value, "why": "versions"}
-    except (record.NotOpen, record.TooLate):
+    except (refusals.NotOpen, refusals.TooLate):
         return {"state": (await ports.ledger.get_record(seen.approval)).state.value}
     await ports.began(seen.approval)
     after = await execute_claim(claim, ports)

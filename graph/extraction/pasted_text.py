@@ -13,7 +13,8 @@ from kb.logs.log_lines import find_time, split_prefix
 from kb.logs.ranks import split_rank_tag
 from kb.needle_search import MAX_LINE_CHARS, split_lines
 from kb.redact import redact
-from tools.checks.check_types import Check, count_left_out, limit_facts
+from tools.checks.check_types import Check
+from tools.checks.fact_limits import count_left_out, limit_facts
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status

@@ -18,7 +18,8 @@ from kb.logs.template_filters import find_dropping_rule
 from kb.needle_search import split_lines
 from kb.redact import redact
 from tools.checks.site.filters import explain_unfilterable
-from tools.checks.site.rules import MAX_LINE_CHARS, ORDINARY_LINES, LogKind, LogRule
+from tools.checks.site.ordinary_lines import ORDINARY_LINES
+from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule
 
 # Draft log rules from lines that no reader understands, tried on those lines and on other logs. Pure.
 #

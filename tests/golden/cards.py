@@ -57,10 +57,11 @@ from tests.support.fakes_bot import TEAM
 from tests.support.samples_cards import seen_of
 from tests.support.tickets import SAID
 from tools.execution.conditions import ConditionResult
-from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
-from tools.ledger import record
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.node_jobs import NodeJobs, RunningJob
+from tools.ledger import refusals
 from tools.ledger.brakes import Brakes, BrakeStatus
-from tools.ledger.reader import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
+from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote, VoteResult
 from tools.ledger.states import State as ActionState
 from tools.remedies import scripts
@@ -172,9 +173,9 @@ def _shared() -> Rendered:
     approved = _rows(*[ActionState.APPROVED] * 4)
     votes = [
         VoteResult(approved[0].approval, approved[0]),
-        VoteResult("apr-x", approved[1], record.TooLate(record.TooLate.__doc__)),
-        VoteResult("apr-y", approved[2], record.OwnRequest("yours")),
-        VoteResult("apr-z", replace(approved[3], state=ActionState.DENIED), record.NotOpen("It is denied.")),
+        VoteResult("apr-x", approved[1], refusals.TooLate()),
+        VoteResult("apr-y", approved[2], refusals.OwnRequest("yours")),
+        VoteResult("apr-z", replace(approved[3], state=ActionState.DENIED), refusals.NotOpen("It is denied.")),
     ]
     failed = QueuedHosts(50, 3, 9, "failed", ("gpu-001", "gpu-002"))
     return {

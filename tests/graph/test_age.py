@@ -15,7 +15,8 @@ from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.talk import Talk, case_of
 from tools.checks import CHECKS
-from tools.checks.kernel import merge_kernel_logs, parse_kernel_log
+from tools.checks.kernel import parse_kernel_log
+from tools.checks.kernel_merge import merge_kernel_logs
 from tools.fact import Fact
 
 TAXONOMY = load_taxonomy().decidable

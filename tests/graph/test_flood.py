@@ -23,7 +23,7 @@ from kb.taxonomy.loader import load_taxonomy
 from tests.graph.test_reading_is_linear import calls
 from tests.support.clock import T0
 from tools.checks import CHECKS
-from tools.checks.check_types import MAX_DEVICES, MAX_FACTS, count_left_out
+from tools.checks.fact_limits import MAX_DEVICES, MAX_FACTS, count_left_out
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow

@@ -66,7 +66,7 @@ CLEANS: Mapping[str, str] = {
     "kb/history/index.py": "redact_once",
     "kb/history/lessons.py": "redact_once",
     "tools/evidence.py": "redact_once",
-    "tools/ledger/reader.py": "redact",
+    "tools/ledger/manual_brakes.py": "redact",
 }
 FUNCTIONS = ("redact", "redact_once", "redact_start", "redact_to_line", "redact_data", "redact_stored_data")
 CUT_FIRST: Mapping[str, str] = {}  # modules that cut or join text before redaction, and why no half secret passes

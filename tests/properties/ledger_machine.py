@@ -23,6 +23,7 @@ from tools.action import Action
 from tools.execution.runner import start_action
 from tools.ledger.brakes import Brakes
 from tools.ledger.journal import retry_until_settled
+from tools.ledger.record import Vote
 from tools.ledger.seal import Seal
 
 HOSTS = ("gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5")
@@ -500,11 +501,11 @@ class Life(RuleBasedStateMachine):
         await self.claim(runs)
         held, old = self.held[runs.action.approval], self.books
         self._another_key()
-        assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: what an earlier key signed is not started"
+        assert await self._refused_by(self.books[process], agreed) == {"SignedWithOldKey"}, "I5: what an earlier key signed is not started"
         await self._nothing_is_put_up(self.books[process], here)
         self.high = self.now()
         await retry_until_settled(lambda: self.books[0]._record_key_change("T1:BOB"))
-        assert await self._refused_by(self.books[process], agreed) == {"OldKey"}, "I5: nor once it was"
+        assert await self._refused_by(self.books[process], agreed) == {"SignedWithOldKey"}, "I5: nor once it was"
         before = await self.desk.dump()
         for replica in old:
             assert await self._refused_by(replica, agreed) == {"TamperedRecord"}, "I5: a replica that was not restarted decides nothing"
@@ -563,17 +564,16 @@ class Life(RuleBasedStateMachine):
 
     async def _made_up_with(self, key: bytes, where: str, process: int) -> None:
         """With an old key and write access to Redis, forge votes on a current request, and a whole request."""
-        records = self.desk.refusals
         half = await self.propose(where, "inc-1", quorum=2)
         at = datetime.fromtimestamp(self.now() + 1, UTC).isoformat()
-        vote = records.Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", at, "made-up")
+        vote = Vote(half.action.approval, half.action.digest, "T1:BOB", "approve", at, "made-up")
         await self.redis.hset(self.desk.key("votes", half.action.approval), "T1:BOB", Seal(key).sign_vote(vote))
         half.forged = True
         await self.click(half, "T1:ANN")
         for whole, stolen in ((False, Seal(key)), (True, Seal(key, (b"another, that signs nothing",)))):
             card = await self.propose(where, "inc-1")
             action, start_by = card.action, round((self.now() + 299) * 1000)
-            votes = [records.Vote(action.approval, action.digest, who, "approve", at, f"made-up-{who}") for who in sorted(APPROVERS)]
+            votes = [Vote(action.approval, action.digest, who, "approve", at, f"made-up-{who}") for who in sorted(APPROVERS)]
             await self.redis.hset(self.desk.key("votes", action.approval), mapping={vote.voter: stolen.sign_vote(vote) for vote in votes})
             row: dict[str, Any] = {
                 "state": "approved",

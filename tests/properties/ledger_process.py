@@ -18,7 +18,7 @@ from tests.support.fakes_nodekit import Node
 from tests.support.node_transport import OneNode
 from tools.execution import runner as act
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import Refused
+from tools.ledger.refusals import Refused
 
 
 async def claim(ledger: Ledger, approval: str, name: str) -> Any:

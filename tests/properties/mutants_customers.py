@@ -24,7 +24,7 @@ from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i2
 from tests.properties.customer_threads import STORIES as STORIES_IN_SLACK
 from tests.properties.customer_threads import i27_bound, i27_people, i27_shared, i27_threads
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.job import split_logs_by_owner
+from tools.checks.job_log_owners import split_logs_by_owner
 from tools.checks.job_log_probe import Logs, Way, below
 from tools.inventory.job_lookup import SlurmJobFinder
 
@@ -91,7 +91,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another customer's job is looked for otherwise than none",
         "I27",
-        (Edit(SlurmJobFinder._find_job_at, "not mine(queried_job.hosts)", "False"),),
+        (Edit(SlurmJobFinder._find_job_at, "not is_visible(queried_job.hosts)", "False"),),
         i27_jobs,
     ),
     Mutant(

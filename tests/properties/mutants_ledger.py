@@ -22,7 +22,8 @@ from tools.ledger.audit import verify_chain
 from tools.ledger.journal import Journal, _compute_brakes_digest
 from tools.ledger.ledger import Ledger, _check_vote, _compute_state_after_vote
 from tools.ledger.logged_states import LoggedStates
-from tools.ledger.reader import LedgerReader, redact_note
+from tools.ledger.manual_brakes import redact_note
+from tools.ledger.reader import LedgerReader
 from tools.ledger.record import find_approvers, list_requesters
 from tools.ledger.seal import Seal, _parse_record_fields, parse_votes
 
@@ -41,9 +42,9 @@ MACHINE_SETTINGS = settings(
 
 # Skip the audit log's confirmation of an action, which also covers the other guards of its state: their bugs show only
 # without it.
-UNCONFIRMED = Edit(LedgerReader._is_confirmed, "await self._logged.confirms_state(seen)", "True")
+UNCONFIRMED = Edit(Ledger._is_confirmed, "await self._logged.confirms_state(record)", "True")
 # Skip the brakes check, to expose the guards of brakes and locks.
-BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(record, look.brakes)")
+BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(record, head.brakes)")
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -52,7 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(scripts.CLAIM, "if state() ~= 'approved' then return 'not_open '..state() end"),
             Edit(scripts.CLAIM, "or redis.call('HEXISTS', apr, 'claimed_at') == 1"),
-            Edit(Ledger._require_claimable, "seen.state is not State.APPROVED", "False"),
+            Edit(Ledger._require_claimable, "record.state is not State.APPROVED", "False"),
             UNCONFIRMED,
         ),
     ),
@@ -76,7 +77,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a Redis that went back in time goes unnoticed",
         "I2",
-        (Edit(Journal.read_head, "length and decode_text(row).partition(' ')[0] != seen_head", "False"),),
+        (Edit(Journal.read_head, "length and decode_text(last_seen_entry).partition(' ')[0] != seen_signature", "False"),),
         stories.test_a_redis_that_went_back_in_time_stops_everything_until_a_human_looked,
     ),
     Mutant(
@@ -118,13 +119,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "brakes that somebody else changed are signed as ours",
         "I9",
-        (Edit(_compute_brakes_digest, "look.altered and (not resumes)", "False"),),
+        (Edit(_compute_brakes_digest, "head.altered and (not resumes)", "False"),),
         older_rows.test_a_breaker_closed_in_redis_stops_everything,
     ),
     Mutant(
         "a lock removed in Redis is no lock",
         "I21",
-        (Edit(Ledger._check_brakes, "brakes.held - {seen.approval}", "()"),),
+        (Edit(Ledger._check_brakes, "brakes.held - {record.approval}", "()"),),
         older_rows.test_a_lock_removed_in_redis_still_holds,
     ),
     Mutant(
@@ -139,7 +140,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "strangers may vote",
         "I3",
         (
-            Edit(_check_vote, "voter not in seen.terms.approvers", "False"),
+            Edit(_check_vote, "voter not in record.terms.approvers", "False"),
             Edit(find_approvers, "vote.voter in terms.approvers", "True"),
         ),
     ),
@@ -152,7 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the requester may approve",
         "I4",
         (
-            Edit(_check_vote, "verdict == 'approve' and voter in list_requesters(seen.action)", "False"),
+            Edit(_check_vote, "verdict == 'approve' and voter in list_requesters(record.action)", "False"),
             Edit(find_approvers, "voters -= list_requesters(action)"),
         ),
     ),
@@ -164,7 +165,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no digest is compared",
         "I5",
-        (Edit(_check_vote, "seen.digest != digest", "False"),),
+        (Edit(_check_vote, "record.digest != digest", "False"),),
         stories.test_the_digest_of_an_older_card_approves_nothing,
     ),
     Mutant(
@@ -173,7 +174,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _parse_record_fields,
-                "seal.verify(row['mac'], 'request', row['action'], row['request'], row['proposed_at'], row['decide_by'])",
+                "seal.verify(fields['mac'], 'request', fields['action'], fields['request'], fields['proposed_at'], fields['decide_by'])",
                 "seal.current",
             ),
         ),
@@ -192,12 +193,12 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _parse_record_fields,
-                "signed.add(seal.verify(row.get('approved', ''), 'approved', approval, action.digest, row.get('start_by', '')))",
+                "signed.add(seal.verify(fields.get('approved', ''), 'approved', approval, action.digest, fields.get('start_by', '')))",
             ),
         ),
     ),
-    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._require_claimable, "seen.old_key", "False"),)),
-    Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "seen.old_key and verdict == 'approve'", "False"),)),
+    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._require_claimable, "record.old_key", "False"),)),
+    Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "record.old_key and verdict == 'approve'", "False"),)),
     Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= voters"),)),
     Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.get_key_status()).waiting", "()"),)),
     Mutant(
@@ -237,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the clock may go back",
         "I6",
         (
-            Edit(Journal.read_head, "max(own, mark)", "own"),
+            Edit(Journal.read_head, "max(own_time, mark)", "own_time"),
             Edit(scripts.PRELUDE, "local function behind() return now < stored('clock') end", "local function behind() return false end"),
         ),
     ),
@@ -268,7 +269,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a denial undone by hand is forgotten",
         "I7",
-        (Edit(Ledger._require_claimable, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
+        (Edit(Ledger._require_claimable, "any((vote.verdict == 'deny' for vote in record.votes))", "False"), UNCONFIRMED),
         stories.test_a_denial_undone_by_hand_does_not_let_it_run,
     ),
     Mutant(
@@ -279,13 +280,13 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a human's leave for the next wave is not audited",
         "I8",
-        (Edit(LedgerReader.record_continuation, "await retry_until_settled(attempt)"),),
+        (Edit(Ledger.record_continuation, "await retry_until_settled(attempt)"),),
         stories.test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited,
     ),
     Mutant(
         "a held node that somebody returned is forgotten without an entry",
         "I8",
-        (Edit(LedgerReader.record_seen_in_service, "await retry_until_settled(attempt)"),),
+        (Edit(Ledger.record_seen_in_service, "await retry_until_settled(attempt)"),),
         stories.test_who_lets_the_next_wave_go_and_what_somebody_else_returned_is_audited,
     ),
     Mutant(
@@ -317,7 +318,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Ledger._trip_breaker,
-                "await self._set_brake('breaker_trips', worker, f'breaker:{seen.terms.group}', reason, seen.terms.group)",
+                "await self._set_brake('breaker_trips', worker, f'breaker:{record.terms.group}', reason, record.terms.group)",
             ),
         ),
     ),
@@ -327,7 +328,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "versions are not compared",
         "I10",
-        (Edit(Ledger._require_claimable, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
+        (Edit(Ledger._require_claimable, "(record.action.policy, record.action.catalogue) != (policy, catalogue)", "False"),),
     ),
     Mutant(
         "whoever asks what is late takes it off the list",

@@ -23,7 +23,7 @@ from tests.support.redis_server import RealServer
 from tools.execution import runner as act
 from tools.ledger.brakes import Brakes
 from tools.ledger.ledger import Ledger
-from tools.ledger.record import KillSwitchOn, NotFound, NotOpen, Refused, StoreDown
+from tools.ledger.refusals import KillSwitchOn, NotFound, NotOpen, Refused, StoreDown
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 pytestmark = pytest.mark.tier2

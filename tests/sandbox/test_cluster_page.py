@@ -34,7 +34,8 @@ class Door:
     """A client of the control API."""
 
     def __init__(self, cluster: Cluster, session: aiohttp.ClientSession) -> None:
-        self.cluster, self._session = cluster, session
+        self.cluster = cluster
+        self._session = session
 
     async def get(self, path: str) -> dict[str, Any]:
         async with self._session.get(path) as reply:

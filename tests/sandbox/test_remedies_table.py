@@ -115,7 +115,7 @@ def test_the_seed_decides_what_chance_decides() -> None:
 
 def _reboots(seed: int, fault: str) -> bool:
     plan = Plan("dgx-h100-8", (NODE,), seed, (Happening(fault, (NODE,), -600.0, (5,)),))
-    after = remedies.struck(plan, remedies.Blow("reboot", NODE, 0.0))
+    after = remedies.apply_operation(plan, remedies.AppliedOperation("reboot", NODE, 0.0))
     return not [row for row in after.happenings if row.ended is None]
 
 

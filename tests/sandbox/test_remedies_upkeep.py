@@ -11,7 +11,7 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.render.containers import container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
 from tools.execution.conditions import read_condition
-from tools.execution.previews import preview_delete
+from tools.execution.delete_preview import preview_delete
 from tools.execution.runner import explain_refusal
 from tools.remedies import REMEDIES
 
@@ -67,7 +67,8 @@ async def test_the_remedy_mends_what_it_is_for_and_runs_once(fault: str) -> None
 async def test_doing_it_where_nothing_is_wrong_changes_nothing_that_is_seen(fault: str) -> None:
     of = live()
     async with repairs(of) as work:
-        assert (await work.do(SIMPLE[fault][0], **({"bdf": work.bdf(5)} if fault == "G20" else {}))).exit_status == 0
+        args = {"bdf": work.bdf(5)} if fault == "G20" else {}
+        assert (await work.do(SIMPLE[fault][0], **args)).exit_status == 0
     assert unsound(of) == []
     assert {row.active for row in of.world().nodes[NODE].services.values() if row.load == "loaded"} == {"active"}
 
@@ -111,7 +112,8 @@ async def test_a_driver_in_use_is_restored() -> None:
 async def test_nothing_that_cuda_programs_need_is_taken_from_them(remedy: str) -> None:
     of = live()
     async with repairs(of, idle=False) as work:
-        said = await work.do(remedy, **({"service": "docker"} if remedy == "restart_service" else {}))
+        args = {"service": "docker"} if remedy == "restart_service" else {}
+        said = await work.do(remedy, **args)
     assert (said.word, said.says) == ("refused", "no program uses CUDA on this node: found '8'")
     assert not of.executions
 

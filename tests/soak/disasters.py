@@ -53,7 +53,7 @@ class Disasters:
                 self.kills += 1
                 self._note(f"killed {victim.name}")
 
-    def run_checks(self, share: float) -> None:
+    def start_due(self, share: float) -> None:
         """Start the failures that are due. `share`: share of incidents that has ended."""
         for number, at in enumerate(self.plan.redis_at):
             self._at(share, at, f"redis {number}", self._redis)

@@ -106,7 +106,7 @@ class Soak:
                 task.cancel()
             await asyncio.gather(killing, watching, return_exceptions=True)
         worked = monotonic() - self.began
-        self.disasters.run_checks(1.0)
+        self.disasters.start_due(1.0)
         await self.disasters.over()
         seen, settled = await self._settled()
         return Outcome((*([late] if late else []), *broken(seen)), self._figures(seen, worked, settled), tuple(self.disasters.happened))
@@ -115,7 +115,7 @@ class Soak:
         """Start failures that are due and report progress every five seconds."""
         while True:
             over = sum(one.over for one in self.people.all)
-            self.disasters.run_checks(over / self.size.incidents)
+            self.disasters.start_due(over / self.size.incidents)
             going = [one for one in self.people.all if not one.over]
             slowest = max((monotonic() - one.began for one in going), default=0.0)
             self.say(

@@ -27,7 +27,7 @@ class LateClock:
 async def nothing_shown(_: str) -> None: ...
 
 
-async def nothing_told(name: str, said: RemoteComment, beside: str) -> bool:
+async def nothing_told(name: str, comment: RemoteComment, beside: str) -> bool:
     return True
 
 

@@ -136,7 +136,7 @@ class LivingFleet(FakeFleet):
         self,
         incident: str,
         asks: Sequence[CheckRequest],
-        seen: AnswerCallback | None = None,
+        on_answer: AnswerCallback | None = None,
         *,
         fresh: bool = False,
         permitted: bool = False,
@@ -144,7 +144,7 @@ class LivingFleet(FakeFleet):
         self.site.at("look")
         self.facts = [row if row.key.startswith("kernel.") else replace(row, time=self.site.clock.now()) for row in self.site.facts]
         self.dark = dict.fromkeys(self.site.silent, "no route to host")
-        return await super().run_checks(incident, asks, seen, fresh=fresh)
+        return await super().run_checks(incident, asks, on_answer, fresh=fresh)
 
 
 @dataclass
@@ -377,9 +377,13 @@ class Office:
         """`keys`: the ledger's, newest first. `alone`: incidents do not share findings, for tests where different
         causes lead to the same remediation.
         """
-        self.redis, self.site, self.worker, self.table = redis, site, worker, approvers or ApproverTable()
+        self.redis = redis
+        self.site = site
+        self.worker = worker
+        self.table = approvers or ApproverTable()
         self.clock = site.clock
-        self.people, self.wall = people or PeopleOfList(), wall or Wall()
+        self.people = people or PeopleOfList()
+        self.wall = wall or Wall()
         self.evidence: EvidenceStore = evidence or MemoryEvidence()
         self.inventory = rows or inventory()
         self.inbox = Inbox(redis, self.clock)
@@ -479,8 +483,6 @@ class Office:
     async def facts_of(self, incident: str) -> list[Fact]:
         return await self.evidence.get_facts((await self.turns.load_state(incident)).get("facts", ""))
 
-    # -- a working day ----------------------------------------------------------------------------------------------
-
     async def mention(self, text: str = "job 4711 is slow on n1", thread: str = "1.0") -> str:
         """Report a problem, run the turn and reconcile its remediations."""
         origin = Origin(kind="slack", team=TEAM, channel=CHANNEL, thread_ts=thread, user="EVE")
@@ -547,7 +549,8 @@ class Plan:
     """Kill the process once, at the n-th visit of a point."""
 
     def __init__(self, point: str, times: int = 1) -> None:
-        self.point, self.left = point, times
+        self.point = point
+        self.left = times
         self.fired = False
 
     def __call__(self, point: str) -> None:

@@ -23,11 +23,12 @@ from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.execution.build import ActionRequest, HostIdentity, build_action
 from tools.execution.conditions import ConditionResult
-from tools.execution.previews import DeletePreview, OldFile
+from tools.execution.delete_preview import DeletePreview, OldFile
 from tools.inventory.inventory import Host, Inventory
+from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
-from tools.ledger.reader import BrakeHeadroom, compute_headroom
-from tools.ledger.record import ActionRecord, ApprovalTerms, NotAnApprover, NotFound, Refused, VoteResult
+from tools.ledger.record import ActionRecord, ApprovalTerms, VoteResult
+from tools.ledger.refusals import NotAnApprover, NotFound, Refused
 from tools.ledger.states import State, Transition
 from tools.remedies.remedy import BadArgument
 
@@ -47,12 +48,13 @@ class SmallDriver(ApprovalDecisions):
     breaks: bool = False  # raise a bug after the vote is stored
 
     def __post_init__(self) -> None:
-        self._ledger, self._rights = self.ledger, self.rights
+        self._ledger = self.ledger
+        self._rights = self.rights
 
     async def _entitled(self, record: ActionRecord, voter: str) -> None:
         await self.rights.require_full_member(voter)
         if voter not in await self.rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover
 
     async def cast_vote(
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""

@@ -36,9 +36,9 @@ class FakeModel:
     by: str = "gpt-4o-2024-11-20"
     asked: list[tuple[str, str]] = field(default_factory=list)
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
-        self.asked.append((name, asked.user))
-        said = self.answers(name, asked.user, schema)
+    async def ask(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
+        self.asked.append((name, question.user))
+        said = self.answers(name, question.user, schema)
         if isinstance(said, EndpointFailure):
             return said
         return ModelReply(said if isinstance(said, str) else json.dumps(said), 100, 10, self.by)
@@ -74,7 +74,8 @@ class Served:
     """The sandbox model over HTTP in its own thread, so the code under test keeps its event loop."""
 
     def __init__(self) -> None:
-        self.sandbox, self._loop = SandboxModel(), asyncio.new_event_loop()
+        self.sandbox = SandboxModel()
+        self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._runner, self.url = asyncio.run_coroutine_threadsafe(serve(self.sandbox), self._loop).result(10)

@@ -190,7 +190,7 @@ class FakeFleet:
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None: ...
 
     async def run_checks(
-        self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
+        self, incident: str, asks: Sequence[CheckRequest], on_answer: AnswerCallback | None = None, *, fresh: bool = False
     ) -> FleetAnswers:
         self.asked += asks
         self.fresh.append(fresh)
@@ -203,7 +203,7 @@ class FakeFleet:
             if f"{ask.host}/{ask.check}" in self.slow:
                 await self.go.wait()
             answers.append(self._answer(ask))
-            told = seen(answers[-1]) if seen else None
+            told = on_answer(answers[-1]) if on_answer else None
             if told is not None:
                 await told
             await asyncio.sleep(0)
@@ -272,11 +272,11 @@ class FakeModel:
         return self.judgement
 
     async def propose_ideas(
-        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
         self.calls.append("explore")
         self.shown.append("\n".join((*findings, material.logs)))
-        self.earlier = known.earlier
+        self.earlier = choices.earlier
         again = self.later is not None and self.calls.count("explore") > 1
         return self.later if again and self.later is not None else self.thinks
 

@@ -12,8 +12,9 @@ from tests.support.clock import SetClock
 from tools.action import Action, Condition, new_approval_id
 from tools.execution import runner as act
 from tools.execution.kit import get_current_kit_version
-from tools.ledger import brakes, record, states
+from tools.ledger import brakes, refusals, states
 from tools.ledger.ledger import Ledger
+from tools.ledger.record import ApprovalTerms
 from tools.transport import CommandResult, Unreachable
 
 KEY = b"a key that only these tests know"
@@ -99,7 +100,7 @@ async def expire_due(ledger: Any) -> list[Any]:
         try:
             if (await ledger.get_record(approval)).state in states.OPEN_STATES:
                 ended.append(await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "no decision or start in time"))
-        except (record.NotOpen, record.TamperedRecord):
+        except (refusals.NotOpen, refusals.TamperedRecord):
             continue  # another worker was quicker; or it was tampered with and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]
 
@@ -109,9 +110,12 @@ class Desk:
 
     def __init__(self, redis: Redis, **options: Any) -> None:
         self.redis: Any = redis  # raw bytes, which the client's types do not cover
-        self.clock, self.host = SetClock(), Host()
+        self.clock = SetClock()
+        self.host = Host()
         self.heads: list[tuple[int, str]] = []
-        self.refusals, self.states, self.brakes = record, states, brakes
+        self.refusals = refusals
+        self.states = states
+        self.brakes = brakes
         self._clicks = itertools.count()
         self.ledger = self.replica(**options)
 
@@ -127,7 +131,7 @@ class Desk:
 
     def terms(self, **changes: Any) -> Any:
         """Return terms under which any one of three people may decide."""
-        return self.refusals.ApprovalTerms(**{"approvers": PEOPLE, "quorum": 1, "group": "h100", "group_size": 100, **changes})
+        return ApprovalTerms(**{"approvers": PEOPLE, "quorum": 1, "group": "h100", "group_size": 100, **changes})
 
     async def ask(self, action: Action | None = None, **terms: Any) -> Any:
         return await self.ledger.propose(action or self.action(), self.terms(**terms))
@@ -141,7 +145,7 @@ class Desk:
         return await self.click(await self.ask(action, **terms))
 
     async def claim(self, row: Any, worker: str = "w1", **more: Any) -> Any:
-        """Claim the action; everybody may still approve unless `authorised` says otherwise."""
+        """Claim the action; all approvers still count unless `authorised` says otherwise."""
         ledger = more.pop("ledger", self.ledger)
         asked = {"policy": POLICY, "catalogue": CATALOGUE, "authorised": PEOPLE, **more}
         return await ledger.claim(row.approval, row.digest, worker, **asked)
@@ -172,7 +176,11 @@ class Desk:
             b"zset": lambda k: self.redis.zrange(k, 0, -1, withscores=True),
         }
         found = await reads[await self.redis.type(key)](key)
-        return repr(sorted(found.items()) if isinstance(found, dict) else sorted(found) if isinstance(found, set) else found).encode()
+        if isinstance(found, dict):
+            found = sorted(found.items())
+        elif isinstance(found, set):
+            found = sorted(found)
+        return repr(found).encode()
 
     async def audit(self) -> list[str]:
         return [line async for line in self.ledger.export_audit()]

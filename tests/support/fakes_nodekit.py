@@ -79,8 +79,6 @@ class Node:
             keys=str(self.root / "keys"),
         )
 
-    # -- the world around the kit -----------------------------------------------------------------------------------
-
     def boot(self, boot_id: str) -> None:
         (self.root / "proc/sys/kernel/random/boot_id").write_text(boot_id + "\n")
 
@@ -120,8 +118,6 @@ class Node:
     def calls(self) -> list[str]:
         path = self.root / "calls"
         return path.read_text().splitlines() if path.exists() else []
-
-    # -- the kit ----------------------------------------------------------------------------------------------------
 
     def argv(self, *words: str) -> list[str]:
         return [*self.shell, str(self.root / "sbin/rackmedic-act"), *words]

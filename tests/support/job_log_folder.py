@@ -24,7 +24,8 @@ class SteppedOs:
     """The module `os` with a hook before each step."""
 
     def __init__(self, act: Callable[[int], None]) -> None:
-        self.steps, self._act = 0, act
+        self.steps = 0
+        self._act = act
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)

@@ -51,7 +51,7 @@ def closed(
 ) -> IncidentState:
     """Return a closed incident as the graph stores it."""
     report = Report(item="i1", outcome="diagnosed", root_causes=(CAUSE,))
-    return {
+    state: IncidentState = {
         "id": incident,
         "lifecycle": "closed",
         "origin": Origin(kind="slack", team="T0RACK", channel=channel, thread_ts="1.0", user="U0OLGA", tenant=tenant).model_dump(
@@ -61,8 +61,10 @@ def closed(
         "report": report.model_dump(mode="json"),
         "ladders": serialize_remediations([ladder]),
         "ticket": HandoffTicket(state="resolved", true_label=label, true_cause=words, closed_by=by).model_dump(mode="json"),
-        **({"correction": HumanCorrection(label=label, denied=denied).model_dump(mode="json")} if denied else {}),
     }
+    if denied:
+        state["correction"] = HumanCorrection(label=label, denied=denied).model_dump(mode="json")
+    return state
 
 
 def a_lesson(name: str = "les-4f2a", **other: object) -> Lesson:

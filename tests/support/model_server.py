@@ -88,13 +88,20 @@ def main(embeds: bool) -> None:
     import xllamacpp  # type: ignore[import-untyped]  # it has none
 
     params = xllamacpp.CommonParams()
-    params.model.path, params.model_alias = str(weights()), {MODEL}
-    params.hostnames, params.port = ["127.0.0.1"], 0
-    params.n_ctx, params.n_parallel, params.n_gpu_layers = WINDOW, 1, 0
+    params.model.path = str(weights())
+    params.model_alias = {MODEL}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_ctx = WINDOW
+    params.n_parallel = 1
+    params.n_gpu_layers = 0
     params.cpuparams.n_threads = 1  # more threads are slower on a busy machine
-    params.warmup, params.ui, params.cache_ram_mib = False, False, 0
+    params.warmup = False
+    params.ui = False
+    params.cache_ram_mib = 0
     if embeds:
-        params.embedding, params.pooling_type = True, xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
         params.n_ctx = params.n_batch = params.n_ubatch = EMBEDDED
     server = xllamacpp.Server(params)
     sys.stdout.write(f"{server.listening_address}\n")

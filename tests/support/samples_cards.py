@@ -30,9 +30,11 @@ from graph.report import Report
 from graph.state import Attachment, InboxItem, IncidentState, Origin, Remediation
 from tools.action import Action
 from tools.execution.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
-from tools.execution.conditions import preview_conditions, read_process_start
+from tools.execution.conditions import read_process_start
+from tools.execution.delete_preview import preview_delete
+from tools.execution.dry_run import preview_conditions
 from tools.execution.identity import read_boot_id
-from tools.execution.previews import preview_delete, read_node_jobs
+from tools.execution.node_jobs import read_node_jobs
 from tools.fact import Fact
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State

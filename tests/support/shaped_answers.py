@@ -22,9 +22,9 @@ class Shaped:
     def model(self) -> str:
         return self.inner.model
 
-    async def ask(self, asked: ModelQuestion, name: str, schema: Schema) -> ModelReply | EndpointFailure:
+    async def ask(self, question: ModelQuestion, name: str, schema: Schema) -> ModelReply | EndpointFailure:
         shape = self.shape(schema)
-        answer = await self.inner.ask(asked, name, shape)
+        answer = await self.inner.ask(question, name, shape)
         self.answers.append((shape, answer))
         return answer
 

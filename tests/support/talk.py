@@ -112,13 +112,13 @@ class Talk:
         """Return the answer to a message with this intent."""
         return (await self.means(ParsedMessage(intent=intent, text=text, **named), user)).reply
 
-    async def means(self, said: ParsedMessage, user: str = "U1", **more: Any) -> Report:
+    async def means(self, message: ParsedMessage, user: str = "U1", **more: Any) -> Report:
         """Return the report on a parsed message; `more` extends the item's data."""
         self.stage.wait(60 * self.minutes)
         self.turns += 1
         number, at = f"said-{self.turns}", self.stage.clock.now()
         return await self._turn(
-            InboxItem(id=number, kind=said.kind, incident="inc-1", at=at, user=user, text=said.text, data=said.build_item_data() | more)
+            InboxItem(id=number, kind=message.kind, incident="inc-1", at=at, user=user, text=message.text, data=message.build_item_data() | more)
         )
 
     async def presses(self, kind: InboxItemKind, user: str = "U1", **data: Any) -> Report:

@@ -86,7 +86,9 @@ class StandInTracker:
         take = next((row for start, row in rows.items() if request.path.startswith(start)), None)
         raw = await request.read()
         self.raw = raw
-        return take(request, json.loads(raw) if raw else {}) if take else web.json_response({}, status=404)
+        if take is None:
+            return web.json_response({}, status=404)
+        return take(request, json.loads(raw) if raw else {})
 
     def _no(self, *rules: str) -> web.Response:
         return refused(*rules, reset=self.clock.now().timestamp() + 30)
@@ -207,22 +209,22 @@ class StandInTracker:
             return web.Response(status=304)
         return web.json_response(self._issue(row), headers={"ETag": etag})
 
-    def _issue(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        number, closed = int(row["id"]), row["state"] == "closed"
+    def _issue(self, ticket: Mapping[str, Any]) -> dict[str, Any]:
+        number, closed = int(ticket["id"]), ticket["state"] == "closed"
         html = f"{self.url}/acme/ops/issues/{number}"
         return {
             "number": number,
-            "body": row["body"],
-            "labels": [{"name": label} for label in row.get("labels", ())],
-            "state": row["state"],
+            "body": ticket["body"],
+            "labels": [{"name": label} for label in ticket.get("labels", ())],
+            "state": ticket["state"],
             "state_reason": "completed" if closed else None,
             "html_url": html,
-            "comments": len(self.remarks.get(row["id"], [])),
+            "comments": len(self.remarks.get(ticket["id"], [])),
         }
 
-    def _github_comment(self, issue: str, one: Mapping[str, str]) -> dict[str, Any]:
-        url = one.get("url", f"{self.url}/acme/ops/issues/{issue}#issuecomment-{one['id']}")
-        return {"id": int(one["id"]), "user": {"login": one["by"]}, "body": one["text"], "created_at": one["at"], "html_url": url}
+    def _github_comment(self, issue: str, comment: Mapping[str, str]) -> dict[str, Any]:
+        url = comment.get("url", f"{self.url}/acme/ops/issues/{issue}#issuecomment-{comment['id']}")
+        return {"id": int(comment["id"]), "user": {"login": comment["by"]}, "body": comment["text"], "created_at": comment["at"], "html_url": url}
 
     def _event(self, request: web.Request, body: Any) -> web.Response:
         routing, action, payload = body.get("routing_key") or "", body.get("event_action"), body.get("payload") or {}
@@ -346,10 +348,11 @@ def _kind(path: str) -> str:
     return next((kind for start, kind in starts.items() if path.startswith(start)), "webhook")
 
 
-def _jira_found(row: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
-    known = {"summary": row["title"], "status": {"name": row["state"]}}
+def _jira_found(ticket: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    known = {"summary": ticket["title"], "status": {"name": ticket["state"]}}
     asked = {name: known[name] for name in fields if name in known}
-    return {"id": row["id"], "key": row["key"], **({"fields": asked} if asked else {})}
+    issue = {"id": ticket["id"], "key": ticket["key"]}
+    return issue | {"fields": asked} if asked else issue
 
 
 def _all_text(node: Any) -> str:
@@ -357,14 +360,14 @@ def _all_text(node: Any) -> str:
     return "".join([str(node.get("text", "")) if isinstance(node, dict) else str(node or ""), *map(_all_text, inside)])
 
 
-def _jira_comment(one: Mapping[str, str]) -> dict[str, Any]:
-    lines = [{"type": "paragraph", "content": [{"type": "text", "text": line}]} for line in one["text"].split("\n")]
-    only = {"visibility": {"type": "role", "value": one["visibility"]}} if "visibility" in one else {}
+def _jira_comment(comment: Mapping[str, str]) -> dict[str, Any]:
+    lines = [{"type": "paragraph", "content": [{"type": "text", "text": line}]} for line in comment["text"].split("\n")]
+    only = {"visibility": {"type": "role", "value": comment["visibility"]}} if "visibility" in comment else {}
     return {
-        "id": one["id"],
-        "author": {"displayName": one["by"]},
+        "id": comment["id"],
+        "author": {"displayName": comment["by"]},
         "body": {"type": "doc", "version": 1, "content": lines},
-        "created": one["at"].replace("+00:00", ".000+0000"),
+        "created": comment["at"].replace("+00:00", ".000+0000"),
         **only,
     }
 

@@ -34,7 +34,10 @@ class Tier:
     """A Slack rate limit: a token bucket, and Retry-After once it is empty."""
 
     def __init__(self, per_minute: float) -> None:
-        self.per_second, self.left, self.at, self.refused = per_minute / 60, per_minute, 0.0, 0
+        self.per_second = per_minute / 60
+        self.left = per_minute
+        self.at = 0.0
+        self.refused = 0
         self.most = per_minute
 
     def wait(self) -> float:

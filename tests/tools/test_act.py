@@ -15,7 +15,7 @@ from tools.execution import runner as act
 from tools.execution.kit import get_current_kit_version, parse_kit_answer, read_kit_state
 from tools.execution.runner import ExecutionResult
 from tools.fact import Status
-from tools.ledger.record import LostClaim
+from tools.ledger.refusals import LostClaim
 from tools.nodekit.generate import ACT_COMMAND
 from tools.remedies import REMEDIES
 from tools.transport import CommandResult, Unreachable
@@ -42,7 +42,8 @@ class Told:
                 raise self.version
             return CommandResult(f"{self.version}\n".encode()) if isinstance(self.version, str) else self.version
         self.asked.append(words)
-        steps = self.boot if words[0] == "cat" else self.start if words[3] == "start" else self.settle
+        word = words[0] if words[0] == "cat" else words[3]
+        steps = {"cat": self.boot, "start": self.start}.get(word, self.settle)
         step = steps.pop(0) if len(steps) > 1 else steps[0]
         if isinstance(step, Unreachable):
             raise step
@@ -90,9 +91,6 @@ async def _run(
 REBOOT: dict[str, Any] = {"remedy": "reboot", "args": {}, "argv": ("reboot",), "command": ("systemctl", "reboot"), "limit_seconds": 60}
 
 
-# -- the kit answers ---------------------------------------------------------------------------------------------------------
-
-
 async def test_a_command_that_ends_with_zero_is_done_with_its_output(desk: Desk) -> None:
     host = Told(settle=["running", "running", "done 0\nGPU was reset."])
     assert await _run(desk, host) == ExecutionResult("done", 0, "GPU was reset.\n")
@@ -135,8 +133,6 @@ async def test_a_digest_that_never_began_has_failed(desk: Desk) -> None:
     ended = await _run(desk, Told(start=[GONE], settle=["never"]))
     assert ended == ExecutionResult("failed", says="it never began, and can never begin now")
 
-
-# -- no clear answer ---------------------------------------------------------------------------------------------------------
 
 UNCLEAR: tuple[Step, ...] = (
     GONE, CUT, CommandResult(b"started", exit_status=None), CommandResult(b"", b"bash: fork: retry", 254),
@@ -194,9 +190,6 @@ async def test_a_host_that_turns_the_start_away_ran_nothing(desk: Desk, ran: Com
     assert (await _run(desk, Told(settle=[ran]), adopted=True, target="gpu-018")).state == "unknown", "a start before may have passed"
 
 
-# -- the host dies -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_host_that_dies_in_the_middle_and_comes_back_is_left_to_a_human(desk: Desk) -> None:
     host = Told(start=["started"], settle=["running", GONE, GONE, "lost"], boot=[OTHER_BOOT])
     assert (await _run(desk, host)).state == "unknown"
@@ -250,9 +243,6 @@ async def test_a_reboot_that_is_refused_fails_at_once_with_what_to_do(desk: Desk
     assert ended.state == "failed"
     assert "systemd-inhibit --list" in ended.says
     assert len(host.words) == 2
-
-
-# -- the claim ---------------------------------------------------------------------------------------------------------------
 
 
 async def test_an_adopted_claim_settles_and_never_starts(desk: Desk) -> None:
@@ -347,9 +337,6 @@ async def test_nothing_is_sent_to_a_host_with_another_key_than_the_one_approved(
     assert (await _run(desk, Keyed(key="", settle=["never"]), host_key="SHA256:approved", target="gpu-019")).state == "failed"
 
 
-# -- the kit's version ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Versioned:
     answer: CommandResult | Unreachable
@@ -425,9 +412,6 @@ def test_every_refusal_of_the_catalogue_is_explained_in_any_case() -> None:
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet" and row.completion.kind == "exit_zero"])
 async def test_every_remedy_of_the_kit_can_be_run(desk: Desk, remedy: str) -> None:
     assert (await _run(desk, Told(), remedy=remedy)).state == "done"
-
-
-# -- lost contact ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dead", [GONE, CUT, CommandResult(b"", exit_status=None), CommandResult(b"", timed_out=True, exit_status=124)])

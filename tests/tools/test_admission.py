@@ -16,8 +16,11 @@ class Door:
     """An sshd that drops a connection if more than `room` are being opened."""
 
     def __init__(self, room: int, most: int, gain: float = 1.0) -> None:
-        self.room, self.admission = room, AdmissionControl(most, gain)
-        self.open, self.drops, self.widest = 0, 0, 0
+        self.room = room
+        self.admission = AdmissionControl(most, gain)
+        self.open = 0
+        self.drops = 0
+        self.widest = 0
 
     async def enter(self) -> None:
         """Retry until let in."""

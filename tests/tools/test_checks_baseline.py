@@ -171,8 +171,12 @@ class Seen:
     def __init__(
         self, pid: int, parent: int, name: str, owner: int = 1001, *, job: bool = False, sockets: frozenset[str] = frozenset()
     ) -> None:
-        self.pid, self.parent, self.name, self.owner = str(pid), str(parent), name, owner
-        self.of_job, self.ours = (lambda: job), (lambda: False)
+        self.pid = str(pid)
+        self.parent = str(parent)
+        self.name = name
+        self.owner = owner
+        self.of_job = lambda: job
+        self.ours = lambda: False
 
 
 FREE = Seen(10, 1, "python3")

@@ -46,8 +46,10 @@ async def test_an_adapter_is_judged_by_the_better_of_two_peers() -> None:
     """b's adapter is slow, so a and c are slow with b; only b is slow with both."""
 
     async def say(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
-        slow = "b" in (host, slots["peer"])
-        return CommandFacts((Fact("ibbw", "ib.write_bw", 94.0 if slow else 391.0),), 2.0) if name.startswith("write") else CommandFacts(())
+        if not name.startswith("write"):
+            return CommandFacts(())
+        bandwidth = 94.0 if "b" in (host, slots["peer"]) else 391.0
+        return CommandFacts((Fact("ibbw", "ib.write_bw", bandwidth),), 2.0)
 
     joint = await run_ring([CheckParticipant(name, name, 8, hcas=("mlx5_0",)) for name in "abcd"], say)
     best = {host: {f.key: f.value for f in found} for host, found in joint.facts.items()}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.support.samples_checks import BOOT_ID, JOURNAL, RING, journal_line, ring_line, sm_exception
 from tools.checks import CHECKS
-from tools.checks.kernel import merge_kernel_logs
+from tools.checks.kernel_merge import merge_kernel_logs
 from tools.fact import Fact, Status
 
 DMESG = CHECKS["dmesg"]

@@ -10,7 +10,7 @@ from tests.project.captures_report import outputs
 from tests.support.fakes_cluster import cluster, everything
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.check_types import clean_output
+from tools.checks.output_cleaning import clean_output
 from tools.fact import Fact, Status
 
 

@@ -11,17 +11,12 @@ import pytest
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
 from tools.action import Action, Condition
 from tools.execution.build import ActionRequest, HostIdentity, build_action, find_execution_host
-from tools.execution.conditions import (
-    PLAIN_READS,
-    ConditionResult,
-    find_unmet_conditions,
-    is_condition_met,
-    preview_conditions,
-    read_condition,
-)
+from tools.execution.cancel_preview import CancelPreview, preview_cancel
+from tools.execution.conditions import PLAIN_READS, ConditionResult, find_unmet_conditions, is_condition_met, read_condition
+from tools.execution.delete_preview import DeletePreview, OldFile, preview_delete
 from tools.execution.drain_status import SLURM_DRAINED, read_drain_status
+from tools.execution.dry_run import preview_conditions
 from tools.execution.kit import get_current_kit_version
-from tools.execution.previews import CancelPreview, DeletePreview, OldFile, preview_cancel, preview_delete
 from tools.inventory.inventory import parse_inventory
 from tools.nodekit.generate import ACT_COMMAND, CONDITION_FUNCTIONS, LOOK_COMMAND
 from tools.remedies import REMEDIES
@@ -169,8 +164,6 @@ async def test_what_stands_in_the_way_is_told_in_slurms_word_and_a_word_that_hid
         assert (seen.ok, seen.saw) == (False, told)
 
 
-# -- plain reads in place of the kit's functions -------------------------------------------------------------------------
-
 STAT = "4711 ({}) S " + " ".join(str(n) for n in range(4, 22)) + " 123456 23 24\n"
 
 
@@ -215,8 +208,6 @@ async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None
         )
     ).ok is None
 
-
-# -- previews of deletions ----------------------------------------------------------------------------------------------------
 
 FILES = " ".join((*LOOK_COMMAND, "cleanup.preview", "72"))
 ANSWER = "end 0\ntotal 3214 125600000000\nfile 6000 41875931136 train /tmp/ckpt 1.pt\nfile 4400 8192 root /var/crash/a\n"

@@ -126,10 +126,10 @@ async def test_a_file_in_the_place_of_the_folder_is_trouble_and_no_more(tmp_path
 
 
 async def test_what_is_held_is_bounded(tmp_path: Path) -> None:
-    held = EvidenceBuffer(most=100)
+    held = EvidenceBuffer(max_bytes=100)
     for n in range(50):
         held.add("inc-1", str(n), bytes(30))
-    assert (list(held.rows), held.used) == (["47", "48", "49"], 90)
+    assert (list(held.outputs), held.used) == (["47", "48", "49"], 90)
 
 
 async def test_a_tally_that_was_cut_off_by_a_full_disk_is_read_past(tmp_path: Path) -> None:

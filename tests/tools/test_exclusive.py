@@ -14,8 +14,9 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.fleet.gpu_permit import LocalGpuReservations, classify_gpu_use
-from tools.fleet.output_reader import is_missing_program
+from tools.fleet.gpu_permit import LocalGpuReservations
+from tools.fleet.gpu_use import classify_gpu_use
+from tools.fleet.skipped_checks import is_missing_program
 from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import load_skus
 from tools.transport import CommandResult, Transport
@@ -45,8 +46,11 @@ class Listening:
     clock = "virtual"
 
     def __init__(self, of: Cluster, instead: dict[str, CommandResult] | None = None) -> None:
-        self._inner, self.asked, self.instead = InProcess(of), list[tuple[str, ...]](), instead or {}
-        self.running, self.most = 0, 0
+        self._inner = InProcess(of)
+        self.asked = list[tuple[str, ...]]()
+        self.instead = instead or {}
+        self.running = 0
+        self.most = 0
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         self.asked.append(tuple(argv))

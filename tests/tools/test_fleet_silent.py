@@ -20,8 +20,10 @@ class Half:
     clock = "virtual"
 
     def __init__(self, *silent: str, let_in: tuple[str, ...] = ()) -> None:
-        self._silent, self._open = silent, let_in
-        self.go_on, self.all_asked = asyncio.Event(), asyncio.Event()
+        self._silent = silent
+        self._open = let_in
+        self.go_on = asyncio.Event()
+        self.all_asked = asyncio.Event()
         self.limits: list[float] = []
 
     def reached(self, host: str) -> bool:

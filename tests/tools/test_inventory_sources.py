@@ -17,8 +17,9 @@ from tools.inventory.host_ranges import expand_host_range
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
 from tools.inventory.job_lookup import JobHosts, NoHostsReason, SlurmJobFinder
 from tools.inventory.sources import ansible, kubernetes, slurm
+from tools.inventory.sources.commands import run_here
 from tools.inventory.sources.loader import open_inventory
-from tools.inventory.sources.source import BadSource, run_here
+from tools.inventory.sources.source import BadSource
 from tools.transport import CommandResult, Transport, Unreachable
 
 pytestmark = pytest.mark.slow

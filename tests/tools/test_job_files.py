@@ -14,7 +14,7 @@ from tests.support.clock import PATIENCE
 from tests.support.job_log_folder import ALICE, AS_ROOT, KINDS, MALLORY, OWN, SECRET, flip_of, look, owned, shared_folder, turned
 from tests.support.job_log_folder import write as write_as
 from tools.checks import CHECKS
-from tools.checks.job import MAX_OWNERS, PROBE
+from tools.checks.job_log_owners import MAX_OWNERS, PROBE
 from tools.fact import FROM_FILE, Fact
 
 DAY = 86400.0
@@ -127,9 +127,6 @@ def test_a_folder_that_is_not_there_holds_no_log_and_one_that_cannot_be_read_cou
     assert "symbolic links" in looked(tmp_path / "loop").stderr
 
 
-# -- a log's owner ---------------------------------------------------------------------------------------------------
-
-
 def test_the_program_is_one_word_that_an_old_python_reads() -> None:
     assert not set(PROBE) & set("\n|;&$`<>{}")
     [row] = ast.parse(PROBE).body
@@ -192,9 +189,6 @@ def test_logs_of_several_jobs_are_read_apart_and_each_fact_has_its_file(tmp_path
     established = {fact.attrs[FROM_FILE]["job"]: fact.attrs[FROM_FILE]["path"] for fact in errors if "job" in fact.attrs[FROM_FILE]}
     assert len(established) == MAX_OWNERS
     assert all(path == f"{top}/{job}/rank_0.log" for job, path in established.items())
-
-
-# -- replaced paths ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -45,7 +45,7 @@ async def test_what_was_approved_under_an_earlier_key_must_be_approved_again(des
     assert set(await ledger.rotate_key("T1:ANN")) == {waits.approval, agreed.approval}
     for card in (waits, agreed):
         assert (await ledger.get_record(card.approval)).state == "superseded"
-    with pytest.raises(desk.refusals.OldKey, match="proposed again"):
+    with pytest.raises(desk.refusals.SignedWithOldKey, match="proposed again"):
         await desk.claim(agreed, ledger=ledger)
     anew = await ledger.propose(desk.action(), desk.terms(), single=True)
     approved = await desk.click(anew, ledger=ledger)
@@ -88,7 +88,7 @@ async def test_before_the_rotation_a_process_with_the_new_key_decides_nothing(de
     ledger = with_new(desk)
     with pytest.raises(desk.refusals.KeyChanging, match="rackmedic ledger rotate"):
         await ledger.propose(desk.action(), desk.terms())
-    with pytest.raises(desk.refusals.OldKey):
+    with pytest.raises(desk.refusals.SignedWithOldKey):
         await desk.claim(agreed, ledger=ledger)
     assert (await desk.ran(agreed)).state == "done"
 
@@ -137,7 +137,9 @@ class Mortal:
     """A journal whose process dies before or after its n-th write."""
 
     def __init__(self, journal: Any, writes: int, after: bool) -> None:
-        self._journal, self._left, self._after = journal, writes, after
+        self._journal = journal
+        self._left = writes
+        self._after = after
 
     async def read_head(self, *args: Any, **more: Any) -> Any:
         return await self._journal.read_head(*args, **more)
@@ -162,7 +164,7 @@ async def test_a_rotation_that_dies_is_completed_by_the_next(desk: Desk, writes:
         await dying.rotate_key("T1:ANN")
     ledger = with_new(desk)
     for card in cards:
-        with pytest.raises((desk.refusals.OldKey, desk.refusals.NotOpen)):
+        with pytest.raises((desk.refusals.SignedWithOldKey, desk.refusals.NotOpen)):
             await desk.claim(card, ledger=ledger)
     await ledger.rotate_key("T1:BOB")
     assert {(await ledger.get_record(card.approval)).state for card in cards} == {"superseded"}

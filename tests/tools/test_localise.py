@@ -13,7 +13,8 @@ from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
 from tools.checks.check_types import CheckParticipant, CommandFacts
-from tools.checks.exclusive.nccl_pairs import HostGroup, LeafLookup, LocalisationResult, build_first_round, localise_slow_hosts, run_pairs
+from tools.checks.exclusive.nccl_pairs import run_pairs
+from tools.checks.exclusive.slow_group_search import HostGroup, LeafLookup, LocalisationResult, build_first_round, localise_slow_hosts
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import CheckRequest

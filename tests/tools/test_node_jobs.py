@@ -4,7 +4,7 @@ import pytest
 
 from tests.tools.test_dryrun import Fleet
 from tests.tools.test_remedies import FLEET, _build
-from tools.execution.previews import NodeJobs, RunningJob, read_node_jobs
+from tools.execution.node_jobs import NodeJobs, RunningJob, read_node_jobs
 from tools.remedies.conditions import KUBE_EMPTY
 from tools.transport import CommandResult, Unreachable
 

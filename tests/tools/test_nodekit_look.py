@@ -16,7 +16,7 @@ from tools.checks.check_types import Check, Command, Format
 from tools.checks.containers import split_container_answers
 from tools.checks.kernel import KERNEL_GREP_PATTERN
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
-from tools.execution.previews import DeletePreview, parse_delete_preview
+from tools.execution.delete_preview import DeletePreview, parse_delete_preview
 from tools.fact import Status
 from tools.nodekit.generate import BadRow, build_kit_files
 from tools.remedies import REMEDIES
@@ -215,9 +215,6 @@ def test_a_question_that_the_kit_does_not_know_cannot_be_generated() -> None:
     )
     with pytest.raises(BadRow, match="nonsense"):
         build_kit_files({"x": row}, REMEDIES)
-
-
-# -- previews of deletions, by this machine's find ---------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -102,9 +102,6 @@ async def _run(reach: Reach, *argv: str) -> CommandResult:
     return await reach[0].run(HOST, argv, timeout=PATIENCE, cap=200_000)
 
 
-# -- the account's rights -------------------------------------------------------------------------------------
-
-
 async def test_the_account_may_use_both_scripts(installed: Installed, reach: Reach) -> None:
     installed.node.stub("dmesg", 'echo "uid $(id -u)"')
     looked = await _run(reach, *installed.look, "dmesg.ring")
@@ -225,9 +222,6 @@ async def test_a_key_below_the_accounts_own_home_opens_nothing(installed: Instal
             await refused.run(HOST, ("true",), timeout=PATIENCE, cap=1000)
     finally:
         await refused.aclose()
-
-
-# -- a whole action --------------------------------------------------------------------------------------------------------
 
 
 async def _claimed(reach: Reach, desk: Desk, remedy: str, **args: str) -> tuple[Claim, Action]:

@@ -38,9 +38,6 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
     made.kill_all()
 
 
-# -- start, settle ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_remedy_runs_once_and_its_end_is_remembered(node: Node) -> None:
     node.stub("nvidia-smi", 'case $1 in --gpu-reset) echo "GPU was reset."; echo "and a warning" >&2 ;; esac')
     assert node.start(ONE, "gpu_reset", BDF).first == "started"
@@ -111,9 +108,6 @@ def test_start_and_settle_at_once_agree_on_one_story(node: Node) -> None:
         assert ran == (0 if words["settle"] == "never" else 1), words
         assert words["start"] == ("never" if words["settle"] == "never" else "started")
         assert node.settle(one).first == ("never" if words["settle"] == "never" else "done 0")
-
-
-# -- failures --------------------------------------------------------------------------------------------
 
 
 def test_a_lost_connection_neither_stops_nor_hides_the_effect(node: Node) -> None:
@@ -263,9 +257,6 @@ def test_a_missing_tool_is_an_ended_command_not_a_riddle(node: Node) -> None:
     assert node.ended(ONE).first in ("done 126", "done 127")
 
 
-# -- under systemd ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def systemd(node: Node) -> Node:
     """Return a node that seems to run systemd, by a private /run."""
@@ -290,9 +281,6 @@ def test_a_scope_that_cannot_be_had_is_a_refusal_not_a_doubt(systemd: Node) -> N
     assert said.first.startswith("refused it could not be launched: Failed to connect to bus")
     assert systemd.settle(ONE).first == said.first
     assert "modprobe nvidia-peermem" not in systemd.calls
-
-
-# -- where records live ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -341,9 +329,6 @@ def test_records_are_for_their_owner_alone(node: Node) -> None:
     assert (state / "actions" / ONE / "command").read_text() == "modprobe nvidia-peermem\n"
 
 
-# -- conditions of the kit's own -------------------------------------------------------------------------------------------
-
-
 def _process(node: Node, pid: int, name: str, ticks: int) -> None:
     (node.root / "proc" / str(pid)).mkdir(exist_ok=True)
     fields = " ".join(str(n) for n in range(4, 22))
@@ -368,8 +353,6 @@ def test_a_module_is_known_by_its_whole_name(node: Node) -> None:
     (node.root / "proc/modules").write_text("nvidia 1 2 - Live 0x0\nnvidia_peermem 16384 0 - Live 0x0\n")
     assert node.start(TWO, "modprobe_peermem").first == "refused nvidia-peermem is not loaded: found 'yes'"
 
-
-# -- arguments and environment ---------------------------------------------------------------------------------------------
 
 NASTY = (
     "", " ", "-", "--help", "-i", "-oProxyCommand=id", "*", "?", "[a]", "~root", "/etc/passwd", "../../x", "$(id)", "`id`", "${IFS}",
@@ -479,9 +462,6 @@ def test_version_is_told_by_both_scripts(node: Node) -> None:
     version = node.act("version").first
     assert version == node.look("version").first
     assert version in build_kit_files(node.checks, node.remedies)["sudoers"]
-
-
-# -- rackmedic-look ---------------------------------------------------------------------------------------------------------------
 
 
 def test_look_runs_exactly_the_questions_of_the_catalogue(node: Node) -> None:

@@ -72,9 +72,6 @@ ROWS = [row for row in REMEDIES.values() if row.at != "fleet"]
 each = pytest.mark.parametrize("row", [*REMEDIES.values(), *REMEDY_VARIANTS.values()], ids=lambda row: row.id)
 
 
-# -- the table ---------------------------------------------------------------------------------------------------------------
-
-
 @each
 def test_every_slot_of_a_row_is_one_of_its_arguments(row: Remedy) -> None:
     words = [*row.command, row.does, *(word for c in row.conditions for word in (*c.argv, c.expects))]
@@ -146,9 +143,6 @@ def test_the_rows_for_people_hold_every_remedy_whole() -> None:
     assert json.loads(json.dumps(rows)) == rows
     wanted = {"id", "does", "risk", "at", "args", "command", "conditions", "completion", "proof", "undo", "heavier", "blast", "refusals"}
     assert all(wanted <= set(row) for row in rows)
-
-
-# -- building ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
@@ -255,9 +249,6 @@ def test_the_approval_stands_in_the_drain_reason_and_cannot_be_chosen() -> None:
     assert action.approval != "apr-000000000000"
 
 
-# -- controllers and drained nodes -------------------------------------------------------------------------------------------
-
-
 def test_what_runs_via_a_controller_is_not_built_without_one() -> None:
     for row in ROWS:
         if row.at == "controller":
@@ -280,9 +271,6 @@ def test_what_relaxed_the_quorum_becomes_a_condition_or_the_action_is_not_built(
     assert _drained(action)[0].argv == ("sinfo", "-h", "-N", "-n", "gpu-001", "-O", "StateLong:20,StateComplete:80")
     with pytest.raises(NoController):
         _build("kill_gpu_process", target="lone-1", needs_drained=True)
-
-
-# -- Kubernetes in Slurm's place ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("remedy", "way"), [("drain_node", "cordon_node"), ("resume_node", "uncordon_node")])
@@ -320,9 +308,6 @@ def test_drained_is_said_in_two_readings_where_kubernetes_is_asked() -> None:
     assert all("ip-10-0-0-2.cloud.example" in " ".join(condition.argv) for condition in readings)
 
 
-# -- exclusive checks --------------------------------------------------------------------------------------------------------
-
-
 def test_a_check_on_a_set_of_hosts_is_one_action_in_one_order() -> None:
     wanted = ActionRequest("run_check", {"check": "nccl1"}, "inc-1")
     one = build_check_action(wanted, ["gpu-002", "gpu-001"], policy="p", catalogue="c")
@@ -337,9 +322,6 @@ def test_a_conditions_id_is_part_of_the_digest() -> None:
     with_id, without = (replace(_build("gpu_reset"), conditions=(row,)) for row in (named, nameless))
     assert with_id.digest != without.digest
     assert [Action.from_canonical_json(one.to_canonical_json()) for one in (with_id, without)] == [with_id, without]
-
-
-# -- the catalogue's hash ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Remedy)])
@@ -362,8 +344,6 @@ def test_the_catalogues_hash_changes_with_kinds_and_rows_and_is_stable() -> None
             assert hash_catalogue(REMEDIES, {**ARGUMENT_KINDS, name: replace(kind, **{field: _changed(getattr(kind, field))})}) != before
     assert hash_catalogue({name: row for name, row in REMEDIES.items() if name != "reboot"}, ARGUMENT_KINDS) != before
 
-
-# -- outage text for approvers ------------------------------------------------------------------------------------
 
 _DURATION = re.compile(r"([0-9]+) (s|min)\b")
 

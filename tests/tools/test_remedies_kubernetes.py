@@ -177,9 +177,6 @@ def test_only_a_node_name_reaches_kubectl(node: Node, api: KubeApi, name: str) -
     assert not [call for call in node.calls if call.startswith("kubectl")]
 
 
-# -- preconditions and proofs ---------------------------------------------------------------------------------------------
-
-
 async def test_where_a_node_stands_is_read_with_the_right_to_look_alone(tmp_path: Path, api: KubeApi) -> None:
     transport = LooksHere(tmp_path, api)
     assert (await read_drain_status(HOST, transport)).saw == "schedulable"

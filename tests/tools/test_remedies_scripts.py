@@ -139,9 +139,6 @@ def test_a_container_that_does_not_stop_talking_fills_neither_memory_nor_disk(no
     assert (Path(node.paths.state) / "actions" / digest(1) / "seen").stat().st_size < 5000
 
 
-# -- deletions, by this machine's find ------------------------------------------------------------------------------
-
-
 def old(path: Path, hours: float = 100) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x" * 11)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.evidence import DAY_SECONDS, DirectoryEvidence, iter_outputs, measure_evidence, prune_evidence, remove_output
+from tools.evidence import DirectoryEvidence
+from tools.evidence_retention import DAY_SECONDS, iter_outputs, measure_evidence, prune_evidence, remove_output
 
 MUCH = 1 << 40
 

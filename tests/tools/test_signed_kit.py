@@ -30,8 +30,11 @@ class Site:
     """A site's signing key, a kit, and a node with allowed signers."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.kit, self.signers = root, root / "kit", root / "allowed_signers"
-        self.key, self.stranger = key_of(root, "site"), key_of(root, "stranger")
+        self.root = root
+        self.kit = root / "kit"
+        self.signers = root / "allowed_signers"
+        self.key = key_of(root, "site")
+        self.stranger = key_of(root, "stranger")
         allow(self.signers, self.key)
 
     def release(self, key: Path | None) -> None:

@@ -26,7 +26,7 @@ from tools.checks.check_types import Check
 from tools.checks.site.loader import BadChecks, load_site_checks
 from tools.checks.site.readers import PROGRAM_USAGES
 from tools.checks.site.readonly import explain_refused_command, explain_refused_folder
-from tools.checks.site.usage import KINDS
+from tools.checks.site.word_kinds import KINDS
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
 from tools.fleet.answers import CheckRequest

@@ -135,7 +135,8 @@ class Script:
     """
 
     def __init__(self, *ends: tuple[int, SessionEnd], sessions: int = 5) -> None:
-        self.ends, self.sessions = list(ends), sessions
+        self.ends = list(ends)
+        self.sessions = sessions
         self.together: list[list[str]] = []
         self.alone: list[str] = []
 

@@ -131,7 +131,9 @@ def parse_sensors(text: str) -> Sequence[Fact]:
 
 
 def _classify_sensor(name: str) -> str:
-    return "fan" if re.search(r"(?i)fan", name) else "psu" if re.search(r"(?i)ps\d|psu|power supply", name) else "temperature"
+    if re.search(r"(?i)fan", name):
+        return "fan"
+    return "psu" if re.search(r"(?i)ps\d|psu|power supply", name) else "temperature"
 
 
 def is_ipmitool_error(text: str) -> bool:
@@ -155,7 +157,7 @@ def _build_sensor_command(name: str, kind: str) -> Command:
 
 CHECKS = (
     Check(
-        id="ipmi",
+        id=CHECK,
         asks="Did the BMC log a hardware fault, and are inlet air, fans and power supplies well?",
         commands=(
             Command("events", ("ipmitool", "sel", "elist", "last", "200"), privileged=True, optional=True),

@@ -1,127 +1,14 @@
-"""Check: a read-only question to a host, the commands and programs that answer it, their parsers, and limits of their output."""
+"""Check: a read-only question to a host, the commands that answer it, and their parsers."""
 
 import re
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from kb.needle_search import split_lines
-from kb.numbers import is_storable
+from tools.checks.fact_limits import limit_facts
+from tools.checks.output_cleaning import clean_output
 from tools.fact import Fact, Status, build_unobserved_fact
-
-# Strip terminal colours, ssh, sudo and shell noise, and pasted prompts around a program's output.
-
-_ESCAPE_PATTERN = re.compile(r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\^_]|[()][0-9A-B])")
-_NOISE_PATTERN = re.compile(
-    r"sudo: unable to resolve host .{0,200}"
-    r"|Warning: Permanently added .{1,200} to the list of known hosts\.?"
-    r"|(?:/bin/|-)?(?:ba|da|z|k)?sh: (?:line \d{1,4}: )?warning: setlocale: .{0,200}"
-    r"|Connection to \S{1,253} closed\.?"
-    r"|X11 forwarding request failed.{0,80}"
-    r"|mesg: (?:ttyname failed|cannot open).{0,80}|stdin: is not a tty"
-)
-_PROMPT_PATTERN = re.compile(r"(?:\([\w.-]{1,40}\) )?\[?[a-z_][\w.-]{0,31}@[\w.-]{1,64}(?::| )[\w~/.+-]{0,200}\]? ?[#$](?: .{0,400})?")
-_MAX_NOISE_LINES = 12
-
-
-def clean_output(text: str) -> str:
-    text = text.removeprefix("\ufeff")
-    if "\r\n" in text:
-        text = text.replace("\r\n", "\n")
-    if "\x1b" in text:
-        text = _ESCAPE_PATTERN.sub("", text)
-    if "\0" in text:
-        text = text.replace("\0", "")
-    return _strip_tail(_strip_head(text))
-
-
-def _is_noise(line: str) -> bool:
-    line = line.strip()
-    return bool(_NOISE_PATTERN.fullmatch(line) or _PROMPT_PATTERN.fullmatch(line))
-
-
-def _strip_head(text: str) -> str:
-    start = keep = 0
-    for _ in range(_MAX_NOISE_LINES):
-        end = text.find("\n", start)
-        line = text[start : end if end >= 0 else len(text)]
-        if line.strip() and not _is_noise(line):
-            break
-        start = end + 1 if end >= 0 else len(text)
-        keep = start if line.strip() else keep
-        if end < 0:
-            break
-    return text[keep:]
-
-
-def _strip_tail(text: str) -> str:
-    end = keep = len(text)
-    for _ in range(_MAX_NOISE_LINES):
-        start = text.rfind("\n", 0, end) + 1
-        line = text[start:end]
-        if line.strip() and not _is_noise(line):
-            break
-        keep = start if line.strip() else keep
-        if start == 0:
-            break
-        end = start - 1
-    return text[:keep]
-
-
-# Cap the facts of one answer and report the rest as left out: a log's writer can name any number of devices.
-
-MAX_FACTS = 4096  # facts of one answer; a real host gives a few thousand at most
-MAX_DEVICES = 512  # devices with the same key and value in one answer; eight GPUs with eighteen links each are 144
-LEFT_OUT_ATTR = "left_out"  # attribute: number of facts left out
-
-
-def limit_facts(check: str, facts: Sequence[Fact], gone: int = 0) -> tuple[Fact, ...]:
-    """Keep the first facts, a job's first error before all others; the rest plus `gone` becomes one unobserved fact."""
-    kept_facts = _select_first_facts(facts) if len(facts) > min(MAX_FACTS, MAX_DEVICES) else tuple(facts)
-    if any(isinstance(fact.value, int | float) and not is_storable(fact.value) for fact in kept_facts):
-        kept_facts = tuple(fact if is_storable(fact.value) else _mark_unreadable(fact) for fact in kept_facts)
-    lost = gone + len(facts) - len(kept_facts)
-    return (*kept_facts, build_left_out_fact(check, lost)) if lost else kept_facts
-
-
-def _mark_unreadable(fact: Fact) -> Fact:
-    """Drop only the impossible number."""
-    return replace(fact, value=None, status=Status.UNREADABLE, line=fact.line[:200])
-
-
-def build_left_out_fact(check: str, count: int) -> Fact:
-    """Return the fact that `count` facts were dropped."""
-    note = f"could not look at all: {count:,} more things that it says were left out"
-    return Fact(check, "", status=Status.UNREADABLE, line=note, attrs={LEFT_OUT_ATTR: count})
-
-
-def count_left_out(facts: Sequence[Fact]) -> int:
-    return sum(int(fact.attrs[LEFT_OUT_ATTR]) for fact in facts if LEFT_OUT_ATTR in fact.attrs and not fact.key)
-
-
-def _select_first_facts(facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    devices: dict[tuple[str, str], set[str]] = defaultdict(set)
-    ahead, rest = [], []
-    for fact in facts:
-        if fact.attrs.get("first") is True or fact.status.blind:
-            ahead.append(fact)
-            continue
-        same = devices[fact.key, repr(fact.value)]
-        if fact.device is None or fact.device in same or len(same) < MAX_DEVICES:
-            same |= {fact.device} if fact.device is not None else set()
-            rest.append(fact)
-    room = max(0, MAX_FACTS - len(ahead))
-    return (*ahead[:MAX_FACTS], *rest[:room]) if len(ahead) + len(rest) > MAX_FACTS else _restore_order(facts, ahead, rest)
-
-
-def _restore_order(facts: Sequence[Fact], *parts: Sequence[Fact]) -> tuple[Fact, ...]:
-    fact_ids = {id(fact) for part in parts for fact in part}
-    return tuple(fact for fact in facts if id(fact) in fact_ids)
-
-
-# Check: a read-only question to a host, the commands that answer it, and their parsers.
 
 ParsedFact = Fact  # a fact without host and time
 MIB = 1 << 20
@@ -168,7 +55,7 @@ class Command:
     `privileged` commands go through the node kit (`sudo -n rackmedic-look CHECK.NAME`) where installed, else run
     directly.
     `stands_in_for` names a command of the check: this one runs only if that output hit its cap, and prints `only` what
-    matters, newest first. `silence`: the meaning of empty output after success, "" if that is no answer.
+    matters, newest first. `silence`: the meaning of empty output after success, "" if that is not an answer.
     """
 
     name: str
@@ -318,20 +205,3 @@ class Check:
 def _describe_foreign_output(check: str, text: str) -> str:
     first = next((line.strip() for line in split_lines(text) if line.strip()), "")
     return f"not the output of {check}: {first[:120]!r}" if first else f"empty output of {check}"
-
-
-# Programs sent to a host: a module's text as one argv word, `python3 -c WORD`.
-
-_SHELL_CHARS_PATTERN = re.compile("[|;&$`<>{}]")
-
-
-def encode_program(module: Path) -> str:
-    """Return the module as one word without line breaks and characters that a shell or argv template reads.
-
-    Drops the first line, blank lines and one-line docstrings, and indents by one blank: hosts need not accept more than
-    32 KiB at once (RFC 4253).
-    """
-    text = module.read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
-    text = re.sub(r'(?m)^(?: +"{3}.*"{3})?\n', "", text)
-    text = re.sub(r"(?m)^(?: {4})+", lambda found: " " * (len(found[0]) // 4), text)
-    return f"exec({_SHELL_CHARS_PATTERN.sub(lambda found: f'{chr(92)}x{ord(found[0]):02x}', repr(text))})"

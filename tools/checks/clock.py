@@ -88,7 +88,7 @@ def merge_sync_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="time",
+        id=CHECK,
         asks="Is the clock right, and does something keep it right?",
         commands=(
             Command("tracking", ("chronyc", "-c", "-n", "tracking"), optional=True),

@@ -1,4 +1,4 @@
-"""The container engine and the GPU containers on a node. Text from inside a container is its owner's and is no evidence against a machine.
+"""The container engine and the GPU containers on a node. Text from inside a container is its owner's and is not evidence against a machine.
 
 {"Runtimes":{"nvidia":{},"runc":{}},"CgroupDriver":"systemd"}
 {"id":"3f2a…","name":"/job-812","runtime":"nvidia","status":"running","shm":67108864,"cuda":"12.4"}
@@ -86,21 +86,25 @@ def parse_inspected(text: str) -> Sequence[Fact]:
     return [fact for row in rows[:64] if _has_gpus(row) for fact in _build_container_facts(row)]
 
 
-def _has_gpus(row: Mapping[str, Any]) -> bool:
-    return "nvidia" in str(row.get("runtime")) or bool(row.get("requests")) or "/dev/nvidia" in json.dumps(row.get("devices"))
+def _has_gpus(container: Mapping[str, Any]) -> bool:
+    return (
+        "nvidia" in str(container.get("runtime"))
+        or bool(container.get("requests"))
+        or "/dev/nvidia" in json.dumps(container.get("devices"))
+    )
 
 
-def _build_container_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
-    name, shared = str(row.get("id", "")), row.get("shm")
+def _build_container_facts(container: Mapping[str, Any]) -> Iterator[Fact]:
+    name, shared = str(container.get("id", "")), container.get("shm")
     more = {
-        "image": row.get("image"),
-        "exit": row.get("exit"),
-        "oom": row.get("oom"),
-        "started": row.get("started"),
-        "text": row.get("error"),
+        "image": container.get("image"),
+        "exit": container.get("exit"),
+        "oom": container.get("oom"),
+        "started": container.get("started"),
+        "text": container.get("error"),
     }
-    yield _build_status_fact(name, str(row.get("status", "")), str(row.get("name", "")), more)
-    own = str(row.get("ipc", "")) in ("", "private", "shareable")
+    yield _build_status_fact(name, str(container.get("status", "")), str(container.get("name", "")), more)
+    own = str(container.get("ipc", "")) in ("", "private", "shareable")
     if own and isinstance(shared, int) and not isinstance(shared, bool) and 0 < shared < 1 << 62:
         yield Fact(
             CHECK,
@@ -111,7 +115,12 @@ def _build_container_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
             line=f"{_shorten_container_id(name)}: ShmSize {shared}",
         )
     cuda = next(
-        (v for v in (row.get("cuda"), *_as_list(row.get("cuda_env"))) if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)), None
+        (
+            v
+            for v in (container.get("cuda"), *_as_list(container.get("cuda_env")))
+            if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)
+        ),
+        None,
     )
     if cuda:
         yield Fact(
@@ -119,7 +128,7 @@ def _build_container_facts(row: Mapping[str, Any]) -> Iterator[Fact]:
             "container.cuda",
             cuda[:20],
             _shorten_container_id(name),
-            line=f"{_shorten_container_id(name)}: image {str(row.get('image'))[:120]}, CUDA {cuda[:20]}",
+            line=f"{_shorten_container_id(name)}: image {str(container.get('image'))[:120]}, CUDA {cuda[:20]}",
         )
 
 
@@ -159,9 +168,9 @@ def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
         yield name, "\n".join(lines), None
 
 
-def build_frame_sniffer(inside: Callable[[str], bool]) -> Callable[[str], bool]:
+def build_frame_sniffer(is_inner_format: Callable[[str], bool]) -> Callable[[str], bool]:
     def sniff(text: str) -> bool:
-        return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and inside(text[:65536])
+        return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and is_inner_format(text[:65536])
 
     return sniff
 
@@ -212,7 +221,7 @@ def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="docker",
+        id=CHECK,
         asks="Does the container engine know NVIDIA GPUs, and do the GPU containers have theirs and enough shared memory?",
         commands=(
             Command("info", ("docker", "info", "--format", "{{json .}}"), privileged=True, optional=True),

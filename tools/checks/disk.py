@@ -114,14 +114,14 @@ def parse_shared(text: str) -> Sequence[Fact]:
     ]
 
 
-def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
+def _add_unreadable_mounts(facts: list[Fact], text: str) -> list[Fact]:
     """Add mounts that df could not query. Raise Unreadable without any mount."""
     unreadable = [
         build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)
     ]
-    if not found and not unreadable:
+    if not facts and not unreadable:
         raise Unreadable("a head and no row of a mount")
-    return found + unreadable
+    return facts + unreadable
 
 
 def is_mounts(text: str) -> bool:
@@ -147,8 +147,8 @@ def parse_mounts(text: str) -> Sequence[Fact]:
     return list(mounts.values())
 
 
-def _flatten_mounts(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    waiting = [row for row in reversed(rows) if isinstance(row, dict)]
+def _flatten_mounts(mounts: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    waiting = [row for row in reversed(mounts) if isinstance(row, dict)]
     while waiting:
         row = waiting.pop()
         yield row
@@ -160,7 +160,7 @@ _SHARED_DF_COMMAND = ("timeout", "-k", "1", "4", "df", "-B1", "--output=source,f
 
 CHECKS = (
     Check(
-        id="disk",
+        id=CHECK,
         asks="Is a file system full, out of inodes, or read-only, and how large is /dev/shm?",
         commands=(
             Command("space", ("df", "-P", "-T", "-B1", *(f"-x{kind}" for kind in SHARED_FILE_SYSTEMS))),

@@ -117,7 +117,9 @@ def _parse_state(text: str) -> Value:
 
 def _parse_integer(text: str) -> Value:
     match = re.match(r"0x[0-9a-f]{1,8}|\d{1,9}", text.lower())
-    return int(match[0], 0 if match[0].startswith("0x") else 10) if match else None
+    if match is None:
+        return None
+    return int(match[0], 16 if match[0].startswith("0x") else 10)
 
 
 def _parse_text(text: str) -> Value:
@@ -187,9 +189,11 @@ def is_addresses(text: str) -> bool:
 
 def parse_addresses(text: str) -> Sequence[Fact]:
     """Return adapters' PCI addresses, which kernel messages use."""
-    rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
+    matches = [match for match in map(_LINK_PATTERN.match, split_lines(text)) if match]
     facts = [
-        Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])
+        Fact(CHECK, "ib.bdf", str(normalize_bdf(match[2])), match[1], line=f"{match[1]} is {match[2]}")
+        for match in matches
+        if normalize_bdf(match[2])
     ]
     if facts:
         return facts
@@ -201,7 +205,7 @@ _FIND_COUNTERS_COMMAND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -
 
 CHECKS = (
     Check(
-        id="ibstat",
+        id=CHECK,
         asks="Are all InfiniBand ports there, up, at full rate, and do they count errors?",
         commands=(
             Command("ports", ("ibstat",)),

@@ -1,10 +1,15 @@
-"""A job's environment, and the tails of its logs with their owners, which `tools.checks.job_log_probe` finds and cuts. All tenant text: low trust."""
+"""A job's environment, as the node kit prints it, and the tails of its logs. Both are tenant text: low trust.
+
+41233 NCCL_IB_HCA=mlx5_0,mlx5_1
+NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
+==> /var/log/jobs/812/rank_03.log <==
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kb.logs.compress import Template, add_line_numbers, compress_log
@@ -12,94 +17,11 @@ from kb.logs.job_log import read_job_log
 from kb.logs.log_lines import LogEvent
 from kb.logs.template_filters import FILTERS, FilterRule
 from kb.needle_search import split_lines
-from tools.checks.check_types import Check, Command, Format, build_left_out_fact, encode_program
+from tools.checks.check_types import Check, Command, Format
+from tools.checks.fact_limits import build_left_out_fact
+from tools.checks.job_log_owners import PROBE, OwnedLogs, split_logs_by_owner
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
 from tools.fact import FROM_FILE, Fact, Status, build_unobserved_fact
-
-# Ownership of job logs on a node. A fixed program on the node finds and cuts them (`tools.checks.job_log_probe`).
-#
-# It reads the inventory's folder, and the output files that Slurm names for its jobs on this node (arrays and
-# heterogeneous parts have a name each) if the job's user owns them, because a tenant chooses that path. squeue gives the
-# user as a number. A file not written for days belongs to another job and is not read.
-#
-# Names and links prove nothing in a shared folder: a file is opened once without following links, and its owner is read
-# from that descriptor. It belongs to a job if its owner has that job on this node, and Slurm names the file as its output
-# or the path names the job. A fresh random number marks each file, so no log line can imitate a header.
-
-# Opens regular files read-only, follows no foreign links, starts only squeue and scontrol. Its argument is the folder.
-PROBE = encode_program(Path(__file__).with_name("job_log_probe.py"))
-MAX_OWNERS = 16  # owner and job pairs of one answer; logs beyond it count as without owner
-_MARKED_PATTERN = re.compile(r"(?m)^== logs (\d{20})$")
-_OWNER_PATTERN = re.compile(r"== of uid=(\d{1,10}) job=(\d{1,10}|-) nodes=([\w.,\[\]-]{1,2000}) \d{20}$")
-_NO_OWNER = ("", "", "")
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedLogs:
-    """The logs of one owner and job, with all other lines blanked so that line numbers stay valid.
-
-    `owner` is (uid, job, nodes), each "" if not established.
-    """
-
-    owner: tuple[str, str, str]
-    paths: tuple[str, ...]
-    text: str
-    lines: int
-
-    def build_source_attrs(self, path: str = "") -> Mapping[str, Any]:
-        """Return a fact's source; a path not among these logs becomes their common folder."""
-        uid, job, nodes = self.owner
-        source_path = path if path in self.paths else _find_common_path(self.paths)
-        return {"path": source_path, **({"uid": int(uid)} if uid else {}), **({"job": job, "nodes": nodes} if job else {})}
-
-
-def split_logs_by_owner(text: str) -> list[OwnedLogs]:
-    """Return logs by owner and job, in order; empty if not the program's output."""
-    match = _MARKED_PATTERN.search(text)
-    if not match:
-        return []
-    lines, mark = split_lines(text), f" {match[1]}"
-    parts: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
-    heads = [at for at, line in enumerate(lines) if at and line.endswith(mark) and line.startswith("== of ")]
-    for at, after in zip(heads, [*heads[1:], len(lines) + 1], strict=True):
-        owner = _parse_owner(lines[at])
-        owner = owner if owner in parts or len(parts) < MAX_OWNERS else _NO_OWNER
-        parts.setdefault(owner, []).append((at - 1, after - 1))
-    return [_build_owned_logs(owner, lines, spans) for owner, spans in parts.items()]
-
-
-def _parse_owner(head: str) -> tuple[str, str, str]:
-    """An incomplete header establishes no job."""
-    row = _OWNER_PATTERN.match(head)
-    if row is None:
-        return _NO_OWNER
-    return (row[1], row[2], row[3]) if "-" not in (row[2], row[3]) else (row[1], "", "")
-
-
-def _build_owned_logs(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> OwnedLogs:
-    own_lines = [""] * len(lines)
-    paths = []
-    for start, end in spans:
-        paths.append(lines[start].removeprefix("==> ").removesuffix(" <=="))
-        own_lines[start] = lines[start]
-        own_lines[start + 2 : end] = [f" {line}" if line.startswith("==> ") else line for line in lines[start + 2 : end]]
-    return OwnedLogs(owner, tuple(paths), "\n".join(own_lines) + "\n", sum(end - start - 1 for start, end in spans))
-
-
-def _find_common_path(paths: Sequence[str]) -> str:
-    if len(paths) == 1:
-        return paths[0]
-    parts = [path.split("/") for path in paths]
-    same = next((n for n, row in enumerate(zip(*parts, strict=False)) if len(set(row)) > 1), min(map(len, parts)))
-    return "/".join(parts[0][:same]) or "/"
-
-
-# A job's environment, as the node kit prints it, and the tails of its logs. Both are tenant text: low trust.
-#
-# 41233 NCCL_IB_HCA=mlx5_0,mlx5_1
-# NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
-# ==> /var/log/jobs/812/rank_03.log <==
-# [rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 
 _VARIABLE_PATTERN = re.compile(r"(\d{1,10}) ([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)$")
 # Variables that the node kit shows. Others are never read: they may hold secrets.
@@ -177,7 +99,9 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
 
 
 def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
-    body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text)) if _NO_LOGS_PATTERN.search(text) else text
+    body = text
+    if _NO_LOGS_PATTERN.search(text):
+        body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text))
     if not body.strip():
         return [Fact("joblog", "job.log", False, line=text.strip().removeprefix("== ")[:200])]
     log = read_job_log(body)
@@ -233,8 +157,8 @@ def _digest_log(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
     return {"lines": digest.lines, "templates": rows}
 
 
-def _format_times(row: Template) -> dict[str, str]:
-    return {name: time.isoformat() for name, time in (("first", row.first), ("last", row.last)) if time}
+def _format_times(template: Template) -> dict[str, str]:
+    return {name: time.isoformat() for name, time in (("first", template.first), ("last", template.last)) if time}
 
 
 def _parse_nccl_env(text: str) -> list[Fact]:

@@ -143,11 +143,9 @@ def parse_pods(text: str) -> Sequence[Fact]:
     rows = [row for row in map(_POD_PATTERN.match, split_lines(text)) if row and row[1] not in STAYING_POD_OWNERS]
     gpus = sum(int(part) for row in rows for part in row[4].split(",") if part.isdigit() and len(part) <= 3)
     names = [f"{row[2]}/{row[3]}" for row in rows]
-    line = (
-        f"{len(names)} pods, {gpus} GPUs: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}"
-        if names
-        else "no pods but those of DaemonSets"
-    )
+    line = "no pods but those of DaemonSets"
+    if names:
+        line = f"{len(names)} pods, {gpus} GPUs: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}"
     owners = sorted({row[1] for row in rows if row[1] != "<none>"})
     attrs = {"gpus": gpus, "count": len(names)} | ({"owners": owners[:8]} if owners else {})
     return [Fact(CHECK, "sched.pods", names[:MAX_PODS], line=line[:300], attrs=attrs)]

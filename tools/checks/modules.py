@@ -134,7 +134,7 @@ def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="mods",
+        id=CHECK,
         asks="Which kernel modules are loaded, and do the driver's versions agree?",
         commands=(
             Command("loaded", ("lsmod",)),

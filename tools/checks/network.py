@@ -65,8 +65,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
-def _is_software_made(row: Mapping[str, Any]) -> bool:
-    link_info = row.get("linkinfo")
+def _is_software_made(interface: Mapping[str, Any]) -> bool:
+    link_info = interface.get("linkinfo")
     return isinstance(link_info, Mapping) and link_info.get("info_kind") not in (None, "bond", "vlan", "team")
 
 
@@ -131,7 +131,7 @@ def add_absent_master(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="net",
+        id=CHECK,
         asks="Do the network interfaces fit each other, drop nothing, and reach the job's master and the experiment tracker?",
         commands=(
             Command("links", ("ip", "-j", "-s", "-d", "link", "show"), optional=True),

@@ -1,4 +1,4 @@
-"""Lines that may report trouble in no known form: such output is neither clean nor bad. Pure."""
+"""Lines that may report trouble in no known form: such output is neither clean nor bad."""
 
 import re
 from collections.abc import Iterable, Iterator

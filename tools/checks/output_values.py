@@ -1,4 +1,4 @@
-"""Values in tool output: numbers, switches, placeholders for missing values, JSON lines."""
+"""Read values in tool output: numbers, switches, placeholders for missing values, JSON lines, empty journals."""
 
 import json
 import re
@@ -9,8 +9,6 @@ from typing import Any, Literal
 from kb.needle_search import split_lines
 from tools.checks.check_types import Format
 from tools.fact import Status, Value
-
-# Cells of tool output: numbers, switches, and placeholders for missing values.
 
 CellType = Literal["int", "float", "flag", "text"]
 _ABSENT_WORDS = {
@@ -57,7 +55,9 @@ def parse_number(text: str) -> float | None:
 def parse_flag(text: str) -> bool | None:
     """Return on or off in nvidia-smi's spellings."""
     word = text.strip().lower()
-    return True if word in _ON_WORDS else False if word in _OFF_WORDS else None
+    if word in _ON_WORDS:
+        return True
+    return False if word in _OFF_WORDS else None
 
 
 def parse_cell(text: str, reads: CellType) -> Value:
@@ -75,9 +75,6 @@ def parse_cell(text: str, reads: CellType) -> Value:
 def get_first_line(text: str) -> str:
     """Return the first non-blank line, shortened."""
     return next((line.strip()[:160] for line in split_lines(text) if line.strip()), "")
-
-
-# JSON-lines output, and journals without entries.
 
 
 def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:

@@ -120,10 +120,10 @@ def _build_gpu_facts(gpu: _PciFunction) -> list[Fact]:
     return [*facts, _build_downgraded_fact(gpu.address, able, now)] if able and now else facts
 
 
-def _build_downgraded_fact(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:
+def _build_downgraded_fact(address: str, capability: re.Match[str], status: re.Match[str]) -> Fact:
     """Reduced width is a fault, reduced speed may be an idle link; report both."""
-    width, speed = int(now[4]) < int(able[4]), float(now[2]) < float(able[2]) or now[3] is not None
-    line = f"{now[0].strip()} of {able[2]}GT/s x{able[4]}"
+    width, speed = int(status[4]) < int(capability[4]), float(status[2]) < float(capability[2]) or status[3] is not None
+    line = f"{status[0].strip()} of {capability[2]}GT/s x{capability[4]}"
     return Fact(CHECK, "pcie.downgraded", width or speed, address, line=line, attrs={"width": width, "speed": speed})
 
 
@@ -143,7 +143,7 @@ def _build_bridge_facts(bridge: _PciFunction) -> list[Fact]:
 
 CHECKS = (
     Check(
-        id="lspci",
+        id=CHECK,
         asks="Is every GPU on the bus, does it answer, is its link whole, is ACS off?",
         commands=(
             Command("gpus", ("lspci", "-D", "-vvv", "-d", "10de:"), privileged=True, silence=NO_DEVICE),

@@ -107,16 +107,16 @@ def parse_process_list(text: str) -> Sequence[Fact]:
     ]
 
 
-def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
+def _find_own_processes(processes: Mapping[int, Process]) -> frozenset[int]:
     """Return the processes below our connection's session daemon, so those of parallel checks too.
 
     Without such a daemon only the ps process is ours.
     """
     children: dict[int, list[int]] = {}
-    for pid, process in rows.items():
+    for pid, process in processes.items():
         children.setdefault(process.ppid, []).append(pid)
-    own_pids = {pid for pid, process in rows.items() if process.args == _PS_COMMAND}
-    waiting = [_find_session_daemon(pid, rows) for pid in own_pids]
+    own_pids = {pid for pid, process in processes.items() if process.args == _PS_COMMAND}
+    waiting = [_find_session_daemon(pid, processes) for pid in own_pids]
     while waiting:
         pid = waiting.pop()
         waiting += [child for child in children.get(pid, ()) if child not in own_pids]
@@ -124,13 +124,13 @@ def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
     return frozenset(own_pids)
 
 
-def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
+def _find_session_daemon(pid: int, processes: Mapping[int, Process]) -> int:
     """Return the nearest sshd ancestor (`sshd-session` since OpenSSH 9.8), else the process."""
     above, visited = pid, {pid}
-    while (process := rows.get(above)) and process.ppid in rows and process.ppid not in visited:
+    while (process := processes.get(above)) and process.ppid in processes and process.ppid not in visited:
         above = process.ppid
         visited.add(above)
-        if rows[above].comm in _SESSION_DAEMONS:
+        if processes[above].comm in _SESSION_DAEMONS:
             return above
     return pid
 
@@ -143,27 +143,28 @@ def _split_command(text: str) -> tuple[str, str]:
     return comm, args.strip()
 
 
-def _build_stuck_facts(row: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]:
-    line = f"{row[1]} {row[4]} {row[6]}% {args or comm}"[:300]
-    attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5])}
-    if row[4].startswith("D") and not thread:
+def _build_stuck_facts(match: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]:
+    line = f"{match[1]} {match[4]} {match[6]}% {args or comm}"[:300]
+    attrs = {"pid": int(match[1]), "user": match[3], "seconds": int(match[5])}
+    if match[4].startswith("D") and not thread:
         return [Fact(CHECK, "proc.blocked", comm, line=line, attrs=attrs)]
-    if thread and (parse_number(row[6]) or 0) >= 90:
-        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": parse_number(row[6])})]
+    if thread and (parse_number(match[6]) or 0) >= 90:
+        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": parse_number(match[6])})]
     return []
 
 
-def _build_stopped_facts(row: re.Match[str], comm: str, args: str) -> list[Fact]:
+def _build_stopped_facts(match: re.Match[str], comm: str, args: str) -> list[Fact]:
     """Only of a service or job: callers wait forever, and systemd calls the unit active."""
-    if not row[4].startswith("T"):
+    if not match[4].startswith("T"):
         return []
-    job = Process(0, row[3], row[4], row[7], comm).job
-    service = _SERVICE_PATTERN.search(row[7])
+    job = Process(0, match[3], match[4], match[7], comm).job
+    service = _SERVICE_PATTERN.search(match[7])
     unit = "" if job or service is None or service[1] in _USER_SESSION_SERVICES else service[1]
     if not (job or unit):
         return []
-    attrs = {"pid": int(row[1]), "user": row[3], "seconds": int(row[5]), **({"job": job} if job else {"unit": unit})}
-    return [Fact(CHECK, "proc.stopped", comm, line=f"{row[1]} {row[4]} {args or comm}"[:300], attrs=attrs)]
+    owner = {"job": job} if job else {"unit": unit}
+    attrs = {"pid": int(match[1]), "user": match[3], "seconds": int(match[5]), **owner}
+    return [Fact(CHECK, "proc.stopped", comm, line=f"{match[1]} {match[4]} {args or comm}"[:300], attrs=attrs)]
 
 
 def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -194,8 +195,8 @@ def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
     return [*plain, *(replace(orphan, attrs={k: v for k, v in orphan.attrs.items() if k != _ROWS_ATTR}) for orphan in orphans)]
 
 
-def _add_process_attrs(fact: Fact, rows: Mapping[int, Process]) -> Fact:
-    process = rows.get(int(fact.attrs.get("pid", -1)))
+def _add_process_attrs(fact: Fact, processes: Mapping[int, Process]) -> Fact:
+    process = processes.get(int(fact.attrs.get("pid", -1)))
     if process is None:
         return fact
     own = {"ppid": process.ppid, "user": process.user, "job": process.job, "state": process.state, "seconds": process.seconds}
@@ -203,10 +204,10 @@ def _add_process_attrs(fact: Fact, rows: Mapping[int, Process]) -> Fact:
     return replace(fact, attrs={**fact.attrs, **own})
 
 
-def _build_orphan_fact(fact: Fact, rows: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
+def _build_orphan_fact(fact: Fact, processes: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
     if fact.status is not Status.OK or "pid" not in fact.attrs or int(fact.attrs["pid"]) in ours:
         return None
-    explanation = _explain_orphan(rows.get(int(fact.attrs["pid"])), live)
+    explanation = _explain_orphan(processes.get(int(fact.attrs["pid"])), live)
     return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": explanation}) if explanation else None
 
 
@@ -224,11 +225,11 @@ def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
     return f"its parent is gone, and nothing of job {process.job} supervises it"
 
 
-def _find_live_jobs(processes: Iterable[Process], rows: Mapping[int, Process]) -> frozenset[str]:
+def _find_live_jobs(processes: Iterable[Process], process_by_pid: Mapping[int, Process]) -> frozenset[str]:
     """Return jobs with a step daemon, or with a process below an unknown parent or one outside the job (not pid 1)."""
 
     def led(process: Process) -> bool:
-        parent = rows.get(process.ppid)
+        parent = process_by_pid.get(process.ppid)
         return process.comm.startswith("slurmstepd") or (process.ppid != 1 and (parent is None or parent.job != process.job))
 
     return frozenset(process.job for process in processes if process.job and led(process))
@@ -238,7 +239,7 @@ _COMPUTE_APPS_COMMAND = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_
 
 CHECKS = (
     Check(
-        id="procs",
+        id=CHECK,
         asks="Which processes hold GPU memory, do they belong to a running job, is one stuck in the kernel?",
         commands=(Command("gpus", tuple(_COMPUTE_APPS_COMMAND.split()), optional=True), Command("list", tuple(_PS_COMMAND.split()))),
         formats=(Format("compute apps", is_gpu_apps, parse_gpu_apps), Format("ps", is_process_list, parse_process_list)),

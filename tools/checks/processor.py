@@ -108,7 +108,7 @@ _FREQUENCIES_COMMAND = (
 
 CHECKS = (
     Check(
-        id="cpu",
+        id=CHECK,
         asks="Do the host's processors run at full speed?",
         commands=(
             Command("cores", ("lscpu", "-J"), optional=True),

@@ -127,7 +127,7 @@ def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: st
             line=line,
             attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **origin), **origin},
         ),
-        Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": reason_name} if reason_name else {}), **origin}),
+        Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": reason_name, **origin} if reason_name else origin),
     ]
 
 
@@ -177,7 +177,7 @@ _ENDED_JOBS_COMMAND = "sacct -n -P -X -N {node} -S now-1days -o JobID,State,Exit
 
 CHECKS = (
     Check(
-        id="sched",
+        id=CHECK,
         asks="What does the scheduler say of the node and of the last job on it?",
         commands=(
             Command("shown", ("scontrol", "-o", "show", "node", "{node}"), optional=True, scheduler="slurm"),

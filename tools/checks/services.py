@@ -136,7 +136,7 @@ def _build_unit_fact(cells: dict[str, str]) -> Fact:
 def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
     """Return failed, masked, broken, restarting, frozen, starting, stopping, stopped or "".
 
-    An inactive fabric manager is no fault: it exits on machines without NVSwitches.
+    An inactive fabric manager is not a fault: it exits on machines without NVSwitches.
     """
     active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
     restarts = cells.get("NRestarts", "")
@@ -184,7 +184,7 @@ def parse_journal(text: str) -> Sequence[Fact]:
 
 def _find_events(line: str) -> Iterable[tuple[str, str, LinePrefix]]:
     if own := _FM_LINE_PATTERN.match(line):
-        prefix, unit = LinePrefix(None, "", own[1], "nvidia-fabricmanager"), "nvidia-fabricmanager"
+        prefix, unit = LinePrefix(None, "", own[1], FABRIC_MANAGER), FABRIC_MANAGER
     else:
         prefix = split_prefix(line)
         unit = _find_unit_name(line, prefix)
@@ -217,7 +217,7 @@ def _find_unit_name(line: str, prefix: LinePrefix) -> str:
     if line.startswith("{"):
         unit = _UNIT_PATTERN.search(line) or _IDENTIFIER_PATTERN.search(line)
         return unit[1].removesuffix(".service") if unit else ""
-    return {"nv-fabricmanager": "nvidia-fabricmanager", "dockerd": "docker"}.get(prefix.source, prefix.source)
+    return {"nv-fabricmanager": FABRIC_MANAGER, "dockerd": "docker"}.get(prefix.source, prefix.source)
 
 
 def _fold_events(value: str, unit: str, lines: Sequence[tuple[LinePrefix, str]]) -> Fact:
@@ -252,7 +252,7 @@ _JOURNAL_COMMAND = "journalctl -o json --output-fields=MESSAGE,_SYSTEMD_UNIT,SYS
 
 CHECKS = (
     Check(
-        id="sysd",
+        id=CHECK,
         asks="Do the services that GPU jobs need run, and what did they say?",
         commands=(
             Command("units", (*_SHOW_COMMAND, *(f"{unit}.service" for unit in f"{_COMMON_UNITS} {_OPTIONAL_UNITS}".split()))),

@@ -78,7 +78,7 @@ def add_absent_mounts(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="store",
+        id=CHECK,
         asks="Do the shared file systems and the object store answer?",
         commands=(
             Command("mounts", ("rackmedic-look", "mounts"), privileged=True, optional=True),

@@ -76,23 +76,23 @@ def parse_links(text: str) -> Sequence[Fact]:
     return [leaf_fact, *_build_uplink_facts(leaf, up, slow, unseen, example_line)]
 
 
-def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list[LinkRow]:
+def _find_degraded_links(links: Sequence[LinkRow], up: Sequence[LinkRow]) -> list[LinkRow]:
     """Return links to other switches below their capability, narrowest first.
 
     If every link, adapters' included, is below it, the parts exceed what the site uses; then only links slower than
     another
     count.
     """
-    could = [row for row in up if "Could be" in row["says"]]
-    if all("Could be" in row["says"] for row in rows):
-        most = max(map(_compute_link_gbps, rows))
-        could = [row for row in could if _compute_link_gbps(row) < most]
-    return sorted(could, key=lambda row: int(row["speed"].partition("X")[0]))
+    could = [link for link in up if "Could be" in link["says"]]
+    if all("Could be" in link["says"] for link in links):
+        most = max(map(_compute_link_gbps, links))
+        could = [link for link in could if _compute_link_gbps(link) < most]
+    return sorted(could, key=lambda link: int(link["speed"].partition("X")[0]))
 
 
-def _compute_link_gbps(row: LinkRow) -> float:
+def _compute_link_gbps(link: LinkRow) -> float:
     """Gbit/s over all lanes."""
-    lanes, _, rate = row["speed"].partition("X")
+    lanes, _, rate = link["speed"].partition("X")
     return int(lanes) * float(rate.split()[0][:9].rstrip("."))
 
 
@@ -108,15 +108,15 @@ def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow
     return facts
 
 
-def _find_leaf(rows: Sequence[LinkRow]) -> str:
+def _find_leaf(links: Sequence[LinkRow]) -> str:
     """The switch with most adapters: spines have one or two of their manager, and may list more links."""
-    switches = [row for row in rows if not _ADAPTER_PATTERN.search(row["name"])]
-    adapters = Counter(_get_switch_name(row) for row in switches if _ADAPTER_PATTERN.search(row["peer"] or ""))
+    switches = [link for link in links if not _ADAPTER_PATTERN.search(link["name"])]
+    adapters = Counter(_get_switch_name(link) for link in switches if _ADAPTER_PATTERN.search(link["peer"] or ""))
     return (adapters or Counter(map(_get_switch_name, switches))).most_common(1)[0][0] if switches else ""
 
 
-def _get_switch_name(row: LinkRow) -> str:
-    return row["name"].strip()[:60]
+def _get_switch_name(link: LinkRow) -> str:
+    return link["name"].strip()[:60]
 
 
 def _parse_possible_width(says: str) -> str:
@@ -126,7 +126,7 @@ def _parse_possible_width(says: str) -> str:
 
 CHECKS = (
     Check(
-        id="fabric",
+        id=CHECK,
         asks="Is there a subnet manager, and are the links of the leaf switch as wide and fast as they can be?",
         commands=(
             Command("manager", ("sminfo",), privileged=True, optional=True),

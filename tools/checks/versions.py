@@ -50,14 +50,14 @@ def _find_answer(text: str) -> Mapping[str, Any] | None:
     return next((row for row in parse_json_lines(text) if row.get("rackmedic") == "vers"), None)
 
 
-def _build_version_facts(row: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
-    cudnn = str(row.get("cudnn", ""))
+def _build_version_facts(answer: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
+    cudnn = str(answer.get("cudnn", ""))
     mismatch = _CUDNN_PATTERN.search(cudnn)
     values = {
-        "vers.torch": _parse_version_text(row.get("torch")),
-        "vers.cuda": _parse_version_text(row.get("cuda")),
-        "vers.cudnn": ".".join(mismatch.groups()[3:]) if mismatch else _format_cudnn_version(row.get("cudnn")),
-        "vers.nccl": _format_nccl_version(row.get("nccl")),
+        "vers.torch": _parse_version_text(answer.get("torch")),
+        "vers.cuda": _parse_version_text(answer.get("cuda")),
+        "vers.cudnn": ".".join(mismatch.groups()[3:]) if mismatch else _format_cudnn_version(answer.get("cudnn")),
+        "vers.nccl": _format_nccl_version(answer.get("nccl")),
     }
     for key, value in values.items():
         if value:
@@ -70,10 +70,10 @@ def _build_version_facts(row: Mapping[str, Any], device: str | None) -> Iterator
         built = ".".join(mismatch.groups()[:3]) if mismatch else values["vers.cudnn"]
         line = cudnn.removeprefix("error: ")[:300] if mismatch else f"cuDNN {built}"
         yield Fact(CHECK, "vers.cudnn_mismatch", mismatch is not None, device, line=line, attrs={"built": built})
-    archs = [word for word in str(row.get("archs") or "").split()[:40] if re.fullmatch(r"(?:sm|compute)_\d{2,3}[af]?", word)]
+    archs = [word for word in str(answer.get("archs") or "").split()[:40] if re.fullmatch(r"(?:sm|compute)_\d{2,3}[af]?", word)]
     if archs:
         yield Fact(CHECK, "vers.archs", archs, device, line=f"built for {' '.join(archs)}"[:300])
-    yield from _build_extension_facts(str(row.get("flash_attn", "")), values["vers.torch"], device)
+    yield from _build_extension_facts(str(answer.get("flash_attn", "")), values["vers.torch"], device)
 
 
 def _build_extension_facts(version: str, torch: str, device: str | None) -> Iterator[Fact]:
@@ -124,7 +124,7 @@ def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 CHECKS = (
     Check(
-        id="vers",
+        id=CHECK,
         asks="Which PyTorch, CUDA, cuDNN and NCCL does the job's image have, and for which GPUs was it built?",
         commands=(
             Command("host", ("python3", "-c", PROBE), optional=True),

@@ -56,7 +56,9 @@ def _build_headers_parser(check: str, key: str) -> Callable[[str], Sequence[Fact
         if not statuses:
             raise Unreadable("neither a status nor a complaint")
         status = int(statuses[-1][1])
-        word = "throttled" if status in THROTTLED_STATUSES else "error" if status >= 500 else "ok"
+        word = "error" if status >= 500 else "ok"
+        if status in THROTTLED_STATUSES:
+            word = "throttled"
         return [Fact(check, key, word, line=statuses[-1][0].strip(), attrs={"status": status})]
 
     return parse

@@ -1,4 +1,4 @@
-"""Build an action from a remedy row and checked values. Pure."""
+"""Build an action from a remedy row and checked values."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ class ActionRequest:
 
 
 def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host]) -> Host:
-    """Return the host on which the node kit runs. Raises NoController."""
+    """Return the host on which the node kit runs. Raises NoController if it must be a controller that the inventory lacks."""
     if remedy.at != "controller":
         return target
     controller = hosts.get(target.controller)
@@ -58,7 +58,7 @@ def find_execution_host(remedy: Remedy, target: Host, hosts: Mapping[str, Host])
 
 
 def build_action(
-    request: ActionRequest, target: Host, via: Host, seen: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
+    request: ActionRequest, target: Host, via: Host, identity: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
 ) -> Action:
     """Return the complete action. Raises BadArgument; KeyError for an unknown remedy is the caller's bug."""
     row = REMEDIES[request.remedy]
@@ -79,8 +79,8 @@ def build_action(
         target=target.name,
         via=via.name,
         devices=request.devices,
-        host_key=seen.host_key,
-        boot_id=seen.boot_id,
+        host_key=identity.host_key,
+        boot_id=identity.boot_id,
         conditions=conditions,
         proof=remedy.proof,
         proves=request.label,
@@ -129,7 +129,7 @@ def build_check_action(request: ActionRequest, targets: Sequence[str], *, policy
 
 
 def build_conditions(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
-    """Return the row's conditions, and the drain conditions where needed. Raises NoController."""
+    """Return the row's conditions, and the drain conditions where needed. Raises NoController if a drain cannot be checked."""
     if needs_drained and not target.controller:
         raise NoController(f"it is unknown whether {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
     drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))

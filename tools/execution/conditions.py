@@ -3,7 +3,6 @@
 Advisory for node conditions: the kit reads them again under its lock.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -11,9 +10,6 @@ from fnmatch import fnmatchcase
 from kb.needle_search import split_lines
 from tools.action import Action, Condition
 from tools.checks.containers import split_container_answers
-from tools.checks.kernel import BOOT_ID
-from tools.execution.kit import KitState, get_current_kit_version, read_kit_state
-from tools.inventory.inventory import Inventory
 from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies.remedy import fill_slots
 from tools.transport import CommandResult, Transport, Unreachable
@@ -74,9 +70,9 @@ async def read_process_start(pid: str, host: str, transport: Transport) -> Condi
     return await read_condition(Condition("node", "the process lives", ("@proc_start", pid), "*"), host, transport)
 
 
-def is_job_forgotten(seen: ConditionResult) -> bool:
+def is_job_forgotten(result: ConditionResult) -> bool:
     """Return whether squeue no longer knows the job: it fails some minutes after the job's end (MinJobAge)."""
-    return seen.ok is None and "Invalid job id" in seen.saw
+    return result.ok is None and "Invalid job id" in result.saw
 
 
 def fill_condition(condition: Condition, values: Mapping[str, str]) -> Condition:
@@ -90,7 +86,7 @@ async def find_unmet_conditions(action: Action, transport: Transport, *, control
     """Return the controller's unmet or unobserved conditions. Any of them ends the action before its claim."""
     conditions = [condition for condition in action.conditions if condition.kind == "controller"]
     results = [await read_condition(condition, controller or action.via, transport) for condition in conditions]
-    return [one for one in results if one.ok is not True]
+    return [result for result in results if result.ok is not True]
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], result: CommandResult, complaint: str) -> str | None:
@@ -113,7 +109,9 @@ def _parse_module_loaded(module: str, text: str) -> str:
 
 def _parse_module_users(module: str, text: str) -> str | None:
     rows = [line.split(" ") for line in split_lines(text) if line.split(" ", 1)[0] == module]
-    return "0" if not rows else rows[0][2] if len(rows[0]) > 2 else None
+    if not rows:
+        return "0"
+    return rows[0][2] if len(rows[0]) > 2 else None
 
 
 def _parse_container_gpus(container: str, text: str) -> str | None:
@@ -127,49 +125,3 @@ _KIT_FUNCTION_PARSERS: Mapping[str, Callable[[str, str], str | None]] = {
     "@module_users": _parse_module_users,
     "@container_gpus": _parse_container_gpus,
 }
-
-
-# Dry run of an action, for the card and `rackmedic dry-run`. Advisory: everything is read again at the start.
-
-DRY_RUN_TIMEOUT_SECONDS = 10.0  # longest that a card waits for a host
-
-
-async def dry_run(action: Action, transport: Transport, inventory: Inventory) -> Sequence[ConditionResult]:
-    """Run `preview_conditions` within the card's time limit; on timeout all conditions are unobserved."""
-    target = inventory.hosts.get(action.target)
-    try:
-        async with asyncio.timeout(DRY_RUN_TIMEOUT_SECONDS):
-            return await preview_conditions(action, transport, controller=target.controller if target else "")
-    except TimeoutError:
-        return [ConditionResult(one.says, None, f"no answer within {DRY_RUN_TIMEOUT_SECONDS:.0f} s") for one in action.conditions]
-
-
-async def preview_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
-    """Return the boot check, node kit problems and every condition as they are now.
-
-    Without `controller`, Slurm is asked via the action's own host.
-    """
-    if not action.boot_id:
-        return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
-    kit, *results = await asyncio.gather(
-        read_kit_state(action.via, transport),
-        *(_read_action_condition(one, action, transport, controller) for one in (_build_boot_condition(action), *action.conditions)),
-    )
-    assert isinstance(kit, KitState)
-    rows = [row for row in results if isinstance(row, ConditionResult)]
-    return [*rows[:1], *_list_kit_problems(kit), *rows[1:]]
-
-
-async def _read_action_condition(condition: Condition, action: Action, transport: Transport, controller: str) -> ConditionResult:
-    return await read_condition(condition, action.via if condition.kind == "node" else controller or action.via, transport)
-
-
-def _build_boot_condition(action: Action) -> Condition:
-    return Condition("node", "not booted since it was looked at", BOOT_ID, action.boot_id)
-
-
-def _list_kit_problems(kit: KitState) -> list[ConditionResult]:
-    """An unreachable host already shows in the other results."""
-    if kit.state == "older":
-        return [ConditionResult("its node kit is this RackMedic's", False, f"version {kit.version}, not {get_current_kit_version()}")]
-    return [ConditionResult("its node kit can be used", False, kit.says)] if kit.state == "missing" else []

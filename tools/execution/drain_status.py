@@ -10,6 +10,7 @@ from tools.inventory.inventory import Host
 from tools.remedies.conditions import DRAINED_BY_US, KUBE_CORDONED, KUBE_EMPTY, KUBE_MARK
 from tools.transport import Transport
 
+MAX_NAMED_PODS = 3
 # Slurm drains a node that registers with less than slurm.conf says, for example after a reboot that a GPU did not
 # survive. Its state is then `inval` with or without a running job (22.05), so StateComplete is read too. Each column
 # needs a width, because -O truncates at 20 characters.
@@ -52,21 +53,23 @@ async def read_drain_status(target: Host, transport: Transport) -> ConditionResu
     return result if result.ok is None else replace(result, saw=format_drain_status(result))
 
 
-def format_drain_status(seen: ConditionResult) -> str:
+def format_drain_status(result: ConditionResult) -> str:
     """Return Slurm's state (complete for `inval`), or Kubernetes' cordon and remaining pods."""
-    if seen.says == SLURM_DRAINED.says:
-        return "\n".join(dict.fromkeys(_format_slurm_state(line.split()) for line in split_lines(seen.saw) if line.strip()))
-    if seen.says == KUBE_CORDONED.says:
-        return seen.saw.split(" ", 1)[0]
-    if seen.says != KUBE_EMPTY.says:
-        return seen.saw
-    pods = [row.split() for row in split_lines(seen.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
-    pod_names = ", ".join("/".join(words[-2:]) for words in pods[:3])
-    return f"cordoned, with pods: {pod_names}{' …' if len(pods) > 3 else ''}" if pods else "cordoned and empty"
+    if result.says == SLURM_DRAINED.says:
+        return "\n".join(dict.fromkeys(_format_slurm_state(line.split()) for line in split_lines(result.saw) if line.strip()))
+    if result.says == KUBE_CORDONED.says:
+        return result.saw.split(" ", 1)[0]
+    if result.says != KUBE_EMPTY.says:
+        return result.saw
+    pods = [row.split() for row in split_lines(result.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
+    if not pods:
+        return "cordoned and empty"
+    pod_names = ", ".join("/".join(words[-2:]) for words in pods[:MAX_NAMED_PODS])
+    return f"cordoned, with pods: {pod_names}{' …' if len(pods) > MAX_NAMED_PODS else ''}"
 
 
-def _format_slurm_state(row: Sequence[str]) -> str:
-    return f"{row[0]} ({row[1]})" if row[0].startswith("inval") and row[1:] else row[0]
+def _format_slurm_state(columns: Sequence[str]) -> str:
+    return f"{columns[0]} ({columns[1]})" if columns[0].startswith("inval") and columns[1:] else columns[0]
 
 
 async def read_drain_reason(target: Host, transport: Transport) -> str:

@@ -24,7 +24,7 @@ async def read_host_key_fingerprint(host: str, transport: Transport) -> str:
 
 
 async def read_boot_id(host: str, transport: Transport, *, seconds: float = READ_TIMEOUT_SECONDS) -> str:
-    """Return the current boot id. Raises Unreachable."""
+    """Return the current boot id. Raises Unreachable if the host does not say it."""
     result = await transport.run(host, BOOT_ID, timeout=seconds, cap=MAX_READ_BYTES)
     boot = result.text.strip()
     if boot and not _BOOT_ID_PATTERN.fullmatch(boot):  # it enters the action and its record, so a host may only write an id

@@ -73,16 +73,16 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
     return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
 
 
-def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
+def _reject_foreign_kit(action: Action, kit_state: KitState) -> KitAnswer:
     """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
-    match there.state:
+    match kit_state.state:
         case "older":
             explanation = "nothing was started, because an older kit may do something other than what was approved."
-            return KitAnswer("refused", says=f"{explanation} {there.explain_unusable(action)}")
+            return KitAnswer("refused", says=f"{explanation} {kit_state.explain_unusable(action)}")
         case "missing":
-            return KitAnswer("absent", says=there.says)
+            return KitAnswer("absent", says=kit_state.says)
         case _:
-            return KitAnswer("unclear", says=there.says)
+            return KitAnswer("unclear", says=kit_state.says)
 
 
 async def settle_action(action: Action, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
@@ -105,27 +105,29 @@ async def run_action(
 
     On LostClaim, which passes through, stop at once.
     """
-    action, remedy = claim.action, get_executed_remedy(claim.action.argv, claim.action.remedy)
+    action = claim.action
+    remedy = get_executed_remedy(action.argv, action.remedy)
     deadline = clock.now() + timedelta(seconds=action.limit_seconds + remedy.completion.seconds + 60)
-    watch, line = _ActionWatch(action, remedy, transport), _ContactMonitor(action, clock, contact, clock.now(), lost=not claim.may_start)
+    watch = _ActionWatch(action, remedy, transport)
+    contact_monitor = _ContactMonitor(action, clock, contact, clock.now(), lost=not claim.may_start)
 
-    async def beat_and_watch(held: Claim) -> None:
-        await beat(held)
-        await line.report_lost_contact()
+    async def beat_and_watch(claim: Claim) -> None:
+        await beat(claim)
+        await contact_monitor.report_lost_contact()
 
     first = start_action(claim, transport, kit) if claim.may_start else settle_action(action, transport, kit)
-    result = await _await_with_heartbeat(first, claim, beat_and_watch, beat_seconds)
-    if result.word == "absent" and claim.may_start:
-        return ExecutionResult("failed", says=f"nothing was started: {result.says}")
-    await line.record_answer(result)
-    while (ended := await _await_with_heartbeat(watch.classify_answer(result), claim, beat_and_watch, beat_seconds)) is None:
+    answer = await _await_with_heartbeat(first, claim, beat_and_watch, beat_seconds)
+    if answer.word == "absent" and claim.may_start:
+        return ExecutionResult("failed", says=f"nothing was started: {answer.says}")
+    await contact_monitor.record_answer(answer)
+    while (result := await _await_with_heartbeat(watch.classify_answer(answer), claim, beat_and_watch, beat_seconds)) is None:
         if clock.now() > deadline:
-            return watch.build_timeout_result(result)
+            return watch.build_timeout_result(answer)
         await beat_and_watch(claim)
         await pause(1.0)
-        result = await _await_with_heartbeat(settle_action(action, transport, kit), claim, beat_and_watch, beat_seconds)
-        await line.record_answer(result)
-    return ended
+        answer = await _await_with_heartbeat(settle_action(action, transport, kit), claim, beat_and_watch, beat_seconds)
+        await contact_monitor.record_answer(answer)
+    return result
 
 
 async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat: HeartbeatCallback, every: float) -> T:
@@ -198,8 +200,8 @@ class _ActionWatch:
         boot = await self._read_boot_id()
         if boot and not self.same_boot:
             return ExecutionResult("done", 0, answer.output, f"it came back with boot id {boot}")
-        hopeless = answer.exit_status in CANNOT_RUN_STATUSES or (answer.exit_status and explain_refusal(self.remedy, answer.output))
-        return _build_result_by_status(self.remedy, answer) if hopeless else None
+        could_not_run = answer.exit_status in CANNOT_RUN_STATUSES or (answer.exit_status and explain_refusal(self.remedy, answer.output))
+        return _build_result_by_status(self.remedy, answer) if could_not_run else None
 
     async def _handle_never_started(self, answer: KitAnswer) -> ExecutionResult | None:
         """No record means never begun, if the host still runs the approved boot.

@@ -12,19 +12,15 @@ from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
-from tools.fleet.answers import DEFAULT_LANES, AnswerCache, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
-from tools.fleet.check_runner import CommandRunner, JointCheckContext, run_joint_check
-from tools.fleet.gpu_permit import GpuReservations, GpuUse, LocalGpuReservations, RunPassiveCheck, reserve_idle_hosts
-from tools.fleet.output_reader import (
-    OutputReader,
-    build_answer,
-    build_no_target_fact,
-    build_skipped_fact,
-    build_unobserved_answer,
-    find_boot_id,
-    find_missing_tool,
-    find_nothing_installed,
-)
+from tools.fleet.answer_cache import AnswerCache
+from tools.fleet.answers import DEFAULT_LANES, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
+from tools.fleet.check_runner import CommandRunner
+from tools.fleet.gpu_permit import GpuReservations, LocalGpuReservations, RunPassiveCheck, reserve_idle_hosts
+from tools.fleet.gpu_use import GpuUse
+from tools.fleet.joint_checks import JointCheckContext, run_joint_check
+from tools.fleet.output_reader import OutputReader, build_answer, build_unobserved_answer, find_boot_id
+from tools.fleet.output_trouble import build_no_target_fact
+from tools.fleet.skipped_checks import build_skipped_fact, find_missing_tool, find_nothing_installed
 from tools.inventory.inventory import Host, Inventory
 from tools.inventory.sku import Sku
 from tools.limiter import Ramp
@@ -38,7 +34,7 @@ class FleetRequest:
     """Options of one run. `permitted`: people allow exclusive checks on GPUs in use."""
 
     incident: str
-    seen: AnswerCallback | None = None
+    on_answer: AnswerCallback | None = None
     fresh: bool = False
     permitted: bool = False
     heard: set[str] = field(default_factory=set)  # hosts that have answered at least one check
@@ -82,13 +78,19 @@ class Fleet:
         limits: CheckLimits | None = None,
     ) -> None:
         self._limits = limits or CheckLimits()
-        self._transport, self._looks, self._inventory = transport, looks or transport, inventory
+        self._transport = transport
+        self._looks = looks or transport
+        self._inventory = inventory
         self._checks = {name: self._limits.apply_to(check) for name, check in checks.items()}
-        self._evidence, self._clock, self._skus = evidence, clock, skus or {}
+        self._evidence = evidence
+        self._clock = clock
+        self._skus = skus or {}
         self._holds = holds or LocalGpuReservations()
-        self._commands, self._memory = CommandRunner(transport, self._looks, self._skus), AnswerCache(clock, lifetime)
+        self._commands = CommandRunner(transport, self._looks, self._skus)
+        self._memory = AnswerCache(clock, lifetime)
         self._lanes = lanes
-        self._most_hosts, self._hosts_at_once = most_hosts, Ramp(most_hosts)
+        self._most_hosts = most_hosts
+        self._hosts_at_once = Ramp(most_hosts)
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -111,17 +113,17 @@ class Fleet:
         self,
         incident: str,
         asks: Sequence[CheckRequest],
-        seen: AnswerCallback | None = None,
+        on_answer: AnswerCallback | None = None,
         *,
         fresh: bool = False,
         permitted: bool = False,
     ) -> FleetAnswers:
-        """Run all checks, hosts in parallel, and call `seen` with each answer.
+        """Run all checks, hosts in parallel, and call `on_answer` with each answer.
 
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
         self._memory.drop_expired()
-        request = FleetRequest(incident, seen, fresh, permitted)
+        request = FleetRequest(incident, on_answer, fresh, permitted)
         joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
         alone = [ask for ask in asks if not self._checks[ask.check].together]
         answers = await self._ask_all_hosts(request, self._group_by_host(alone))
@@ -219,19 +221,19 @@ class Fleet:
     async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         async with reserve_idle_hosts(
             (host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)
-        ) as may:
-            spent = may.seconds.get(host, 0.0)
-            if not may.free:
-                return self._build_skipped_answer(host, check, may.uses[host], spent)
+        ) as permit:
+            spent = permit.seconds.get(host, 0.0)
+            if not permit.free:
+                return self._build_skipped_answer(host, check, permit.uses[host], spent)
             answer = await self._get_or_run(request, host, check)
             return replace(answer, seconds=answer.seconds + spent)
 
     async def _run_joint(self, request: FleetRequest, check: Check, hosts: Sequence[str]) -> list[CheckAnswer]:
         now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
-        hands = JointCheckContext(
+        context = JointCheckContext(
             self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader
         )
-        answers = await run_joint_check(check, hosts, hands, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
+        answers = await run_joint_check(check, hosts, context, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
         return [await _report_answer(self._date_answer(answer, now), request) for answer in answers]
 
     def _date_answer(self, answer: CheckAnswer, now: datetime) -> CheckAnswer:
@@ -244,15 +246,15 @@ class Fleet:
         return CheckAnswer(host, check.id, (fact.locate(host, time=self._clock.now()),), seconds, fact.line)
 
     def _build_passive_runner(self, request: FleetRequest, *, fresh: bool = True) -> RunPassiveCheck:
-        own = replace(request, fresh=fresh)
+        runner_request = replace(request, fresh=fresh)
 
-        async def looked(host: str, name: str) -> tuple[Sequence[Fact], float]:
+        async def run_passive(host: str, name: str) -> tuple[Sequence[Fact], float]:
             if name not in self._checks:
                 return (), 0.0
-            answer = await self._get_or_run(own, host, self._checks[name])
+            answer = await self._get_or_run(runner_request, host, self._checks[name])
             return answer.facts, answer.seconds
 
-        return looked
+        return run_passive
 
     def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
         """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
@@ -278,16 +280,16 @@ class Fleet:
         return answer
 
     async def _run_check(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
-        row = self._inventory.hosts.get(host)
-        if row is None:
+        known_host = self._inventory.hosts.get(host)
+        if known_host is None:
             return build_unobserved_answer(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), AccessBarrier.SITE)
         try:
-            rans = await self._commands.run_all(row, check)
+            rans = await self._commands.run_all(known_host, check)
         except Unreachable as error:
             return build_unobserved_answer(host, check, error.status, error.why, self._clock.now(), error.barrier)
         except BadSlot as error:
             return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {error} on a command line", self._clock.now())
-        return await self._read_answer(request, row, check, rans)
+        return await self._read_answer(request, known_host, check, rans)
 
     async def _read_answer(self, request: FleetRequest, host: Host, check: Check, rans: Mapping[Command, CommandResult]) -> CheckAnswer:
         now = self._clock.now()
@@ -320,12 +322,12 @@ class Fleet:
         )
 
     def _get_gpu_count(self, host: str) -> int:
-        row = self._inventory.hosts.get(host)
-        return self._commands.get_gpu_count(row) if row else 0
+        known_host = self._inventory.hosts.get(host)
+        return self._commands.get_gpu_count(known_host) if known_host else 0
 
 
 async def _report_answer(answer: CheckAnswer, request: FleetRequest) -> CheckAnswer:
-    callback_result = request.seen(answer) if request.seen else None
+    callback_result = request.on_answer(answer) if request.on_answer else None
     if inspect.isawaitable(callback_result):
         await callback_result
     return answer

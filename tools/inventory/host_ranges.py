@@ -1,4 +1,4 @@
-"""Expand (with a cap) and fold host ranges such as `gpu-[001-004,7]`. Pure."""
+"""Expand (with a cap) and fold host ranges such as `gpu-[001-004,7]`."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -87,9 +87,11 @@ def fold_host_names(names: Iterable[str]) -> str:
     return ",".join(_fold_one(prefix, ranges, rest) for (prefix, rest, _), ranges in numbers.items())
 
 
-def _fold_one(prefix: str, found: list[str], rest: str) -> str:
+def _fold_one(prefix: str, numbers: list[str], rest: str) -> str:
     return (
-        f"{prefix}{found[0]}{rest}" if len(found) == 1 else f"{prefix}[{_format_runs(sorted(found, key=lambda d: (int(d), len(d))))}]{rest}"
+        f"{prefix}{numbers[0]}{rest}"
+        if len(numbers) == 1
+        else f"{prefix}[{_format_runs(sorted(numbers, key=lambda d: (int(d), len(d))))}]{rest}"
     )
 
 

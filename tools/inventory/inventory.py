@@ -3,104 +3,17 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.schema import Loc, iter_complaints
 from kb.yaml_files import Document, Problems, read_document
 from tools.checks.check_types import SLOT_PATTERNS, URL_PATTERN
+from tools.inventory.host_names import ALIAS_PATTERN, HostAlias, ScheduledHost, find_alias_problems, find_scheduling_problems
 from tools.inventory.host_ranges import BadRange, expand_host_range
 from tools.inventory.name_suggestions import find_suggestions, format_unknown_names
-
-# Tenants' own host names, unique per tenant, else a report would be about another host.
-
-ALIAS_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
-
-
-class HostAlias(NamedTuple):
-    """A host and its tenant's name for it."""
-
-    host: str
-    alias: str
-    tenant: str
-
-
-def find_alias_problems(rows: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
-    """Yield conflicts. Two tenants may use the same alias, since neither sees the other's."""
-    names = {spelling for host in hosts for spelling in _list_spellings(host)}
-    host_by_alias: dict[tuple[str, str], str] = {}
-    for row in rows:
-        location: Loc = ("hosts", row.host, "alias")
-        field = f"hosts.{row.host}.alias: {row.alias!r}"
-        if not row.tenant:
-            yield location, f"{field} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
-        if names & _list_spellings(row.alias) - _list_spellings(row.host):
-            yield location, f"{field} is a host of this inventory; choose another"
-        first = next((host_by_alias[key] for key in _list_alias_keys(row) if key in host_by_alias), "")
-        if first:
-            yield location, f"{field} is what {row.tenant} calls {first} already; choose another"
-        host_by_alias |= dict.fromkeys(_list_alias_keys(row), row.host)
-
-
-def _list_alias_keys(row: HostAlias) -> list[tuple[str, str]]:
-    return [(row.tenant, spelling) for spelling in _list_spellings(row.alias)]
-
-
-def _list_spellings(name: str) -> set[str]:
-    return {name.lower(), name.lower().partition(".")[0]}
-
-
-# Validate schedulers' node names: illegal or shared by two hosts.
-
-# pattern and its description for people
-NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
-    "slurm": (SLOT_PATTERNS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
-    "kubernetes": (SLOT_PATTERNS["kube_node"], "a node name of Kubernetes: small letters, digits, '.' and '-'"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduledHost:
-    """A host as scheduled. `named`: the inventory sets its node name."""
-
-    host: str
-    group: str
-    scheduler: str
-    controller: str
-    node: str
-    named: bool
-
-
-def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
-    """Refuse two hosts with one node name: one would be drained for the other."""
-    rows = list(hosts)
-    controllers = {row.controller for row in rows}
-    reported_names: set[str] = set()
-    host_by_name: dict[tuple[str, str], str] = {}
-    for row in rows:
-        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in reported_names:
-            reported_names.add(row.group)
-            yield (
-                ("groups", row.group, "scheduler"),
-                f"groups.{row.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
-            )
-        yield from _find_name_problem(row)
-        if (other := host_by_name.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
-            yield ("hosts", row.host), f"hosts.{row.host}.node: {row.node!r} is {other} already"
-
-
-def _find_name_problem(row: ScheduledHost) -> Iterator[tuple[Loc, str]]:
-    pattern, description = NODE_NAME_RULES.get(row.scheduler, ("", ""))
-    if not (row.named or row.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, row.node):
-        return
-    if row.named:
-        yield ("hosts", row.host, "node"), f"hosts.{row.host}.node: {row.node[:80]!r} is not {description}"
-    else:
-        yield ("groups", row.group, "hosts"), f"hosts.{row.host}: is not {description}; set its `node:`"
-
 
 Scheduler = Literal["slurm", "kubernetes", "none"]
 
@@ -110,7 +23,8 @@ class BadInventory(ValueError):
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
-        self.source, self.problems = source, tuple(problems)
+        self.source = source
+        self.problems = tuple(problems)
 
 
 class HostSettings(BaseModel):
@@ -254,7 +168,7 @@ class Inventory(BaseModel):
     slurm: tuple[str, ...] = ()  # hosts where Slurm can be asked; "" is this machine
 
     def select_hosts(self, ranges: str) -> tuple[Host, ...]:
-        """Return the hosts of a range or of group names. Raises BadRange."""
+        """Return the hosts of a range or of group names. Raises BadRange for an unknown name."""
         selected: dict[str, None] = {}
         for name in expand_host_range(ranges):
             selected.update(dict.fromkeys(self.groups.get(name, (name,))))
@@ -282,7 +196,7 @@ class Inventory(BaseModel):
 
 
 def read_inventory(path: Path) -> Document:
-    """Read the file. Raises BadInventory."""
+    """Read the file. Raises BadInventory if it is not YAML."""
     problems = Problems()
     document = read_document(path, problems)
     if document is None or problems.found:
@@ -291,7 +205,7 @@ def read_inventory(path: Path) -> Document:
 
 
 def parse_inventory(raw: Any, source: str = "inventory", document: Document | None = None) -> Inventory:
-    """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory."""
+    """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory with all problems."""
 
     def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
         return BadInventory(source, [f"{document.find_position(*loc)}: {problem}" if document else problem for loc, problem in problems])

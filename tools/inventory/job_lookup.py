@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tools.inventory.inventory import Inventory
+from tools.inventory.sources.commands import CommandFailed, run_here, run_on_host
 from tools.inventory.sources.slurm import (
     ACCOUNTING_OFF_TEXT,
     UNKNOWN_JOB_TEXT,
@@ -18,7 +19,7 @@ from tools.inventory.sources.slurm import (
     parse_accounting,
     parse_job,
 )
-from tools.inventory.sources.source import BadSource, CommandFailed, run_here, run_on_host
+from tools.inventory.sources.source import BadSource
 from tools.transport import Transport
 
 Accounting = Literal["", "asked", "off", "could_not"]  # the accounting's answer about a job unknown to the controller
@@ -60,27 +61,28 @@ class SlurmJobFinder:
     """Lookup over all Slurm places, until one knows the job."""
 
     def __init__(self, transport: Transport, inventory: Inventory) -> None:
-        self._transport, self._inventory = transport, inventory
+        self._transport = transport
+        self._inventory = inventory
 
-    async def find_job(self, job: str, mine: JobFilter = allow_any_job) -> JobLookup:
+    async def find_job(self, job: str, is_visible: JobFilter = allow_any_job) -> JobLookup:
         """Look up the job; never raises.
 
         A job outside `mine` costs the same commands as an unknown one, so timing does not reveal it.
         """
         lookups: list[JobLookup] = []
         for place in self._inventory.slurm:
-            lookups.append(await self._find_job_at(place, job, mine))
-            if (known_job := lookups[-1].job) and mine(known_job.hosts):
+            lookups.append(await self._find_job_at(place, job, is_visible))
+            if (known_job := lookups[-1].job) and is_visible(known_job.hosts):
                 return lookups[-1]
-        if foreign := next((row for row in lookups if row.job), None):
+        if foreign := next((lookup for lookup in lookups if lookup.job), None):
             return foreign
-        troubles = "; ".join(dict.fromkeys(row.could_not for row in lookups if row.could_not))
-        unknown = bool(lookups) and all(row.unknown for row in lookups)
+        troubles = "; ".join(dict.fromkeys(lookup.could_not for lookup in lookups if lookup.could_not))
+        unknown = bool(lookups) and all(lookup.unknown for lookup in lookups)
         return JobLookup(unknown=unknown, accounting=_pick_least_certain(lookups) if unknown else "", could_not=troubles)
 
-    async def find_job_hosts(self, job: str, mine: JobFilter = allow_any_job) -> JobHosts:
+    async def find_job_hosts(self, job: str, is_visible: JobFilter = allow_any_job) -> JobHosts:
         """Return the job's hosts, or why there are none."""
-        found_job = await self.find_job(job, mine)
+        found_job = await self.find_job(job, is_visible)
         if found_job.job:
             return JobHosts(found_job.job.hosts, "" if found_job.job.hosts else "no_hosts")
         if found_job.unknown:
@@ -88,10 +90,10 @@ class SlurmJobFinder:
             return JobHosts(why=reasons.get(found_job.accounting, "not_known"))
         return JobHosts(why="could_not" if found_job.could_not else "nobody")
 
-    async def _find_job_at(self, place: str, job: str, mine: JobFilter) -> JobLookup:
+    async def _find_job_at(self, place: str, job: str, is_visible: JobFilter) -> JobLookup:
         try:
             queried_job = parse_job(await self._run_query(place, build_job_argv(job)))
-            if not mine(queried_job.hosts):
+            if not is_visible(queried_job.hosts):
                 await self._find_in_accounting(place, job)
             return JobLookup(queried_job)
         except CommandFailed as error:
@@ -118,10 +120,10 @@ class SlurmJobFinder:
         return await (run_on_host(self._transport, place, argv) if place else run_here(argv))
 
 
-def _build_unobserved_lookup(why: BadSource) -> JobLookup:
-    return JobLookup(unknown=True, accounting="could_not", could_not=str(why))
+def _build_unobserved_lookup(error: BadSource) -> JobLookup:
+    return JobLookup(unknown=True, accounting="could_not", could_not=str(error))
 
 
-def _pick_least_certain(seen: Sequence[JobLookup]) -> Accounting:
+def _pick_least_certain(lookups: Sequence[JobLookup]) -> Accounting:
     order: tuple[Accounting, ...] = ("could_not", "off", "asked")
-    return next((answer for answer in order if any(row.accounting == answer for row in seen)), "")
+    return next((answer for answer in order if any(lookup.accounting == answer for lookup in lookups)), "")

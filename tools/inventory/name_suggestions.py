@@ -1,4 +1,4 @@
-"""Suggestions for unknown host names, never substituted for them. Pure.
+"""Suggestions for unknown host names, never substituted for them.
 
 The caller passes only hosts that it may reveal, so another tenant's host looks nonexistent.
 """

@@ -1,4 +1,8 @@
-"""The append-only, hash-chained audit log, written before each effect, and the timeline in it."""
+"""The append-only, hash-chained audit log, written before each effect.
+
+Each head signs everything before it, so a changed, removed or re-ordered entry breaks the chain. A cut end shows
+against a head posted elsewhere.
+"""
 
 import json
 from collections.abc import AsyncIterator, Iterable
@@ -10,11 +14,6 @@ from redis.asyncio import Redis
 
 from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, translate_redis_errors
 from tools.ledger.seal import Seal
-
-# The append-only, hash-chained audit log, written before each effect.
-#
-# Each head signs everything before it, so a changed, removed or re-ordered entry breaks the chain. A cut end shows
-# against a head posted elsewhere.
 
 PAGE_ENTRIES = 1000
 ALTERED_BRAKES = "altered"  # replaces the brakes' digest after a foreign change of the brakes
@@ -70,9 +69,9 @@ def compute_next_head(seal: Seal, head: str, line: str) -> str:
     return seal.sign("audit", head, line)
 
 
-def find_signer(seal: Seal, head: str, line: str, said: str) -> str:
+def find_signer(seal: Seal, head: str, line: str, signature: str) -> str:
     """Return the id of our key that signed `line` after `head`, or ""."""
-    return seal.find_signer(said, "audit", head, line)
+    return seal.find_signer(signature, "audit", head, line)
 
 
 async def iter_rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tuple[str, str]]:
@@ -80,8 +79,8 @@ async def iter_rows(redis: Redis, prefix: str, length: int) -> AsyncIterator[tup
     for start in range(0, length, PAGE_ENTRIES):
         async with translate_redis_errors():
             page = decode_texts(await redis.lrange(f"{prefix}audit", start, min(start + PAGE_ENTRIES, length) - 1))
-        for row in page:
-            head, _, line = row.partition(" ")
+        for entry in page:
+            head, _, line = entry.partition(" ")
             yield head, line
 
 
@@ -134,62 +133,3 @@ async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[s
         missing.discard(head)
     intact = head == stored and count == length
     return AuditReport(length, stored, intact, None if intact else count, tuple(sorted(missing)))
-
-
-# Timeline of an incident's actions from the audit log, unverified (see `audit.verify_chain`).
-
-MAX_READ_ENTRIES = 500_000  # newest first
-
-
-@dataclass(frozen=True, slots=True)
-class ActionEvent:
-    """One entry: the ledger's event (`propose`, `vote_approve`, `claim`, `finish_done` …) and its author."""
-
-    at: datetime
-    event: str
-    approval: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class ActionHistory:
-    """Events, oldest first. `whole`: read back to the incident's start."""
-
-    events: tuple[ActionEvent, ...] = ()
-    whole: bool = True
-
-
-async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
-    """Read the events of an incident opened at `since`."""
-    events: list[ActionEvent] = []
-    read, needle = 0, f'"incident":"{incident}"'
-    async for page in _iter_pages_backward(redis, prefix):
-        events += [event for line in reversed(page) if needle in line and (event := _parse_event(line, incident))]
-        read += len(page)
-        oldest = get_entry_time(page[0])
-        if oldest is not None and oldest < since:
-            break
-        if read >= MAX_READ_ENTRIES:
-            return ActionHistory(tuple(reversed(events)), whole=False)
-    return ActionHistory(tuple(reversed(events)))
-
-
-async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
-    """Newest page first, each oldest first. Appends do not shift indices."""
-    async with translate_redis_errors():
-        end = int(await redis.llen(f"{prefix}audit"))
-    while end > 0:
-        start = max(0, end - PAGE_ENTRIES)
-        async with translate_redis_errors():
-            rows = decode_texts(await redis.lrange(f"{prefix}audit", start, end - 1))
-        if rows:
-            yield [row.partition(" ")[2] for row in rows]
-        end = start
-
-
-def _parse_event(line: str, incident: str) -> ActionEvent | None:
-    row, at = parse_line(line), get_entry_time(line)
-    approval = str(row.get("approval") or "")
-    if at is None or not approval or row.get("incident") != incident:
-        return None
-    return ActionEvent(at, str(row.get("event")), approval, str(row.get("by") or ""))

@@ -11,36 +11,37 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, cast
+from enum import StrEnum
+from typing import Any, cast
 
 from redis.asyncio import Redis
 
 from tools.action import Action
 from tools.clock import Clock
-from tools.ledger import audit, record
+from tools.ledger import audit, refusals
 from tools.ledger.brakes import STOP_BRAKE, BrakesInForce
-from tools.ledger.record import Refused, list_targets
+from tools.ledger.record import list_targets
 from tools.ledger.redis_replies import decode_text, decode_texts, translate_redis_errors
+from tools.ledger.refusals import Refused
 from tools.ledger.scripts import SCRIPTS
 from tools.ledger.seal import Seal, parse_time, to_milliseconds
 from tools.ledger.states import State
 
 MAX_ATTEMPTS = 200
 MAX_CLOCK_SKEW = timedelta(minutes=10)
-ClockChoice = Literal["the later", "whatever", "ours"]
 
 REFUSAL_TYPES: Mapping[str, type[Refused]] = {
-    "not_open": record.NotOpen,
-    "tampered": record.TamperedRecord,
-    "late": record.TooLate,
-    "already": record.AlreadyVoted,
-    "replayed": record.ReplayedClick,
-    "stopped": record.KillSwitchOn,
-    "breaker": record.BreakerOpen,
-    "busy": record.TargetBusy,
-    "blast": record.BlastRadius,
-    "fleet": record.FleetLimit,
-    "lost": record.LostClaim,
+    "not_open": refusals.NotOpen,
+    "tampered": refusals.TamperedRecord,
+    "late": refusals.TooLate,
+    "already": refusals.AlreadyVoted,
+    "replayed": refusals.ReplayedClick,
+    "stopped": refusals.KillSwitchOn,
+    "breaker": refusals.BreakerOpen,
+    "busy": refusals.TargetBusy,
+    "blast": refusals.BlastRadiusExceeded,
+    "fleet": refusals.FleetLimitExceeded,
+    "lost": refusals.LostClaim,
 }
 REFUSAL_DETAILS: Mapping[str, str] = {"not_open": "It is {}.", "busy": "Held by {}.", "stopped": "Stopped by {}"}
 
@@ -52,15 +53,23 @@ UNSIGNED_ENTRY_TEXT = (
 )
 
 
+class ClockChoice(StrEnum):
+    """Which clock a head is read with. ANY never fails on time: a brake must work on a machine with a wrong clock."""
+
+    LATER = "later"  # of our clock and the ledger's
+    ANY = "any"
+    OURS = "ours"
+
+
 class ChainRewound(Exception):
     """The chain does not contain what this process saw in it before. For the ledger, which stops everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """Head to build on and current time. `altered`: the stored brakes are not those that the newest entry signs."""
+    """Newest signature, current time and brakes. `altered`: the stored brakes are not those that the newest entry signs."""
 
-    head: str
+    signature: str
     now: datetime
     brakes: BrakesInForce
     altered: bool
@@ -91,18 +100,21 @@ class Journal:
     def __init__(
         self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
     ) -> None:
-        self._redis, self._seal, self._clock, self._anchor, self._prefix = redis, seal, clock, anchor, prefix
+        self._redis = redis
+        self._seal = seal
+        self._clock = clock
+        self._anchor = anchor
+        self._prefix = prefix
         self._scripts = {name: redis.register_script(text) for name, text in SCRIPTS.items()}
         self._seen = seen
 
-    async def read_head(self, clock: ClockChoice = "the later", *, after_older: bool = False) -> JournalHead:
+    async def read_head(self, clock: ClockChoice = ClockChoice.LATER, *, after_older: bool = False) -> JournalHead:
         """Read the current head.
 
-        Raises ChainRewound once when the chain lost its end, ClockSkew when our clock is too far behind. `whatever`
-        never fails on time, because a brake must work on any machine; `ours` uses our clock alone. `after_older`
-        accepts an entry signed with an earlier key, for rotation.
+        Raises ChainRewound once when the chain lost its end, ClockBehind when our clock is too far behind.
+        `after_older` accepts an entry signed with an earlier key, for rotation.
         """
-        length, seen_head = self._seen
+        length, seen_signature = self._seen
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             pipe.get(f"{self._prefix}head")
@@ -116,29 +128,29 @@ class Journal:
             for value in head_values:
                 if isinstance(value, Exception):
                     raise value
-            head, high, now_length, row, newest = head_values
-        if length and decode_text(row).partition(" ")[0] != seen_head:
+            head, high, current_length, last_seen_entry, newest = head_values
+        if length and decode_text(last_seen_entry).partition(" ")[0] != seen_signature:
             self._seen = (0, "")
             raise ChainRewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
-        self._remember_head(int(now_length), decode_text(head))
-        own = self._clock.now()
+        self._remember_head(int(current_length), decode_text(head))
+        own_time = self._clock.now()
         unread = isinstance(pulled, Exception) or isinstance(held_back, Exception)
         brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled), decode_texts(held_back))
         signed = audit.get_brakes_digest(decode_text(newest[-1]).partition(" ")[2]) if newest else ""
         altered = unread or signed not in ("", brakes.digest)
-        if clock == "ours":
-            return JournalHead(decode_text(head), own, brakes, altered)
+        if clock is ClockChoice.OURS:
+            return JournalHead(decode_text(head), own_time, brakes, altered)
         try:
             mark = max(
                 parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older)
             )
-        except (record.TamperedRecord, record.KeyChanging):
-            if clock != "whatever":
+        except (refusals.TamperedRecord, refusals.KeyChanging):
+            if clock is not ClockChoice.ANY:
                 raise
-            mark = own
-        if mark - own > MAX_CLOCK_SKEW and clock != "whatever":
-            raise record.ClockSkew(f"{record.ClockSkew.__doc__} (here {own:%F %T}, there {mark:%F %T} UTC)")
-        return JournalHead(decode_text(head), max(own, mark), brakes, altered)
+            mark = own_time
+        if mark - own_time > MAX_CLOCK_SKEW and clock is not ClockChoice.ANY:
+            raise refusals.ClockBehind(f"{refusals.ClockBehind.message} (here {own_time:%F %T}, there {mark:%F %T} UTC)")
+        return JournalHead(decode_text(head), max(own_time, mark), brakes, altered)
 
     def _get_newest_entry_time(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
         """Return the newest entry's signed time, so that resetting the stored clock does not help.
@@ -151,37 +163,38 @@ class Journal:
         signature, _, line = newest[-1].partition(" ") if newest else ("", "", "")
         key = audit.find_signer(self._seal, before, line, signature)
         if signature != head or not key:
-            raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} {UNSIGNED_ENTRY_TEXT}")
+            raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} {UNSIGNED_ENTRY_TEXT}")
         if key != self._seal.current and not after_older:
-            raise record.KeyChanging(record.KeyChanging.__doc__)
+            raise refusals.KeyChanging
         at = audit.get_entry_time(line)
         if at is None:
-            raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the newest entry of the audit log says no time)")
+            raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} (the newest entry of the audit log says no time)")
         return at
 
     def _remember_head(self, length: int, head: str) -> None:
         if length > self._seen[0]:
             self._seen = (length, head)
 
-    async def run_script(self, script: str, look: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
+    async def run_script(self, script: str, head: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
         """Run a script once. `line` is "" for unaudited scripts."""
-        line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, look, parts.approval, rest))
-        head = audit.compute_next_head(self._seal, look.head, line) if line else ""
-        fixed = (self._prefix, look.head, f"{head} {line}", head, to_milliseconds(look.now), parts.approval, secrets.token_hex(12))
+        line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, head, parts.approval, rest))
+        next_signature = audit.compute_next_head(self._seal, head.signature, line) if line else ""
+        entry = f"{next_signature} {line}"
+        fixed = (self._prefix, head.signature, entry, next_signature, to_milliseconds(head.now), parts.approval, secrets.token_hex(12))
         async with translate_redis_errors():
             args = [*fixed, parts.targets, parts.group, parts.incident, *rest]
             word = decode_text(await cast(Any, self._scripts[script](keys=[], args=args)))
         if line and word.startswith("ok "):
             length = int(word.split()[1])
-            self._remember_head(length, head)
-            self._anchor(length, head)
+            self._remember_head(length, next_signature)
+            self._anchor(length, next_signature)
         return word
 
 
-def _compute_brakes_digest(script: str, look: JournalHead, approval: str, rest: Sequence[Any]) -> str:
+def _compute_brakes_digest(script: str, head: JournalHead, approval: str, rest: Sequence[Any]) -> str:
     """After a foreign change the digest stays ALTERED_BRAKES until a human resumes."""
     resumes = script == "switch" and rest[0] == STOP_BRAKE and not rest[1]
-    return audit.ALTERED_BRAKES if look.altered and not resumes else _compute_brakes_after(script, look.brakes, approval, rest).digest
+    return audit.ALTERED_BRAKES if head.altered and not resumes else _compute_brakes_after(script, head.brakes, approval, rest).digest
 
 
 def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, rest: Sequence[Any]) -> BrakesInForce:
@@ -200,17 +213,17 @@ def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, res
 
 
 def format_refusal(name: str, more: str = "") -> str:
-    """Return the refusal's text."""
+    """Return the text of a refusal that a script named."""
     detail = f" {REFUSAL_DETAILS[name].format(more)}" if more and name in REFUSAL_DETAILS else ""
-    return f"{REFUSAL_TYPES[name].__doc__}{detail}"
+    return f"{REFUSAL_TYPES[name].message}{detail}"
 
 
 def parse_ledger_clock(stored: str) -> datetime:
-    """Parse the stored high-water mark. Raises TamperedRecord."""
+    """Parse the stored high-water mark. Raises TamperedRecord if it is not a time."""
     try:
         return parse_time(stored) or EPOCH
     except ValueError as error:
-        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the ledger's clock: {error})") from error
+        raise refusals.TamperedRecord(f"{refusals.TamperedRecord.message} (the ledger's clock: {error})") from error
 
 
 async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
@@ -222,6 +235,6 @@ async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:
             raise REFUSAL_TYPES[name](format_refusal(name, more))
         if word != "retry":
             return word
-        # Jitter keeps replicas from colliding again; it is no secret.
+        # Jitter keeps replicas from colliding again; it need not be unpredictable.
         await asyncio.sleep(random.uniform(0, 0.002 * min(tries + 1, 20)))  # noqa: S311
-    raise record.Contention(record.Contention.__doc__)
+    raise refusals.Contention

@@ -5,26 +5,28 @@ Each transition is one atomic script that appends to the audit chain first.
 Python verifies signatures and counts votes; the script compares the same bytes, so nothing can change in between.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Literal, cast
 
 from tools.action import Action
-from tools.ledger import audit, record
+from tools.ledger import audit, refusals
 from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, BrakesInForce
 from tools.ledger.claim import Claim, issue_claim
-from tools.ledger.journal import KeyParts, build_key_parts, format_refusal, retry_until_settled
-from tools.ledger.reader import LedgerReader, build_audit_line, get_key_parts, redact_note
+from tools.ledger.journal import ClockChoice, JournalHead, KeyParts, build_key_parts, format_refusal, retry_until_settled
+from tools.ledger.manual_brakes import LedgerBrakes, redact_note
 from tools.ledger.record import (
     ActionRecord,
     ApprovalTerms,
-    Refused,
+    Outcome,
     Vote,
     check_terms,
+    compute_digest,
     find_approvers,
     has_same_effect,
+    is_digest,
     list_requesters,
     list_targets,
 )
@@ -41,10 +43,8 @@ FINISH_TRANSITIONS: Final[Mapping[FinalState, Transition]] = {
 }
 
 
-class Ledger(LedgerReader):
-    """All state changes of an action. Reads and manual brakes are in LedgerReader."""
-
-    # -- deciding ---------------------------------------------------------------------------------------------------
+class Ledger(LedgerBrakes):
+    """All state changes of an action. Reads and brakes are in the base classes."""
 
     async def propose(self, action: Action, terms: ApprovalTerms, *, single: bool = False) -> ActionRecord:
         """Propose an action; a known approval id returns the stored record unchanged.
@@ -57,19 +57,19 @@ class Ledger(LedgerReader):
         sets = {"sets": list(terms.sets)} if terms.sets else {}
 
         async def attempt() -> str:
-            look = await self._read_head_or_stop()
+            head = await self._read_head_or_stop()
             if single and (twin := await self._find_duplicate(action)):
-                raise record.DuplicateAction(twin)
-            decide_by = to_milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
-            mac = self._seal.sign_request(canonical, request, to_milliseconds(look.now), decide_by)
-            line = build_audit_line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **proposal, **sets)
+                raise refusals.DuplicateAction(twin)
+            decide_by = to_milliseconds(head.now + timedelta(seconds=terms.decide_seconds))
+            mac = self._seal.sign_request(canonical, request, to_milliseconds(head.now), decide_by)
+            line = _build_audit_line("propose", action, "rackmedic", head, approvers=sorted(terms.approvers), **proposal, **sets)
             rest = (canonical, action.digest, request, mac, decide_by)
-            return await self._journal.run_script("propose", look, build_key_parts(action, terms.group), line, *rest)
+            return await self._journal.run_script("propose", head, build_key_parts(action, terms.group), line, *rest)
 
         await retry_until_settled(attempt)
         existing = await self.get_record(action.approval)
         if existing.digest != action.digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
+            raise refusals.WrongDigest
         return existing
 
     async def _find_duplicate(self, action: Action) -> str:
@@ -87,7 +87,7 @@ class Ledger(LedgerReader):
     async def _has_same_effect(self, approval: str, action: Action) -> bool:
         try:
             other = await self.get_record(approval)
-        except record.TamperedRecord:
+        except refusals.TamperedRecord:
             return False  # nothing runs on a tampered record
         living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
         return living and has_same_effect(other.action, action)
@@ -95,7 +95,7 @@ class Ledger(LedgerReader):
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
     ) -> ActionRecord:
-        """Count one vote: `voter` is the verified click's `TEAM:USER`, `delivery` its unique id. Raises Refused.
+        """Count one vote: `voter` is the verified click's `TEAM:USER`, `delivery` its unique id. Raises Refused if it does not count.
 
         A denial ends the action, even from a previous approver.
         """
@@ -104,24 +104,22 @@ class Ledger(LedgerReader):
         async def attempt() -> str:
             record = await self.get_record(approval)
             _check_vote(record, digest, voter, verdict)
-            look = await self._read_head_or_stop()
+            head = await self._read_head_or_stop()
             if not await self._is_confirmed(record):
                 return "retry"
-            vote = Vote(approval, digest, voter, verdict, look.at, delivery, note)
+            vote = Vote(approval, digest, voter, verdict, head.at, delivery, note)
             becomes = _compute_state_after_vote(record, vote)
-            start_by = to_milliseconds(look.now + timedelta(seconds=record.terms.start_seconds))
-            line = build_audit_line(f"vote_{verdict}", record.action, voter, look, digest=digest, becomes=becomes.value, reason=note)
+            start_by = to_milliseconds(head.now + timedelta(seconds=record.terms.start_seconds))
+            line = _build_audit_line(f"vote_{verdict}", record.action, voter, head, digest=digest, becomes=becomes.value, reason=note)
             verified = (record.mac, record.raw_votes, to_milliseconds(record.decide_by))
             signed = (self._seal.sign_vote(vote), delivery, becomes.value, start_by, self._seal.sign_approval(approval, digest, start_by))
-            return await self._journal.run_script("vote", look, get_key_parts(record), line, *verified, voter, *signed, note)
+            return await self._journal.run_script("vote", head, _get_key_parts(record), line, *verified, voter, *signed, note)
 
         await retry_until_settled(attempt)
         return await self.get_record(approval)
 
-    # -- acting -----------------------------------------------------------------------------------------------------
-
     async def claim(self, approval: str, digest: str, worker: str, *, policy: str, catalogue: str, authorised: frozenset[str]) -> Claim:
-        """Claim the action, once. `authorised` are the current approvers. Raises Refused."""
+        """Claim the action, once. `authorised` are the current approvers. Raises Refused if it may not run now."""
         await self._require_permission_to_act()
         claimed: list[ActionRecord] = []
 
@@ -129,17 +127,17 @@ class Ledger(LedgerReader):
             record = await self.get_record(approval)
             await self._require_claimable(record, digest, policy, catalogue, authorised)
             covered = await self.list_covered(record)
-            look = await self._read_head_or_stop()
+            head = await self._read_head_or_stop()
             if not await self._is_confirmed(record):
                 return "retry"
-            await self._check_brakes(record, look.brakes)
+            await self._check_brakes(record, head.brakes)
             assert record.start_by is not None
-            line = build_audit_line("claim", record.action, worker, look, digest=digest, target=record.action.target, supersedes=covered)
+            line = _build_audit_line("claim", record.action, worker, head, digest=digest, target=record.action.target, supersedes=covered)
             verified = (record.mac, record.raw_votes, to_milliseconds(record.start_by))
             claim_arguments = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(record.terms.changes))
             claimed[:] = [record]
             return await self._journal.run_script(
-                "claim", look, get_key_parts(record), line, *verified, *claim_arguments, *self._build_limits(record.terms)
+                "claim", head, _get_key_parts(record), line, *verified, *claim_arguments, *self._build_limits(record.terms)
             )
 
         word = await retry_until_settled(attempt)
@@ -150,35 +148,37 @@ class Ledger(LedgerReader):
     async def _require_permission_to_act(self) -> None:
         distrust_reason = self._distrust if isinstance(self._distrust, str) else await self._distrust()
         if distrust_reason:
-            raise record.NonDurableStore(f"{record.NonDurableStore.__doc__} ({distrust_reason})")
+            raise refusals.NonDurableStore(f"{refusals.NonDurableStore.message} ({distrust_reason})")
 
-    async def _require_claimable(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+    async def _require_claimable(self, record: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
         """Refuse an action that may not be claimed. Under another policy or catalogue it is superseded first."""
-        if seen.old_key:
-            raise record.OldKey(record.OldKey.__doc__)
-        if seen.digest != digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
-        if seen.state is not State.APPROVED:
-            raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
-        if any(vote.verdict == "deny" for vote in seen.votes):
-            raise record.TamperedRecord(record.TamperedRecord.__doc__)
-        if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):
-            await self.end_action(seen.approval, Transition.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown")
-            raise record.VersionChanged(record.VersionChanged.__doc__)
-        if len(find_approvers(seen.votes, seen.terms, seen.action, authorised)) < max(1, seen.terms.quorum):
-            raise record.NoQuorum(record.NoQuorum.__doc__)
+        if record.old_key:
+            raise refusals.SignedWithOldKey
+        if record.digest != digest:
+            raise refusals.WrongDigest
+        if record.state is not State.APPROVED:
+            raise refusals.NotOpen(f"{refusals.NotOpen.message} It is {record.state}.")
+        if any(vote.verdict == "deny" for vote in record.votes):
+            raise refusals.TamperedRecord
+        if (record.action.policy, record.action.catalogue) != (policy, catalogue):
+            await self.end_action(
+                record.approval, Transition.SUPERSEDE, "rackmedic", "policy or catalogue changed since the card was shown"
+            )
+            raise refusals.VersionChanged
+        if len(find_approvers(record.votes, record.terms, record.action, authorised)) < max(1, record.terms.quorum):
+            raise refusals.NoQuorum
 
-    async def _check_brakes(self, seen: ActionRecord, brakes: BrakesInForce) -> None:
+    async def _check_brakes(self, record: ActionRecord, brakes: BrakesInForce) -> None:
         """Check the brakes that the audit log confirms; the script checks the stored ones."""
         if STOP_BRAKE in brakes.pulled:
-            raise record.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
-        if f"{BREAKER_PREFIX}{seen.terms.group}" in brakes.pulled:
-            raise record.BreakerOpen(record.BreakerOpen.__doc__)
-        for approval in sorted(brakes.held - {seen.approval}):
-            with suppress(record.NotFound, record.TamperedRecord):  # the lock on its hosts still protects them
+            raise refusals.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
+        if f"{BREAKER_PREFIX}{record.terms.group}" in brakes.pulled:
+            raise refusals.BreakerOpen
+        for approval in sorted(brakes.held - {record.approval}):
+            with suppress(refusals.NotFound, refusals.TamperedRecord):  # the lock on its hosts still protects them
                 other = await self.get_record(approval)
-                if set(list_targets(other.action)) & set(list_targets(seen.action)):
-                    raise record.TargetBusy(format_refusal("busy", approval))
+                if set(list_targets(other.action)) & set(list_targets(record.action)):
+                    raise refusals.TargetBusy(format_refusal("busy", approval))
 
     def _build_limits(self, terms: ApprovalTerms) -> tuple[int, ...]:
         brakes, size = self._brakes, terms.group_size
@@ -198,20 +198,20 @@ class Ledger(LedgerReader):
             }
         return sorted(covered)
 
-    async def _is_covered(self, approval: str, covers: Collection[str], ours: set[str]) -> bool:
+    async def _is_covered(self, approval: str, covers: Collection[str], own_targets: set[str]) -> bool:
         try:
             other = await self.get_record(approval)
-        except record.TamperedRecord:
+        except refusals.TamperedRecord:
             return False  # nothing runs on a tampered record, and it must not block a repair of the host
-        return other.state in OPEN_STATES and other.action.remedy in covers and ours.issuperset(list_targets(other.action))
+        return other.state in OPEN_STATES and other.action.remedy in covers and own_targets.issuperset(list_targets(other.action))
 
-    async def _trip_breaker(self, seen: ActionRecord, worker: str) -> None:
-        reason = f"tripped by {seen.approval}"
-        await self._set_brake("breaker_trips", worker, f"breaker:{seen.terms.group}", reason, seen.terms.group)
-        raise record.BreakerOpen(record.BreakerOpen.__doc__)
+    async def _trip_breaker(self, record: ActionRecord, worker: str) -> None:
+        reason = f"tripped by {record.approval}"
+        await self._set_brake("breaker_trips", worker, f"breaker:{record.terms.group}", reason, record.terms.group)
+        raise refusals.BreakerOpen
 
     async def send_heartbeat(self, claim: Claim) -> None:
-        """Renew the claim. Raises LostClaim."""
+        """Renew the claim. Raises LostClaim if another worker took it."""
 
         async def attempt() -> str:
             rest = (claim.token, self._brakes.beat_seconds * 1000)
@@ -227,22 +227,21 @@ class Ledger(LedgerReader):
         return None if word == "alive" else _parse_claim(word, record.action, worker, may_start=False)
 
     async def finish(
-        self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = ""
+        self, claim: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = ""
     ) -> ActionRecord:
-        """Record the outcome: `output` is a digest, `says` a sentence for the card. Raises LostClaim.
+        """Record the outcome: `output` is a digest, `says` a sentence for the card. Raises LostClaim
+        if another worker took the claim.
 
         `unknown` keeps the targets locked until a human has looked.
         """
-        record = await self.get_record(held.action.approval)
-        becomes, status, kept_output = (
-            get_next_state(State.EXECUTING, FINISH_TRANSITIONS[state]),
-            "" if exit_status is None else str(exit_status),
-            _get_output_digest(output),
-        )
+        record = await self.get_record(claim.action.approval)
+        becomes = get_next_state(State.EXECUTING, FINISH_TRANSITIONS[state])
+        status = "" if exit_status is None else str(exit_status)
+        output_digest = _get_output_digest(output)
         assert becomes is not None
-        rest = (held.token, becomes.value, status, kept_output, redact_note(says))
+        rest = (claim.token, becomes.value, status, output_digest, redact_note(says))
         await retry_until_settled(
-            partial(self._run_script, "finish", record, f"finish_{state}", held.worker, rest, exit_status=status, output=kept_output)
+            partial(self._run_script, "finish", record, f"finish_{state}", claim.worker, rest, exit_status=status, output=output_digest)
         )
         return await self.get_record(record.approval)
 
@@ -251,38 +250,56 @@ class Ledger(LedgerReader):
         record = await self.get_record(approval)
         becomes = get_next_state(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
-        rest, note_text = (human, becomes.value, redact_note(note)), redact_note(note)
+        note_text = redact_note(note)
+        rest = (human, becomes.value, note_text)
         await retry_until_settled(partial(self._run_script, "reconcile", record, "reconcile", human, rest, ran=ran, note=note_text))
         return await self.get_record(approval)
 
     async def end_action(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> ActionRecord:
-        """Expire (if late), supersede or revoke an action that has not started. Raises NotOpen."""
+        """Expire (if late), supersede or revoke an action. Raises NotOpen if it has started or ended."""
         if event not in END_TRANSITIONS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(END_TRANSITIONS))} do")
         note = redact_note(says)
 
         async def attempt() -> str:
-            attempt_record = await self.get_record(approval)
-            becomes = get_next_state(attempt_record.state, event)
+            record = await self.get_record(approval)
+            becomes = get_next_state(record.state, event)
             if becomes is None:
-                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {attempt_record.state}.")
-            due_at = attempt_record.get_due_time()
+                raise refusals.NotOpen(f"{refusals.NotOpen.message} It is {record.state}.")
+            due_at = record.get_due_time()
             until = to_milliseconds(due_at) if due_at and event is Transition.EXPIRE else ""
-            rest = (becomes.value, by, note, until, attempt_record.state.value, replaced_by)
-            return await self._run_script(
-                "end", attempt_record, event.value, by, rest, says=note, **({"replaced_by": replaced_by} if replaced_by else {})
-            )
+            rest = (becomes.value, by, note, until, record.state.value, replaced_by)
+            replacement = {"replaced_by": replaced_by} if replaced_by else {}
+            return await self._run_script("end", record, event.value, by, rest, says=note, **replacement)
 
         await retry_until_settled(attempt)
         return await self.get_record(approval)
 
-    async def record_outcome(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> ActionRecord:
+    async def record_outcome(self, approval: str, outcome: Outcome, by: str = "rackmedic") -> ActionRecord:
         """Store the result of the proof or re-proof."""
         record = await self.get_record(approval)
         await retry_until_settled(partial(self._run_script, "outcome", record, "outcome", by, (outcome,), outcome=outcome))
         return await self.get_record(approval)
 
-    # -- the key ----------------------------------------------------------------------------------------------------
+    async def record_continuation(self, incident: str, label: str, hosts: Sequence[str], who: str) -> None:
+        """Record that a person continues a remediation that failed on some hosts, before proposing it on more."""
+
+        async def attempt() -> str:
+            head = await self._read_head_or_stop()
+            line = audit.build_entry("wave_let_go", "", who, head.at, incident=incident, label=label, after=sorted(hosts))
+            return await self._journal.run_script("note", head, KeyParts("-", incident=incident), line)
+
+        await retry_until_settled(attempt)
+
+    async def record_seen_in_service(self, incident: str, host: str, state: str) -> None:
+        """Record that another party returned a node we drained, before it leaves our list."""
+
+        async def attempt() -> str:
+            head = await self._read_head_or_stop()
+            line = audit.build_entry("held_node_in_service", "", "rackmedic", head.at, incident=incident, target=host, state=state[:60])
+            return await self._journal.run_script("note", head, KeyParts("-", incident=incident), line)
+
+        await retry_until_settled(attempt)
 
     async def rotate_key(self, who: str) -> tuple[str, ...]:
         """Switch to the present key and supersede what waits under an earlier one, to be approved again.
@@ -290,26 +307,21 @@ class Ledger(LedgerReader):
         Running actions end normally. Safe to repeat after a crash.
         """
         await retry_until_settled(partial(self._record_key_change, who))
-        ended = []
+        ended = list[str]()
         for approval in (await self.get_key_status()).waiting:
-            with suppress(record.NotOpen):  # it started or ended meanwhile
-                ended.append(
-                    (
-                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
-                    ).approval
-                )
+            with suppress(refusals.NotOpen):  # it started or ended meanwhile
+                await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
+                ended.append(approval)
         return tuple(ended)
 
     async def _record_key_change(self, who: str) -> str:
         """The present key's first entry signs the chain before it; no earlier key signs after it."""
-        look = await self._journal.read_head(after_older=True)
+        head = await self._journal.read_head(after_older=True)
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest in (None, self._seal.current):
             return "ok"
-        line = audit.build_entry("key_changed", "", who, look.at, key=self._seal.current, before=newest)
-        return await self._journal.run_script("note", look, KeyParts("-"), line)
-
-    # -- brakes -----------------------------------------------------------------------------------------------------
+        line = audit.build_entry("key_changed", "", who, head.at, key=self._seal.current, before=newest)
+        return await self._journal.run_script("note", head, KeyParts("-"), line)
 
     async def rewind_clock(self, who: str) -> tuple[str, ...]:
         """Reset the ledger's clock to ours after a machine's clock ran ahead.
@@ -320,28 +332,49 @@ class Ledger(LedgerReader):
             waiting = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
 
         async def attempt() -> str:
-            look = await self._read_head_or_stop("ours")
-            return await self._journal.run_script("rewind", look, KeyParts("-"), audit.build_entry("clock_rewound", "", who, look.at))
+            head = await self._read_head_or_stop(ClockChoice.OURS)
+            return await self._journal.run_script("rewind", head, KeyParts("-"), audit.build_entry("clock_rewound", "", who, head.at))
 
         await retry_until_settled(attempt)
         ended = list[str]()
         for approval in waiting:
-            with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
+            with suppress(refusals.NotOpen, refusals.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
                     await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
         return tuple(ended)
 
+    async def _is_confirmed(self, record: ActionRecord) -> bool:
+        """Return whether the audit log agrees; False if the record moved meanwhile.
 
-def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> None:
-    if seen.old_key and verdict == "approve":
-        raise record.OldKey(record.OldKey.__doc__)
-    if seen.digest != digest:
-        raise record.WrongDigest(record.WrongDigest.__doc__)
-    if verdict == "approve" and voter in list_requesters(seen.action):
-        raise record.OwnRequest(record.OwnRequest.__doc__)
-    if voter not in seen.terms.approvers:
-        raise record.NotAnApprover(record.NotAnApprover.__doc__)
+        Raises TamperedRecord if an older record replaced the newest: its signatures are still valid.
+        """
+        if await self._logged.confirms_state(record):
+            return True
+        signature = (await self._read_head_or_stop()).signature
+        current_record = await self.get_record(record.approval)
+        if not await self._logged.confirms_state(current_record) and (await self._read_head_or_stop()).signature == signature:
+            raise refusals.TamperedRecord(
+                f"{refusals.TamperedRecord.message} ({record.approval} is {current_record.state} there, and the audit log says otherwise)"
+            )
+        return False
+
+    async def _run_script(self, script: str, record: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
+        head = await self._read_head_or_stop()
+        return await self._journal.run_script(
+            script, head, _get_key_parts(record), _build_audit_line(event, record.action, by, head, **more), *rest
+        )
+
+
+def _check_vote(record: ActionRecord, digest: str, voter: str, verdict: str) -> None:
+    if record.old_key and verdict == "approve":
+        raise refusals.SignedWithOldKey
+    if record.digest != digest:
+        raise refusals.WrongDigest
+    if verdict == "approve" and voter in list_requesters(record.action):
+        raise refusals.OwnRequest
+    if voter not in record.terms.approvers:
+        raise refusals.NotAnApprover
 
 
 def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
@@ -355,10 +388,20 @@ def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
 def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> Claim:
     """Parse `ok LENGTH TOKEN`."""
     if not word.startswith("ok "):
-        raise Refused(f"the ledger answered {word!r}")
+        raise refusals.Refused(f"the ledger answered {word!r}")
     return issue_claim(action, int(word.split()[2]), worker, may_start=may_start)
 
 
 def _get_output_digest(output: str) -> str:
-    """Hash anything that is no digest: no output enters a record or the audit log."""
-    return output if not output or record.is_digest(output) else record.compute_digest(output)
+    """Hash anything that is not a digest: no output enters a record or the audit log."""
+    return output if not output or is_digest(output) else compute_digest(output)
+
+
+def _get_key_parts(record: ActionRecord) -> KeyParts:
+    """Return the parts for a record's keys."""
+    return build_key_parts(record.action, record.terms.group)
+
+
+def _build_audit_line(event: str, action: Action, by: str, head: JournalHead, **more: Any) -> str:
+    """Return an audit line about an action."""
+    return audit.build_entry(event, action.approval, by, head.at, incident=action.incident, **more)

@@ -7,13 +7,14 @@ from typing import Final
 from redis.asyncio import Redis
 
 from tools.ledger import audit
-from tools.ledger.record import ActionRecord, TamperedRecord
+from tools.ledger.record import ActionRecord
 from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, translate_redis_errors
+from tools.ledger.refusals import TamperedRecord
 from tools.ledger.seal import Seal
 from tools.ledger.states import State
 
 MAX_KEPT_ENTRIES = 20_000  # entries kept in memory; older ones are read again on demand
-PAGE_ENTRIES = 200
+BACKWARD_PAGE_ENTRIES = 200
 # records round to milliseconds, so a proposal's entry may seem earlier than its record
 PROPOSAL_TIME_MARGIN = timedelta(seconds=1)
 
@@ -34,7 +35,7 @@ def get_states_after(line: str) -> dict[str, str]:
     """Return the approvals that an entry changes, with their states."""
     row = parse_line(line)
     event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
-    states = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
+    states = {str(covered_approval): State.SUPERSEDED.value for covered_approval in covered} if isinstance(covered, list) else {}
     if event.startswith("vote_"):
         states[approval] = str(row.get("becomes"))
     elif event == "reconcile":
@@ -51,12 +52,16 @@ class LoggedStates:
     """
 
     def __init__(self, redis: Redis, seal: Seal, prefix: str) -> None:
-        self._redis, self._seal, self._prefix = redis, seal, prefix
+        self._redis = redis
+        self._seal = seal
+        self._prefix = prefix
         self._reset()
 
     def _reset(self) -> None:
-        self._first = self._end = 0
-        self._before = self._head = ""  # heads: before the first known entry, and of the newest
+        self._first = 0
+        self._end = 0
+        self._before = ""  # head before the first known entry
+        self._head = ""  # head of the newest entry
         self._oldest: datetime | None = None
         self._newest = dict[str, str]()
 
@@ -98,7 +103,7 @@ class LoggedStates:
             self._before = self._head = decode_text(row).partition(" ")[0]
 
     async def _read_earlier_page(self) -> None:
-        first, start = self._first, max(0, self._first - PAGE_ENTRIES)
+        first, start = self._first, max(0, self._first - BACKWARD_PAGE_ENTRIES)
         rows = await self._read_rows(max(0, start - 1), first - 1)
         if first != self._first:
             return
@@ -112,7 +117,9 @@ class LoggedStates:
         for _, line in reversed(rows):
             for approval, state in get_states_after(line).items():
                 self._newest.setdefault(approval, state)
-        self._first, self._before, self._oldest = start, begins, audit.get_entry_time(rows[0][1])
+        self._first = start
+        self._before = begins
+        self._oldest = audit.get_entry_time(rows[0][1])
 
     async def _read_rows(self, first: int, last: int) -> list[tuple[str, str]]:
         async with translate_redis_errors():
@@ -122,4 +129,4 @@ class LoggedStates:
     def _check_signature(self, before: str, head: str, line: str) -> None:
         if not audit.find_signer(self._seal, before, line, head):
             self._reset()
-            raise TamperedRecord(f"{TamperedRecord.__doc__} (the audit log has an entry that we did not sign there)")
+            raise TamperedRecord(f"{TamperedRecord.message} (the audit log has an entry that we did not sign there)")

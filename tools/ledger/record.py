@@ -1,4 +1,4 @@
-"""Record of one action, and the ledger's refusals, whose docstrings are shown to people."""
+"""An action as the ledger stores it: terms, votes, state."""
 
 import hashlib
 import json
@@ -9,117 +9,13 @@ from datetime import datetime
 from typing import Literal
 
 from tools.action import Action
+from tools.ledger.refusals import BadTerms, Refused
 from tools.ledger.states import State
 
 Outcome = Literal["", "passes_now", "unchanged", "worse", "cured", "recurred"]
 
-
-class Refused(Exception):
-    """The ledger changed nothing. The text says why and what can be done."""
-
-
-class NotFound(Refused):
-    """There is no such approval."""
-
-
-class DuplicateAction(Refused):
-    """The same action is already waiting for approval or running on that target; use that one."""
-
-    def __init__(self, approval: str) -> None:
-        super().__init__(f"{DuplicateAction.__doc__} ({approval})")
-        self.approval = approval
-
-
-class WrongDigest(Refused):
-    """This card shows a different action than the one that is waiting; use the newest card."""
-
-
-class NotAnApprover(Refused):
-    """You are not among the approvers of this action."""
-
-
-class OwnRequest(Refused):
-    """You requested or edited this action, so another approver must approve it."""
-
-
-class AlreadyVoted(Refused):
-    """Your vote on this action already counts."""
-
-
-class TooLate(Refused):
-    """The time to approve or start this action is over; press Ask again for a new card."""
-
-
-class NotOpen(Refused):
-    """This action is already decided; nothing was changed."""
-
-
-class BadTerms(Refused):
-    """The request is malformed; nothing was proposed."""
-
-
-class ReplayedClick(Refused):
-    """This click was received before."""
-
-
-class TamperedRecord(Refused):
-    """A stored record lacks our valid signature, so nothing runs from it. Check the Redis behind RackMedic."""
-
-
-class OldKey(Refused):
-    """This was signed before the ledger's key changed, so it cannot be approved or started; it is proposed again."""
-
-
-class KeyChanging(Refused):
-    """The ledger's key is being changed: nothing can be approved or started until `rackmedic ledger rotate` has run."""
-
-
-class KillSwitchOn(Refused):
-    """The kill switch is on: no remedy starts until an approver resumes."""
-
-
-class TargetBusy(Refused):
-    """Another action holds this target; it must end or be reconciled first."""
-
-
-class BlastRadius(Refused):
-    """This incident has already changed as many hosts as one incident may."""
-
-
-class FleetLimit(Refused):
-    """Too many hosts of this group are being changed at once; try again when one is done."""
-
-
-class BreakerOpen(Refused):
-    """The breaker of this group is open: too many hosts were changed in a short time. An approver resets it after checking them."""
-
-
-class VersionChanged(Refused):
-    """Policy or catalogue changed since the card was shown; the action is superseded and will be proposed again."""
-
-
-class NoQuorum(Refused):
-    """Too few approvals still count."""
-
-
-class NonDurableStore(Refused):
-    """This Redis may lose acknowledged writes, so no remedy runs."""
-
-
-class LostClaim(Refused):
-    """Another worker holds this action now; this one stops and changes nothing."""
-
-
-class StoreDown(Refused):
-    """The ledger's Redis does not answer, so nothing can be approved or started; the card will show what was received."""
-
-
-class ClockSkew(Refused):
-    """This machine's clock is far behind the ledger's, so deadlines cannot be trusted. Fix its time, or, if the ledger's clock ran ahead, run `rackmedic resume --clock`."""
-
-
-class Contention(Refused):
-    """Too many decisions at once; try again."""
+_NAME_PATTERN = re.compile(r"[^\s,]+")
+_PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +43,9 @@ class ApprovalTerms:
     @classmethod
     def from_canonical_json(cls, text: str) -> "ApprovalTerms":
         """Parse it back. TypeError for an unknown field: terms are never read in part."""
-        row = json.loads(text)
-        lists = {"sets": tuple(row["sets"]), "covers": tuple(row["covers"])}
-        return cls(**{**row, **lists, "approvers": frozenset(row["approvers"])})
+        fields = json.loads(text)
+        lists = {"sets": tuple(fields["sets"]), "covers": tuple(fields["covers"])}
+        return cls(**{**fields, **lists, "approvers": frozenset(fields["approvers"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +118,11 @@ class ActionRecord:
 
 @dataclass(frozen=True, slots=True)
 class VoteResult:
-    """Result of one vote of a multi-vote click. `seen` is the action, if readable."""
+    """Result of one vote of a multi-vote click: the action, if readable, and why the vote does not count."""
 
     approval: str
-    seen: ActionRecord | None = None
-    no: Refused | None = None
-
-
-_NAME_PATTERN = re.compile(r"[^\s,]+")
-_PERSON_PATTERN = re.compile(r"[^\s:,]+:[^\s:,]+")
+    record: ActionRecord | None = None
+    refusal: Refused | None = None
 
 
 def list_targets(action: Action) -> tuple[str, ...]:
@@ -238,9 +130,9 @@ def list_targets(action: Action) -> tuple[str, ...]:
     return tuple(dict.fromkeys(action.target.split(",")))
 
 
-def has_same_effect(one: Action, other: Action) -> bool:
+def has_same_effect(action: Action, other: Action) -> bool:
     """Compare remedy, target and arguments, regardless of incident and approval id."""
-    return (one.remedy, one.target, _get_effect_args(one)) == (other.remedy, other.target, _get_effect_args(other))
+    return (action.remedy, action.target, _get_effect_args(action)) == (other.remedy, other.target, _get_effect_args(other))
 
 
 def _get_effect_args(action: Action) -> dict[str, str]:
@@ -253,7 +145,7 @@ def list_requesters(action: Action) -> frozenset[str]:
 
 
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
-    """Raise BadTerms unless the request is complete. A person without a team would match no approver."""
+    """Raise BadTerms if the request is incomplete. A person without a team would match no approver."""
     problems = [
         f"{person!r} must be TEAM:USER"
         for person in sorted(terms.approvers | list_requesters(action))
@@ -266,7 +158,7 @@ def check_terms(action: Action, terms: ApprovalTerms) -> None:
     if not re.fullmatch(r"\S+", action.approval):
         problems.append(f"{action.approval!r} is no approval id")
     if problems:
-        raise BadTerms(f"{BadTerms.__doc__} {'; '.join(problems)}")
+        raise BadTerms(f"{BadTerms.message} {'; '.join(problems)}")
 
 
 def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:

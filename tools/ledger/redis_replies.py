@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from tools.ledger.record import StoreDown, TamperedRecord
+from tools.ledger.refusals import StoreDown, TamperedRecord
 
 # errors that only a value of another writer can cause
 _FOREIGN_VALUE_PATTERN = re.compile(
@@ -23,10 +23,10 @@ async def translate_redis_errors() -> AsyncIterator[None]:
         yield
     except ResponseError as error:
         if not _FOREIGN_VALUE_PATTERN.search(str(error)):
-            raise StoreDown(f"{StoreDown.__doc__} ({type(error).__name__}: {error})") from error
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({str(error)[:120]})") from error
+            raise StoreDown(f"{StoreDown.message} ({type(error).__name__}: {error})") from error
+        raise TamperedRecord(f"{TamperedRecord.message} ({str(error)[:120]})") from error
     except (RedisError, OSError) as error:
-        raise StoreDown(f"{StoreDown.__doc__} ({type(error).__name__}: {error})") from error
+        raise StoreDown(f"{StoreDown.message} ({type(error).__name__}: {error})") from error
 
 
 def decode_text(value: Any) -> str:
@@ -39,9 +39,9 @@ def decode_texts(values: Any) -> list[str]:
     return [decode_text(value) for value in values]
 
 
-def decode_hash(found: Mapping[Any, Any]) -> dict[str, str]:
+def decode_hash(reply: Mapping[Any, Any]) -> dict[str, str]:
     """Return a hash as text."""
-    return {decode_text(name): decode_text(value) for name, value in found.items()}
+    return {decode_text(name): decode_text(value) for name, value in reply.items()}
 
 
 def parse_line(line: str) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from datetime import UTC, datetime, timedelta
 from typing import cast, get_args
 
 from tools.action import Action
-from tools.ledger.record import ActionRecord, ApprovalTerms, Outcome, TamperedRecord, Vote
+from tools.ledger.record import ActionRecord, ApprovalTerms, Outcome, Vote
+from tools.ledger.refusals import TamperedRecord
 from tools.ledger.states import State
 
 MIN_KEY_BYTES = 16
+RESTART_HINT = "where the ledger's key was changed, restart it with the new one."
 
 
 def compute_key_id(key: bytes) -> str:
@@ -37,7 +39,7 @@ class Seal:
         keys = dict.fromkeys((key, *older))
         if min(map(len, keys)) < MIN_KEY_BYTES:
             raise ValueError(f"the ledger key must have at least {MIN_KEY_BYTES} bytes")
-        self._keys = {compute_key_id(one): one for one in keys}
+        self._keys = {compute_key_id(candidate): candidate for candidate in keys}
         self.current = compute_key_id(key)
 
     @property
@@ -57,10 +59,10 @@ class Seal:
         return next((name for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
 
     def verify(self, mac: str, *parts: str) -> str:
-        """Return the signing key's id. Raises TamperedRecord."""
+        """Return the signing key's id. Raises TamperedRecord if none of our keys signed."""
         signer = self.find_signer(mac, *parts)
         if not signer:
-            raise TamperedRecord(f"{TamperedRecord.__doc__}{self._explain_unknown_key(mac)}")
+            raise TamperedRecord(f"{TamperedRecord.message}{self._explain_unknown_key(mac)}")
         return signer
 
     def _explain_unknown_key(self, mac: str) -> str:
@@ -81,78 +83,75 @@ class Seal:
         return f"{self.sign('vote', text)} {text}"
 
 
-RESTART_HINT = "where the ledger's key was changed, restart it with the new one."
-
-
 def _compute_mac(key: bytes, parts: Sequence[str]) -> str:
     message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
     return hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
-def _is_same_mac(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+def _is_same_mac(mac: str, other: str) -> bool:
+    return hmac.compare_digest(mac.encode(), other.encode())
 
 
-def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
-    """Build a record, every signature checked. Raises TamperedRecord."""
+def parse_record(approval: str, fields: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
+    """Build a record, every signature checked. Raises TamperedRecord if a field or signature is wrong."""
     try:
-        return _parse_record_fields(approval, row, votes, seal)
+        return _parse_record_fields(approval, fields, votes, seal)
     except (KeyError, ValueError, TypeError) as error:
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {error})") from error
+        raise TamperedRecord(f"{TamperedRecord.message} ({approval} cannot be read: {error})") from error
 
 
-def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
-    signed = {seal.verify(row["mac"], "request", row["action"], row["request"], row["proposed_at"], row["decide_by"])}
-    action = Action.from_canonical_json(row["action"])
-    if action.digest != row["digest"] or action.approval != approval:
-        raise TamperedRecord(TamperedRecord.__doc__)
-    if row.get("start_by") or row["state"] == State.APPROVED:
-        signed.add(seal.verify(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
+def _parse_record_fields(approval: str, fields: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
+    signed = {seal.verify(fields["mac"], "request", fields["action"], fields["request"], fields["proposed_at"], fields["decide_by"])}
+    action = Action.from_canonical_json(fields["action"])
+    if action.digest != fields["digest"] or action.approval != approval:
+        raise TamperedRecord
+    if fields.get("start_by") or fields["state"] == State.APPROVED:
+        signed.add(seal.verify(fields.get("approved", ""), "approved", approval, action.digest, fields.get("start_by", "")))
     counted_votes, voters = parse_votes(votes, seal)
     signed |= voters
-    proposed = cast(datetime, parse_time(row["proposed_at"]))
+    proposed = cast(datetime, parse_time(fields["proposed_at"]))
     if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted_votes if vote.approval == approval):
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was proposed)")
+        raise TamperedRecord(f"{TamperedRecord.message} ({approval} was voted on before it was proposed)")
     return ActionRecord(
         action=action,
-        terms=ApprovalTerms.from_canonical_json(row["request"]),
-        state=State(row["state"]),
+        terms=ApprovalTerms.from_canonical_json(fields["request"]),
+        state=State(fields["state"]),
         votes=counted_votes,
         proposed_at=proposed,
-        decide_by=cast(datetime, parse_time(row["decide_by"])),
-        start_by=parse_time(row.get("start_by")),
-        worker=row.get("worker", ""),
-        token=parse_digits(row.get("token") or "0"),
-        beat_until=parse_time(row.get("beat_until")),
-        exit_status=_parse_exit_status(row["exit_status"]) if row.get("exit_status") else None,
-        output=row.get("output", ""),
-        says=row.get("says", ""),
-        outcome=_parse_outcome(row.get("outcome", "")),
-        ended_by=row.get("ended_by", ""),
-        replaced_by=row.get("replaced_by", ""),
-        covered_by=row.get("covered_by", ""),
+        decide_by=cast(datetime, parse_time(fields["decide_by"])),
+        start_by=parse_time(fields.get("start_by")),
+        worker=fields.get("worker", ""),
+        token=parse_digits(fields.get("token") or "0"),
+        beat_until=parse_time(fields.get("beat_until")),
+        exit_status=_parse_exit_status(fields["exit_status"]) if fields.get("exit_status") else None,
+        output=fields.get("output", ""),
+        says=fields.get("says", ""),
+        outcome=_parse_outcome(fields.get("outcome", "")),
+        ended_by=fields.get("ended_by", ""),
+        replaced_by=fields.get("replaced_by", ""),
+        covered_by=fields.get("covered_by", ""),
         old_key=signed != {seal.current},
-        mac=row["mac"],
+        mac=fields["mac"],
         raw_votes=join_votes(votes),
     )
 
 
-def parse_votes(rows: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
+def parse_votes(stored_votes: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
     """Return votes and their signing keys. A vote filed under another voter raises TamperedRecord."""
     votes, signed = [], set[str]()
-    for voter, row in sorted(rows.items()):
-        mac, _, text = row.partition(" ")
+    for voter, signed_vote in sorted(stored_votes.items()):
+        mac, _, text = signed_vote.partition(" ")
         signed.add(seal.verify(mac, "vote", text))
         vote = Vote(**json.loads(text))
         if vote.voter != voter:
-            raise TamperedRecord(TamperedRecord.__doc__)
+            raise TamperedRecord
         votes.append(vote)
     return tuple(votes), signed
 
 
-def join_votes(rows: Mapping[str, str]) -> str:
+def join_votes(stored_votes: Mapping[str, str]) -> str:
     """Join votes by line for the scripts. Sorts here, because Lua sorts by the server's locale."""
-    return "\n".join(f"{voter} {row}" for voter, row in sorted(rows.items()))
+    return "\n".join(f"{voter} {signed_vote}" for voter, signed_vote in sorted(stored_votes.items()))
 
 
 def to_milliseconds(at: datetime) -> int:
@@ -161,12 +160,12 @@ def to_milliseconds(at: datetime) -> int:
 
 
 def parse_time(stored: str | None) -> datetime | None:
-    """Parse stored milliseconds. Raises ValueError."""
+    """Parse stored milliseconds. Raises ValueError if they are not digits."""
     return datetime.fromtimestamp(parse_digits(stored) / 1000, UTC) if stored else None
 
 
 def parse_digits(stored: str) -> int:
-    """Parse at most 13 digits, the length of a time in milliseconds. Raises ValueError."""
+    """Parse at most 13 digits, the length of a time in milliseconds. Raises ValueError for anything else."""
     if not re.fullmatch(r"[0-9]{1,13}", stored):
         raise ValueError(f"{stored[:40]!r} is no number of ours")
     return int(stored)

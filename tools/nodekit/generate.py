@@ -150,9 +150,9 @@ def _render_previews(remedies: Mapping[str, Remedy]) -> Iterator[str]:
         yield f"  {shlex.quote(f'{remedy.id}.preview')}) {fits} || usage; {_render_words(remedy.preview, names)} ;;"
 
 
-def _render_kinds(rows: Sequence[Remedy]) -> Iterator[str]:
+def _render_kinds(remedies: Sequence[Remedy]) -> Iterator[str]:
     """`is_KIND VALUE` for every kind of argument that these remedies take."""
-    used = {kind for remedy in rows for kind in remedy.args.values()}
+    used = {kind for remedy in remedies for kind in remedy.args.values()}
     for name, kind in ARGUMENT_KINDS.items():
         if name in used:
             yield f"is_{name}() {{"

@@ -18,7 +18,7 @@ if [ "$status" -ne 0 ] && chronyc burst 4/4; then sleep 10; fi; exit $status"""
 CLEANED_FOLDERS = ("/tmp", "/var/tmp", "/var/crash", "/var/lib/systemd/coredump")  # noqa: S108  # nothing is written there
 
 # find follows no links, descends through open directories and stays on one file system; a missing folder is reported
-# and is no failure. -ls lists each deleted file and escapes blanks and line ends, so no file name can look like a
+# and is not a failure. -ls lists each deleted file and escapes blanks and line ends, so no file name can look like a
 # tool's refusal.
 CLEANUP = """minutes=$((60 * $1)); shift
 find "$@" -xdev -type f -mmin "+$minutes" ! -path "*/systemd-private-*" -delete -ls
@@ -58,7 +58,7 @@ kubectl annotate node "$1" rackmedic/drained-; exit $status"""
 UNCORDON = 'kubectl uncordon "$1" && kubectl annotate node "$1" rackmedic/drained-'
 
 # Without --force and --delete-emptydir-data: if a pod would not be restarted or keeps data on the node, kubectl names
-# it and evicts no pod. A disruption budget that delayed an eviction is no refusal.
+# it and evicts no pod. A disruption budget that delayed an eviction is not a refusal.
 EVICT = """said=$(kubectl drain "$1" --ignore-daemonsets --timeout=540s 2>&1); status=$?
 case $status in 0) said=$(printf "%s\\n" "$said" | grep -v "will retry") ;; esac
 printf "%s\\n" "$said"; exit $status"""

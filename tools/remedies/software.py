@@ -105,7 +105,7 @@ ROWS: tuple[Remedy, ...] = (
         conditions=(LOST_ITS_GPUS,),
         refusals={
             **NO_DOCKER_REFUSALS,
-            "No such container": "the container is gone; whoever started it has to start it again",
+            "No such container": "the container is gone; its owner has to start it again",
             "could not select device driver": "the engine does not know NVIDIA GPUs any more: configure its runtime first",
             "error during connect": "the container engine is down: look at `journalctl -u docker`, start it, then ask again",
         },

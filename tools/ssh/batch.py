@@ -1,4 +1,4 @@
-"""Several commands in one SSH session: build the script, split its output. Pure.
+"""Several commands in one SSH session: build the script, split its output.
 
 Opening a session costs more than most commands. Each command keeps its own time limit, caps, exit status and stderr. A
 random number separates the answers. It travels over stdin, so no argument list or environment shows it, and no output
@@ -61,9 +61,9 @@ class CommandOutput:
     exit_status: int | None
 
 
-def build_batch_command(asked: Sequence[BatchCommand]) -> str:
+def build_batch_command(commands: Sequence[BatchCommand]) -> str:
     """Return sshd's command line: quoted for the account's shell, commands once more for the script."""
-    return " ".join(("sh", "-c", shlex.quote(BATCH_SCRIPT), "sh", *(one.shell_word for one in asked)))
+    return " ".join(("sh", "-c", shlex.quote(BATCH_SCRIPT), "sh", *(command.shell_word for command in commands)))
 
 
 def create_delimiter() -> str:

@@ -17,7 +17,7 @@ MAX_BATCH_TRIES = 2  # sessions that may break off before a command begins; then
 
 @dataclass(eq=False, slots=True)
 class _WaitingCommand:
-    asked: BatchCommand
+    command: BatchCommand
     answer: asyncio.Future[CommandResult]
     tries: int = 0
 
@@ -32,15 +32,18 @@ class _HostQueue:
 
     def take_batch(self, lanes: int) -> list[_WaitingCommand]:
         """Spread over the queue, because neighbours often cost alike."""
-        self.waiting = [one for one in self.waiting if not one.answer.done()]
-        alone = next((one for one in self.waiting if self.plain or one.tries >= MAX_BATCH_TRIES or not one.asked.can_share_session), None)
+        self.waiting = [waiting_command for waiting_command in self.waiting if not waiting_command.answer.done()]
+        alone = next(filter(self._must_run_alone, self.waiting), None)
         if alone:
             self.waiting.remove(alone)
             return [alone]
         most = min(MAX_BATCH_COMMANDS, max(MIN_BATCH_COMMANDS, -(-len(self.waiting) // lanes)))
         batch = self.waiting[:: max(1, len(self.waiting) // most)][:most]
-        self.waiting = [one for one in self.waiting if one not in batch]
+        self.waiting = [waiting_command for waiting_command in self.waiting if waiting_command not in batch]
         return batch
+
+    def _must_run_alone(self, waiting_command: _WaitingCommand) -> bool:
+        return self.plain or waiting_command.tries >= MAX_BATCH_TRIES or not waiting_command.command.can_share_session
 
     def requeue(self, left: Sequence[_WaitingCommand]) -> None:
         """Put unstarted commands back to the front."""
@@ -55,7 +58,8 @@ class BatchingSshTransport:
     clock = "real"
 
     def __init__(self, ssh: SshTransport) -> None:
-        self._ssh, self._most = ssh, ssh.sessions
+        self._ssh = ssh
+        self._most = ssh.sessions
         self._queues: defaultdict[str, _HostQueue] = defaultdict(_HostQueue)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
@@ -73,7 +77,7 @@ class BatchingSshTransport:
 
     async def aclose(self) -> None:
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
-        for command in (one for queue in self._queues.values() for one in queue.waiting):
+        for command in (waiting_command for queue in self._queues.values() for waiting_command in queue.waiting):
             command.answer.cancel()
         for lane in lanes:
             lane.cancel()
@@ -91,34 +95,34 @@ class BatchingSshTransport:
                 session.cancel()
             await asyncio.gather(session, return_exceptions=True)
 
-    async def _run_session(self, host: str, queue: _HostQueue, taken: Sequence[_WaitingCommand]) -> None:
-        def heard(at: int, result: CommandResult) -> None:
-            if not taken[at].answer.done():
-                taken[at].answer.set_result(result)
+    async def _run_session(self, host: str, queue: _HostQueue, batch: Sequence[_WaitingCommand]) -> None:
+        def set_result(at: int, result: CommandResult) -> None:
+            if not batch[at].answer.done():
+                batch[at].answer.set_result(result)
 
         try:
-            if len(taken) == 1:
-                [alone] = taken
-                heard(0, await self._ssh.run(host, alone.asked.argv, timeout=alone.asked.timeout, cap=alone.asked.cap))
+            if len(batch) == 1:
+                [alone] = batch
+                set_result(0, await self._ssh.run(host, alone.command.argv, timeout=alone.command.timeout, cap=alone.command.cap))
                 return
-            ended = await self._ssh.run_batch(host, [one.asked for one in taken], heard)
+            ended = await self._ssh.run_batch(host, [waiting_command.command for waiting_command in batch], set_result)
         except Exception as error:  # callers get any exception; an unreachable host is not retried for queued commands
             queued = queue.waiting if isinstance(error, Unreachable) else []
-            queue.waiting = [one for one in queue.waiting if one not in queued]
-            for command in (*taken, *queued):
+            queue.waiting = [waiting_command for waiting_command in queue.waiting if waiting_command not in queued]
+            for command in (*batch, *queued):
                 if not command.answer.done():
                     command.answer.set_exception(error)
             return
         queue.plain = queue.plain or ended.refused
-        queue.requeue([one for one in taken if not one.answer.done()])
+        queue.requeue([waiting_command for waiting_command in batch if not waiting_command.answer.done()])
 
 
-def _cancel_when_unwanted(taken: Sequence[_WaitingCommand], session: asyncio.Task[None]) -> None:
+def _cancel_when_unwanted(batch: Sequence[_WaitingCommand], session: asyncio.Task[None]) -> None:
     """Cancel the session once all callers have left."""
 
     def leave(answer: asyncio.Future[CommandResult]) -> None:
-        if answer.cancelled() and all(one.answer.done() for one in taken):
+        if answer.cancelled() and all(waiting_command.answer.done() for waiting_command in batch):
             session.cancel()
 
-    for command in taken:
+    for command in batch:
         command.answer.add_done_callback(leave)

@@ -11,7 +11,7 @@ import contextlib
 import random
 import shlex
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from tools.fact import Status
 from tools.inventory.inventory import Host, Inventory
 from tools.limiter import AdmissionControl
 from tools.ssh.batch import BatchCommand, BatchOutputParser, build_batch_command, create_delimiter
+from tools.ssh.connection import Connection, HostConnection
 from tools.ssh.session import (
     TIMEOUT_STATUSES,
     CommandCallback,
@@ -35,38 +36,6 @@ from tools.ssh.session import (
     read_remaining_stderr,
 )
 from tools.transport import AccessBarrier, CommandResult, Unreachable
-
-# One host's connection. Callers share one attempt and its outcome: a dead host costs one wait, not one per command.
-
-Connection = asyncssh.SSHClientConnection
-
-
-@dataclass(slots=True)
-class HostConnection:
-    """A connection, opened on demand, and its session slots."""
-
-    sessions: AdmissionControl
-    opening: asyncio.Task[Connection] | None = None
-    connection: Connection | None = None
-
-    async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
-        """Return the open connection, or open one with `dial`."""
-        if self.connection is not None and not self.connection.is_closed():
-            return self.connection
-        if self.opening is None or self.opening.done():
-            self.opening = asyncio.create_task(dial())
-            self.opening.add_done_callback(self._record_opened)
-        return await asyncio.shield(self.opening)
-
-    async def cancel_opening(self) -> None:
-        if self.opening is not None:
-            self.opening.cancel()
-            await asyncio.gather(self.opening, return_exceptions=True)
-
-    def _record_opened(self, task: asyncio.Task[Connection]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            self.connection = task.result()
-
 
 T = TypeVar("T")
 # Tried first, before asyncssh's defaults: ChaCha20-Poly1305 costs asyncssh three times the CPU per packet of AES-GCM.
@@ -129,8 +98,8 @@ class SshTransport:
         command = build_remote_command(argv, timeout)
         return await self._run_in_session(host, command, lambda process: self._collect_output(process, timeout, cap))
 
-    async def run_batch(self, host: str, asked: Sequence[BatchCommand], heard: CommandCallback) -> SessionEnd:
-        """Run read-only commands in one session. Raises Unreachable.
+    async def run_batch(self, host: str, commands: Sequence[BatchCommand], on_result: CommandCallback) -> SessionEnd:
+        """Run read-only commands in one session. Raises Unreachable if there is no connection.
 
         Each command's result goes to the callback; commands without a result did not begin.
         """
@@ -138,30 +107,32 @@ class SshTransport:
 
         async def listen(process: RemoteProcess) -> SessionEnd:
             process.stdin.write(f"{number}\n".encode())
-            return await collect_batch_output(process, BatchOutputParser(number), asked, self._limits.grace_seconds, heard)
+            return await collect_batch_output(process, BatchOutputParser(number), commands, self._limits.grace_seconds, on_result)
 
-        return await self._run_in_session(host, build_batch_command(asked), listen, BATCH_SESSION_OPTIONS)
+        return await self._run_in_session(host, build_batch_command(commands), listen, BATCH_SESSION_OPTIONS)
 
     async def _run_in_session(
         self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = SINGLE_SESSION_OPTIONS
     ) -> T:
         """Retry refused sessions."""
-        row = self._inventory.hosts.get(host)
-        if row is None:
+        known_host = self._inventory.hosts.get(host)
+        if known_host is None:
             raise Unreachable(host, "not in the inventory", barrier=AccessBarrier.SITE)
         line = self._get_host_connection(host)
-        await self._connect_host(row, line)
+        await self._connect_host(known_host, line)
         for attempt in range(MAX_SESSION_REFUSALS):
             if attempt:
                 await asyncio.sleep(random.uniform(0.005, 0.015) * 2**attempt)  # noqa: S311  # jitter, not a secret
             async with line.sessions.slot() as slot:
-                connection = await self._connect_host(row, line)  # it may have been lost while we waited for a slot
-                process = await _open_session(connection, row.name, command, options)
+                connection = await self._connect_host(known_host, line)  # it may have been lost while we waited for a slot
+                process = await _open_session(connection, known_host.name, command, options)
                 if process is not None:
                     return await watch(process)
                 slot.dropped = True
         raise Unreachable(
-            row.name, f"sshd refused a session {MAX_SESSION_REFUSALS} times; is its MaxSessions at least 1?", barrier=AccessBarrier.REFUSED
+            known_host.name,
+            f"sshd refused a session {MAX_SESSION_REFUSALS} times; is its MaxSessions at least 1?",
+            barrier=AccessBarrier.REFUSED,
         )
 
     async def aclose(self) -> None:
@@ -295,7 +266,11 @@ def _read_known_hosts(path: Path, changed: int, size: int) -> asyncssh.SSHKnownH
 
 
 def _build_options(host: Host, limits: SshLimits) -> dict[str, object]:
-    keys = [(host.key, host.certificate)] if host.certificate else [host.key] if host.key else []
+    keys: list[object] = []
+    if host.certificate:
+        keys = [(host.key, host.certificate)]
+    elif host.key:
+        keys = [host.key]
     return {
         "username": host.user,
         "client_keys": keys or None,
@@ -318,7 +293,7 @@ async def _wait_closed(connection: Connection) -> None:
         await asyncio.wait_for(connection.wait_closed(), 2)
 
 
-def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
+def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], error: Exception) -> Unreachable:
     """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
     known_keys, called = options["known_hosts"], str(options["host_key_alias"] or address)
     assert isinstance(known_keys, asyncssh.SSHKnownHosts)
@@ -327,22 +302,22 @@ def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[
     else:
         own = f"the host's own console or `ssh-keyscan -p {port} {address}`"
         barrier, mend = AccessBarrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"
-    return Unreachable(name, f"host key not verified ({why}): {mend}", barrier=barrier)
+    return Unreachable(name, f"host key not verified ({error}): {mend}", barrier=barrier)
 
 
-def _explain_unreachable(name: str, port: int, why: Exception) -> Unreachable:
-    match why:
+def _explain_unreachable(name: str, port: int, error: Exception) -> Unreachable:
+    match error:
         case asyncssh.PermissionDenied():
             return Unreachable(
-                name, f"login refused ({why}): check user, key and certificate in the inventory", Status.DENIED, AccessBarrier.LOGIN
+                name, f"login refused ({error}): check user, key and certificate in the inventory", Status.DENIED, AccessBarrier.LOGIN
             )
         case asyncssh.KeyImportError():
-            return Unreachable(name, f"our key cannot be read: {why}", Status.DENIED, AccessBarrier.SITE)
+            return Unreachable(name, f"our key cannot be read: {error}", Status.DENIED, AccessBarrier.SITE)
         case TimeoutError():
             return Unreachable(name, f"no answer on port {port} in time", Status.TIMEOUT, AccessBarrier.SILENT)
         case ConnectionRefusedError():
             return Unreachable(name, f"connection refused: nothing listens on port {port}", barrier=AccessBarrier.REFUSED)
         case socket.gaierror():
-            return Unreachable(name, f"its address has no name that can be resolved: {why}", barrier=AccessBarrier.SITE)
+            return Unreachable(name, f"its address has no name that can be resolved: {error}", barrier=AccessBarrier.SITE)
         case _:
-            return Unreachable(name, f"port {port}: {why or type(why).__name__}")
+            return Unreachable(name, f"port {port}: {error or type(error).__name__}")

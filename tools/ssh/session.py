@@ -41,61 +41,64 @@ async def read_capped(stream: asyncssh.SSHReader[bytes], cap: int) -> tuple[byte
 
 
 async def collect_batch_output(
-    process: RemoteProcess, answers: BatchOutputParser, asked: Sequence[BatchCommand], grace: float, heard: CommandCallback
+    process: RemoteProcess, answers: BatchOutputParser, commands: Sequence[BatchCommand], grace: float, on_result: CommandCallback
 ) -> SessionEnd:
     """Report each answer. A broken session or an overlong command ends it; later commands did not begin."""
     noise = asyncio.create_task(read_capped(process.stderr, MAX_NOISE_BYTES))
-    listener = _BatchListener(answers, asked, heard)
+    listener = _BatchListener(answers, commands, on_result)
     loop = asyncio.get_running_loop()
     timed_out = False
     try:
-        async with asyncio.timeout(asked[0].timeout + grace) as clock:
-            while listener.at < len(asked) and (data := await _read_block(process.stdout)):
-                if listener.feed(data) and listener.at < len(asked):
-                    clock.reschedule(loop.time() + asked[listener.at].timeout + grace)
-            if listener.at == len(asked):
+        async with asyncio.timeout(commands[0].timeout + grace) as clock:
+            while listener.at < len(commands) and (data := await _read_block(process.stdout)):
+                if listener.feed(data) and listener.at < len(commands):
+                    clock.reschedule(loop.time() + commands[listener.at].timeout + grace)
+            if listener.at == len(commands):
                 await process.wait_closed()
     except TimeoutError:
-        timed_out = listener.at < len(asked)
+        timed_out = listener.at < len(commands)
     finally:
         if process.exit_status is None:
             await end_process(process)
         noise.cancel()
-    if timed_out or (answers.begun and listener.at < len(asked)):
+    if timed_out or (answers.begun and listener.at < len(commands)):
         listener.record_break_off(timed_out=timed_out)
     return SessionEnd(refused=not answers.begun and not timed_out and process.exit_status is not None)
 
 
 class _BatchListener:
-    def __init__(self, answers: BatchOutputParser, asked: Sequence[BatchCommand], heard: CommandCallback) -> None:
-        self._answers, self._asked, self._heard = answers, asked, heard
-        self.at, self._since = 0, monotonic()
+    def __init__(self, answers: BatchOutputParser, commands: Sequence[BatchCommand], on_result: CommandCallback) -> None:
+        self._answers = answers
+        self._commands = commands
+        self._on_result = on_result
+        self.at = 0
+        self._since = monotonic()
 
     def feed(self, data: bytes) -> bool:
         """Return whether a command ended."""
         before = self.at
         for answer in self._answers.feed(data):
-            if self.at < len(self._asked):
-                self._report_command(_build_result(answer, self._asked[self.at], monotonic() - self._since))
+            if self.at < len(self._commands):
+                self._report_command(_build_result(answer, self._commands[self.at], monotonic() - self._since))
         return self.at > before
 
     def record_break_off(self, *, timed_out: bool) -> None:
         """The current command's end is unknown, so it must not be started again."""
-        cap, so_far = self._asked[self.at].cap, self._answers.get_partial_output()
+        cap, so_far = self._commands[self.at].cap, self._answers.get_partial_output()
         self._report_command(
             CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out)
         )
 
     def _report_command(self, result: CommandResult) -> None:
-        self._heard(self.at, result)
+        self._on_result(self.at, result)
         self.at, self._since = self.at + 1, monotonic()
 
 
-def _build_result(said: CommandOutput, asked: BatchCommand, seconds: float) -> CommandResult:
+def _build_result(output: CommandOutput, command: BatchCommand, seconds: float) -> CommandResult:
     """A killed command and one that `timeout` killed both give 137; only elapsed time tells them apart."""
-    cut, status = len(said.stdout) > asked.cap, said.exit_status
-    late = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= asked.timeout)
-    return CommandResult(said.stdout[: asked.cap], said.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
+    cut, status = len(output.stdout) > command.cap, output.exit_status
+    late = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= command.timeout)
+    return CommandResult(output.stdout[: command.cap], output.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
 
 
 async def _read_block(stream: asyncssh.SSHReader[bytes]) -> bytes:

@@ -22,12 +22,12 @@ from bot.slack.installation import NotInstalled, SlackUnreachable, check_install
 from bot.store.ledger_signing_keys import has_ledger_key, load_ledger_key, load_older_keys
 from bot.store.retention import GB, load_last_run
 from bot.store.store import STORE_VERSION, Store, StoreUnavailable, WrongStoreVersion, open_store
-from tools.evidence import DAY_SECONDS, measure_evidence
+from tools.evidence_retention import DAY_SECONDS, measure_evidence
 from tools.inventory.host_ranges import BadRange
 from tools.inventory.inventory import BadInventory, Inventory
 from tools.inventory.sources.loader import open_inventory
 from tools.ledger.reader import LedgerReader
-from tools.ledger.record import StoreDown
+from tools.ledger.refusals import StoreDown
 from tools.ssh.client import SshLimits, SshTransport
 
 MIN_FREE_BYTES = 64 << 20  # evidence of a few incidents

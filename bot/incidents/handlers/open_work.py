@@ -22,7 +22,8 @@ from graph.remediation.cause_ownership import is_owned_elsewhere
 from graph.remediation.drained_nodes import list_drained_nodes
 from graph.state import Origin
 from tools.ledger.brakes import BrakeStatus
-from tools.ledger.reader import BrakeHeadroom, LedgerReader
+from tools.ledger.headroom import BrakeHeadroom
+from tools.ledger.reader import LedgerReader
 from tools.ledger.states import State
 
 MAX_INCIDENTS = 100  # the oldest of a great many

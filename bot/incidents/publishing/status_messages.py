@@ -30,7 +30,8 @@ from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import IncidentState, Origin
 from tools.inventory.inventory import ChannelRow
-from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, Part, bold, code, format_slack_date, format_utc_time, thread_link
 from bot.remediation.cards import action_text, card_parts
 from tools.ledger.brakes import BrakeStatus
-from tools.ledger.reader import BrakeHeadroom
+from tools.ledger.headroom import BrakeHeadroom
 from tools.ledger.record import ActionRecord
 
 MAX_WAITING_ACTIONS = 20

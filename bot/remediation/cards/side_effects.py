@@ -7,7 +7,9 @@ from bot.cards.text import Line, Part, bold, code, strip_markup
 from bot.remediation.cards.action_text import fold_hosts_exactly
 from kb.redact import redact
 from tools.action import Action
-from tools.execution.previews import CancelPreview, DeletePreview, NodeJobs, OldFile
+from tools.execution.cancel_preview import CancelPreview
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.node_jobs import NodeJobs
 from tools.fact import Fact, Status
 
 # What an approver must know of a process before it is killed, from the facts of `procs`: owner, age, job, command line.

@@ -52,7 +52,9 @@ class SlackSandbox:
         events_url: str = "",
         signing_secret: str = "",
     ) -> None:
-        self._host, self._port, self._any_host = host, port, any_host
+        self._host = host
+        self._port = port
+        self._any_host = any_host
         self.bot_token = bot_token or f"xoxb-{secrets.token_hex(16)}"
         self.app_token = app_token or f"xapp-1-{App.id}-{secrets.token_hex(16)}"
         self.ws = Workspace(clock, App.from_manifest(manifest) if manifest else None)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.fakes_ledger import BOOT, IDLE, OTHER_BOOT, action
-from tools.execution.conditions import dry_run
 from tools.execution.drain_status import SLURM_DRAINED
+from tools.execution.dry_run import dry_run
 from tools.execution.kit import get_current_kit_version
 from tools.inventory.inventory import Host, Inventory
 from tools.transport import CommandResult, Unreachable

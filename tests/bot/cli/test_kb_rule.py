@@ -8,8 +8,9 @@ import pytest
 from graph.learning.log_rule_drafts import build_pattern, build_rule_drafts
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
+from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.rule_matching import add_rules
-from tools.checks.site.rules import ORDINARY_LINES, load_rules
+from tools.checks.site.rules import load_rules
 
 FAILED = """\
 [rank3]: 2026-05-20 03:10:00 step 1200 loss 2.31

@@ -31,7 +31,8 @@ from tools.execution.drain_status import SLURM_DRAINED
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import ActionRecord, AlreadyVoted, NotAnApprover, NotOpen, OwnRequest, ReplayedClick, WrongDigest
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import AlreadyVoted, NotAnApprover, NotOpen, OwnRequest, ReplayedClick, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.remedy import BadArgument
 

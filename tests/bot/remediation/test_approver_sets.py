@@ -11,7 +11,8 @@ from bot.policy.approvals import ApproverSet, ApproverTable, SetRule
 from bot.policy.channels import Person
 from bot.store.keys import LEDGER_KEY_PREFIX
 from tests.support.fakes_actions import ANN, KEY, TEAM, Office, Site, hung, well
-from tools.ledger.record import ActionRecord, NotAnApprover
+from tools.ledger.record import ActionRecord
+from tools.ledger.refusals import NotAnApprover
 from tools.ledger.seal import Seal
 from tools.ledger.states import State
 

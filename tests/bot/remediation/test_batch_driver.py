@@ -13,16 +13,15 @@ from tests.bot.remediation.test_action_runner import site, slow
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
 from tools.ledger.brakes import Brakes
-from tools.ledger.record import (
-    ActionRecord,
+from tools.ledger.record import ActionRecord, VoteResult
+from tools.ledger.refusals import (
     AlreadyVoted,
     BreakerOpen,
-    FleetLimit,
+    FleetLimitExceeded,
     KillSwitchOn,
     NotAnApprover,
     NotOpen,
     ReplayedClick,
-    VoteResult,
     WrongDigest,
 )
 from tools.ledger.states import State
@@ -66,7 +65,7 @@ async def test_one_press_runs_each_once_and_proves_each(store: Redis) -> None:
     office = office_of(store, "n1", "n2", "n3")
     incident, rows = await asked(office)
     votes = await press(office, rows)
-    assert [(vote.approval, vote.no) for vote in votes] == [(row.approval, None) for row in rows]
+    assert [(vote.approval, vote.refusal) for vote in votes] == [(row.approval, None) for row in rows]
     await office.settle(incident)
     after = await now(office, rows)
     assert [(row.state, row.outcome) for row in after] == [(State.DONE, "passes_now")] * 3
@@ -89,7 +88,7 @@ async def test_at_most_one_of_the_group_runs_at_once_and_the_others_say_why_they
     await asyncio.gather(*(office.actions.run_action(row.approval) for row in rows))
     assert [row.state for row in await now(office, rows)] == [State.EXECUTING, State.APPROVED, State.APPROVED]
     assert office.site.effects == []
-    assert [why(office, row) for row in rows[1:]] == [FleetLimit.__doc__] * 2
+    assert [why(office, row) for row in rows[1:]] == [FleetLimitExceeded.message] * 2
     await office.ledger.finish(claim, "failed", says="the worker gave up")
     office.clock.go(seconds=10)
     await office.settle(incident)
@@ -104,7 +103,7 @@ async def test_the_kill_switch_holds_each_of_them(store: Redis) -> None:
     await press(office, rows)
     await office.settle(incident)
     assert [row.state for row in await now(office, rows)] == [State.APPROVED] * 2
-    assert all(str(KillSwitchOn.__doc__) in why(office, row) and "not now" in why(office, row) for row in rows)
+    assert all(str(KillSwitchOn.message) in why(office, row) and "not now" in why(office, row) for row in rows)
     await office.ledger.resume(BOB)
     await office.settle(incident)
     assert [row.outcome for row in await now(office, rows)] == ["passes_now"] * 2
@@ -127,7 +126,7 @@ async def test_more_than_the_window_trips_the_breaker_and_the_rest_wait(store: R
     await office.settle(incident)
     after = await now(office, rows)
     assert sorted(row.state for row in after) == [State.APPROVED, State.DONE, State.DONE]
-    assert [str(BreakerOpen.__doc__) in why(office, row) for row in rows] == [row.state is State.APPROVED for row in after]
+    assert [str(BreakerOpen.message) in why(office, row) for row in rows] == [row.state is State.APPROVED for row in after]
 
 
 async def test_one_that_changed_is_refused_and_the_others_run(store: Redis) -> None:
@@ -174,10 +173,10 @@ async def test_what_the_ledger_refuses_keeps_no_other_from_counting(store: Redis
     votes = await office.decisions.approve_actions(
         [(rows[0].approval, rows[0].digest), (rows[1].approval, rows[1].digest), (rows[2].approval, rows[2].digest)], ANN, delivery="d"
     )
-    assert [type(vote.no) for vote in votes] == [NotOpen, NotOpen, type(None)]
-    assert [vote.seen.state for vote in votes if vote.seen] == [State.APPROVED, State.DENIED, State.APPROVED]
+    assert [type(vote.refusal) for vote in votes] == [NotOpen, NotOpen, type(None)]
+    assert [vote.record.state for vote in votes if vote.record] == [State.APPROVED, State.DENIED, State.APPROVED]
     wrong = await office.decisions.approve_actions([(rows[2].approval, "0" * 64)], BOB, delivery="e")
-    assert [type(vote.no) for vote in wrong] == [WrongDigest]
+    assert [type(vote.refusal) for vote in wrong] == [WrongDigest]
 
 
 async def test_an_action_of_another_incident_is_not_counted(store: Redis) -> None:
@@ -186,7 +185,7 @@ async def test_an_action_of_another_incident_is_not_counted(store: Redis) -> Non
     office.site.sick(slow("n2"))
     [there] = await office.pending(await office.mention("n2 is slow", thread="2.0"))
     votes = await press(office, [here, there])
-    assert [type(vote.no) for vote in votes] == [type(None), WrongDigest]
+    assert [type(vote.refusal) for vote in votes] == [type(None), WrongDigest]
     assert (await office.ledger.get_record(there.approval)).votes == ()
 
 
@@ -194,8 +193,8 @@ async def test_a_press_that_is_received_twice_counts_once_for_each(store: Redis)
     office = office_of(store, "n1", "n2", brakes=Brakes(at_once=1.0))
     _, rows = await asked(office, "n1 n2")
     first = await asyncio.gather(*(press(office, rows, delivery="same") for _ in range(2)))
-    counted = [vote for votes in first for vote in votes if vote.no is None]
-    refused = [vote.no for votes in first for vote in votes if vote.no is not None]
+    counted = [vote for votes in first for vote in votes if vote.refusal is None]
+    refused = [vote.refusal for votes in first for vote in votes if vote.refusal is not None]
     assert len(counted) == 2
     assert all(isinstance(no, ReplayedClick | AlreadyVoted | NotOpen) for no in refused)
     assert [row.approvals for row in await now(office, rows)] == [1, 1]

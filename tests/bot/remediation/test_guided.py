@@ -17,7 +17,7 @@ from graph.state import InboxItem
 from kb.guides.guide import Guide, GuideStep
 from tests.support.fakes_actions import ANN, BOB, Office, Site, well
 from tests.support.fakes_graph import fact
-from tools.ledger.record import OwnRequest
+from tools.ledger.refusals import OwnRequest
 
 PLAN = Guide(
     "load",

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from tests.support.fakes_actions import BOB, KEY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import fact
 from tools.fact import Fact
-from tools.ledger.record import OldKey, Refused
+from tools.ledger.refusals import Refused, SignedWithOldKey
 from tools.ledger.states import State
 
 NEW = b"the key that came after the first"
@@ -90,7 +90,7 @@ async def test_a_new_key_ends_what_was_agreed_and_leaves_what_runs_and_what_is_o
     assert runs.approval in (await ledger.get_key_status()).running
     assert (await ledger.get_record(runs.approval)).state is State.EXECUTING
     assert (await ledger.get_record(over)).state is State.FAILED
-    with pytest.raises(OldKey):
+    with pytest.raises(SignedWithOldKey):
         await ledger.vote(runs.approval, runs.digest, BOB, "approve", "late")
     assert (await ledger.verify_audit()).good
 

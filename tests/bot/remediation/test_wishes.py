@@ -14,7 +14,7 @@ from graph.dialogue.said import ParsedMessage
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.state import InboxItem
 from tests.support.fakes_actions import ANN, BOB, Office, Site, hung, well
-from tools.ledger.record import OwnRequest
+from tools.ledger.refusals import OwnRequest
 from tools.ledger.states import State
 
 HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")

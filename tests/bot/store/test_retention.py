@@ -22,7 +22,8 @@ from bot.store.private_redis import MAX_LOG_BYTES, rotate_log
 from bot.store.retention import CLEAR_INTERVAL_SECONDS, Retention, load_last_run
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import TinyTurns, item, origin
-from tools.evidence import DAY_SECONDS, DirectoryEvidence, iter_outputs, measure_evidence
+from tools.evidence import DirectoryEvidence
+from tools.evidence_retention import DAY_SECONDS, iter_outputs, measure_evidence
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kb.needle_search import split_lines
-from tools.checks.check_types import Check, Command, Format, Unreadable, encode_program
+from tools.checks.check_types import Check, Command, Format, Unreadable
+from tools.checks.sent_programs import encode_program
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"
@@ -88,7 +89,7 @@ def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
 
 CHECKS = (
     Check(
-        id="base",
+        id=CHECK,
         asks="What does the host look like beside its peers, and what of it does not work at all?",
         commands=(Command("host", ("python3", "-c", PROBE), optional=True),),
         formats=(Format("baseline", is_baseline, parse_baseline),),

@@ -109,8 +109,8 @@ def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> C
     return parse
 
 
-def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
-    rows = [(key, found[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if found.get(name)]
+def build_host_facts(matrices: Mapping[str, Matrix]) -> Sequence[Fact]:
+    rows = [(key, matrices[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if matrices.get(name)]
     facts = [
         Fact("bw", key, value, f"gpu{gpu}", unit="GB/s", line=f"{key[3:]} gpu{gpu} {value:g} GB/s")
         for key, row in rows
@@ -124,9 +124,9 @@ def build_host_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
     return facts
 
 
-def build_peer_facts(found: Mapping[str, Matrix]) -> Sequence[Fact]:
+def build_peer_facts(matrices: Mapping[str, Matrix]) -> Sequence[Fact]:
     """Return each GPU's best link, with the worst beside it."""
-    matrix = found.get(PEER)
+    matrix = matrices.get(PEER)
     if not matrix:
         raise Unreadable(f"{PEER} was not measured")
     facts = []

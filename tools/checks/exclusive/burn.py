@@ -125,16 +125,16 @@ def _require_burn_results(text: str) -> list[GpuBurnResult]:
     raise Unreadable(f"it did not run: {' '.join(failure[0].split())[:160]}" if failure else "no line of progress")
 
 
-def _build_error_facts(check: str, key: str, rows: Sequence[GpuBurnResult], text: str) -> list[Fact]:
+def _build_error_facts(check: str, key: str, results: Sequence[GpuBurnResult], text: str) -> list[Fact]:
     """Report errors at once, their absence only after the verdict lines."""
     verdicts = {int(gpu): word for gpu, word in _VERDICT_PATTERN.findall(text)}
     facts = []
-    for row in rows:
+    for row in results:
         if row.errors or verdicts.get(row.gpu) == "FAULTY":
             facts.append(Fact(check, key, max(row.errors, 1), f"gpu{row.gpu}", line=row.line))
         elif row.gpu in verdicts and row.done >= 0:
             facts.append(Fact(check, key, 0, f"gpu{row.gpu}", line=f"GPU {row.gpu}: OK"))
-    if len(verdicts) < len(rows):
+    if len(verdicts) < len(results):
         facts.append(build_unobserved_fact(check, Status.UNREADABLE, "gpu_burn ended before its verdicts"))
     return facts
 

@@ -78,20 +78,20 @@ def parse_probe(text: str) -> Sequence[Fact]:
     return facts
 
 
-def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
-    line = json.dumps(row, sort_keys=True)[:300]
-    device = _parse_device(row)
-    if isinstance(row.get("devices"), int):
-        return [Fact(CHECK, "cuda.devices", row["devices"], line=line)]
-    code = row.get("code")
+def _build_row_facts(fields: Mapping[str, Any]) -> list[Fact]:
+    line = json.dumps(fields, sort_keys=True)[:300]
+    device = _parse_device(fields)
+    if isinstance(fields.get("devices"), int):
+        return [Fact(CHECK, "cuda.devices", fields["devices"], line=line)]
+    code = fields.get("code")
     facts = []
-    if device and isinstance(row.get("ok"), bool):
-        facts.append(Fact(CHECK, "cuda.ok", row["ok"], device, line=line))
-        if "name" in row:
-            facts.append(Fact(CHECK, "cuda.mig", " MIG " in str(row["name"]), device, line=line))
-        if isinstance(row.get("mode"), int) and not isinstance(row["mode"], bool) and row["mode"] in COMPUTE_MODES:
-            facts.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[row["mode"]], device, line=line))
-    if isinstance(code, int) and not isinstance(code, bool) and code and row.get("step") != "bytes":
+    if device and isinstance(fields.get("ok"), bool):
+        facts.append(Fact(CHECK, "cuda.ok", fields["ok"], device, line=line))
+        if "name" in fields:
+            facts.append(Fact(CHECK, "cuda.mig", " MIG " in str(fields["name"]), device, line=line))
+        if isinstance(fields.get("mode"), int) and not isinstance(fields["mode"], bool) and fields["mode"] in COMPUTE_MODES:
+            facts.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[fields["mode"]], device, line=line))
+    if isinstance(code, int) and not isinstance(code, bool) and code and fields.get("step") != "bytes":
         facts.append(
             Fact(
                 CHECK,
@@ -99,17 +99,17 @@ def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
                 CUDA_ERROR_CODES.get(code, "other"),
                 device,
                 line=line,
-                attrs={"code": code, "step": str(row.get("step", ""))},
+                attrs={"code": code, "step": str(fields.get("step", ""))},
             )
         )
     return facts
 
 
-def _parse_device(row: Mapping[str, Any]) -> str | None:
-    index = row.get("gpu")
+def _parse_device(fields: Mapping[str, Any]) -> str | None:
+    index = fields.get("gpu")
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 1000:
         return None
-    return normalize_bdf(str(row.get("bdf", ""))) or f"gpu{index}"
+    return normalize_bdf(str(fields.get("bdf", ""))) or f"gpu{index}"
 
 
 def is_device_query(text: str) -> bool:

@@ -179,21 +179,23 @@ def _iter_results(test: dict[str, Any]) -> Iterable[DiagnosticResult]:
 
 
 def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value] if value else []
+    if isinstance(value, list):
+        return value
+    return [value] if value else []
 
 
 def _get_warning_text(entry: Any) -> str:
     return str(entry.get("warning") or entry.get("error") or entry) if isinstance(entry, dict) else str(entry)
 
 
-def _parse_gpus(row: dict[str, Any]) -> tuple[str, ...]:
-    if "entity_id" in row:
+def _parse_gpus(entry: dict[str, Any]) -> tuple[str, ...]:
+    if "entity_id" in entry:
         return (
-            (f"gpu{_parse_small_number(row['entity_id'])}",)
-            if str(row.get("entity_group", "GPU")).upper() == "GPU" and _parse_small_number(row["entity_id"])
+            (f"gpu{_parse_small_number(entry['entity_id'])}",)
+            if str(entry.get("entity_group", "GPU")).upper() == "GPU" and _parse_small_number(entry["entity_id"])
             else ()
         )
-    ids = str(row.get("gpu_ids", row.get("gpu_id", "")))
+    ids = str(entry.get("gpu_ids", entry.get("gpu_id", "")))
     return tuple(f"gpu{_parse_small_number(word)}" for word in ids.split(",") if _parse_small_number(word))
 
 
@@ -264,18 +266,18 @@ def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
     return facts
 
 
-def _was_not_run(row: DiagnosticResult) -> bool:
-    return row.status not in ("pass", "fail", "warn") or (bool(row.says) and _find_setting(row) is not None)
+def _was_not_run(result: DiagnosticResult) -> bool:
+    return result.status not in ("pass", "fail", "warn") or (bool(result.says) and _find_setting(result) is not None)
 
 
-def _get_skip_reason(row: DiagnosticResult) -> str:
-    setting = _find_setting(row)
+def _get_skip_reason(result: DiagnosticResult) -> str:
+    setting = _find_setting(result)
     return setting[1] if setting else "skipped"
 
 
-def _find_setting(row: DiagnosticResult) -> tuple[str, str] | None:
+def _find_setting(result: DiagnosticResult) -> tuple[str, str] | None:
     """Return the setting behind a failure; None if any warning is about something else."""
-    settings = [_match_setting(part) for part in row.says.split("; ") if part.strip()]
+    settings = [_match_setting(part) for part in result.says.split("; ") if part.strip()]
     return settings[0] if settings and all(settings) else None
 
 
@@ -288,19 +290,21 @@ def _match_setting(warning: str) -> tuple[str, str] | None:
     return next(((value, meaning) for value, meaning, pattern in SETTING_PATTERNS if pattern.search(warning)), None)
 
 
-def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
-    if setting := _find_setting(row):
-        line = f"{row.test or 'diagnostic'}: not run as it should be, {row.says}"[:300]
-        return [Fact(check, "dcgm.reason", setting[0], device, line=line, attrs={"status": row.status}) for device in row.gpus or (None,)]
-    reason = next((name for name, pattern in REASON_PATTERNS if pattern.search(row.says)), None)
-    reason = reason or next((name for name, pattern in REASON_PATTERNS if pattern.search(row.test)), "other")
-    line = f"{row.test or 'diagnostic'}: {row.status}{f', {row.says}' if row.says else ''}"[:300]
-    attrs = {"level": int(check[-1]), "reason": reason, "text": row.says[:300]}
+def _build_failure_facts(check: str, result: DiagnosticResult) -> list[Fact]:
+    if setting := _find_setting(result):
+        line = f"{result.test or 'diagnostic'}: not run as it should be, {result.says}"[:300]
+        return [
+            Fact(check, "dcgm.reason", setting[0], device, line=line, attrs={"status": result.status}) for device in result.gpus or (None,)
+        ]
+    reason = next((name for name, pattern in REASON_PATTERNS if pattern.search(result.says)), None)
+    reason = reason or next((name for name, pattern in REASON_PATTERNS if pattern.search(result.test)), "other")
+    line = f"{result.test or 'diagnostic'}: {result.status}{f', {result.says}' if result.says else ''}"[:300]
+    attrs = {"level": int(check[-1]), "reason": reason, "text": result.says[:300]}
     facts = []
-    for device in row.gpus or (None,):
-        if row.status == "fail":
-            facts.append(Fact(check, "dcgm.failed", row.test or "diagnostic", device, line=line, attrs=attrs))
-        facts.append(Fact(check, "dcgm.reason", reason, device, line=line, attrs={"status": row.status}))
+    for device in result.gpus or (None,):
+        if result.status == "fail":
+            facts.append(Fact(check, "dcgm.failed", result.test or "diagnostic", device, line=line, attrs=attrs))
+        facts.append(Fact(check, "dcgm.reason", reason, device, line=line, attrs={"status": result.status}))
     return facts
 
 

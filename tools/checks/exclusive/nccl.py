@@ -1,4 +1,14 @@
-"""All-reduce over the GPUs of one host: bandwidth, correctness, failure reason. Exclusive."""
+"""All-reduce over the GPUs of one host: bandwidth, correctness, failure reason. Exclusive.
+
+Reads the table of nccl-tests, in every layout of its ten years, with launcher tags anywhere:
+
+# size count type redop root time algbw busbw #wrong time algbw busbw #wrong
+8589934592 2147483648 float sum -1 33605 255.62 479.28 0 33628 255.44 478.95 0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth : 373.187
+
+Old versions have no `root`, and `error` (the largest deviation) where new ones count wrong elements.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,15 +18,6 @@ from kb.needle_search import split_lines
 from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.output_values import parse_number
 from tools.fact import Fact, Status, build_unobserved_fact
-
-# Table of nccl-tests, in every layout of its ten years, with launcher tags anywhere.
-#
-# # size count type redop root time algbw busbw #wrong time algbw busbw #wrong
-# 8589934592 2147483648 float sum -1 33605 255.62 479.28 0 33628 255.44 478.95 0
-# # Out of bounds values : 0 OK
-# # Avg bus bandwidth : 373.187
-#
-# Old versions have no `root`, and `error` (the largest deviation) where new ones count wrong elements.
 
 _TAG_PATTERN = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>:?)?")
 _LEAD_PATTERN = re.compile(r"^\s*\d{1,6}: +")
@@ -235,17 +236,17 @@ def _build_wrong_facts(table: NcclTable) -> list[Fact]:
     return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if is_complete else []
 
 
-def _count_wrong(row: SizeRow, cell: float | None, deviation: bool) -> int | None:
+def _count_wrong(size_row: SizeRow, cell: float | None, deviation: bool) -> int | None:
     if cell is None:
         return None
     if deviation:
-        return int(cell > TOLERANCE.get(row.type, 0.0))
+        return int(cell > TOLERANCE.get(size_row.type, 0.0))
     return int(min(cell, 1e18))
 
 
 CHECKS = (
     Check(
-        id="nccl1",
+        id=CHECK,
         asks="Does an all-reduce over all GPUs of this host run at full speed, with right results?",
         commands=(
             Command(

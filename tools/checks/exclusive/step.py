@@ -50,12 +50,12 @@ def parse_step(text: str) -> Sequence[Fact]:
     return facts
 
 
-def _has_gpu_index(row: Mapping[str, Any]) -> bool:
-    return isinstance(row.get("gpu"), int) and not isinstance(row["gpu"], bool) and 0 <= row["gpu"] < 1000
+def _has_gpu_index(measurement: Mapping[str, Any]) -> bool:
+    return isinstance(measurement.get("gpu"), int) and not isinstance(measurement["gpu"], bool) and 0 <= measurement["gpu"] < 1000
 
 
-def _get_number(row: Mapping[str, Any], name: str) -> float:
-    value = row.get(name)
+def _get_number(measurement: Mapping[str, Any], name: str) -> float:
+    value = measurement.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""A site's log filters, from YAML: lines of a family of jobs that are regular and need no template. Pure.
+"""A site's log filters, from YAML: lines of a family of jobs that are regular and need no template.
 
 A filter drops kinds of line, each given by an example; lines that differ in more than numbers, times, paths and
 addresses stay. Filters affect templates only. None may drop a line that a reader uses or that has a trouble word.
@@ -84,7 +84,7 @@ def explain_unfilterable(line: str) -> str:
 
 def select_filter_rules(text: str, filters: Iterable[LogFilter]) -> Sequence[FilterRule]:
     """Return built-in rules and those of families whose text is in the log."""
-    own = [rule for one in filters if one.family in text for rule in one.rules]
+    own = [rule for filter_rule in filters if filter_rule.family in text for rule in filter_rule.rules]
     return (*FILTERS, *own) if own else FILTERS
 
 

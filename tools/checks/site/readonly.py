@@ -1,4 +1,4 @@
-"""Decide whether a site's command only reads; refuse with the reason. Pure.
+"""Decide whether a site's command only reads; refuse with the reason.
 
 No program can be proven to only read. Allowed are known programs in listed usages, and the site's own by full path
 below

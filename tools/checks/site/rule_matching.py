@@ -1,4 +1,4 @@
-"""Log checks extended by a site's rules, for lines that no built-in reader knows. Pure. Without rules they are
+"""Log checks extended by a site's rules, for lines that no built-in reader knows. Without rules they are
 unchanged.
 """
 
@@ -10,7 +10,8 @@ from kb.logs.kernel_log import has_prefixes
 from kb.logs.log_lines import split_prefix
 from kb.needle_search import Needles, cut_lines
 from kb.redact import redact
-from tools.checks.check_types import Check, Format, build_left_out_fact
+from tools.checks.check_types import Check, Format
+from tools.checks.fact_limits import build_left_out_fact
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule, RuleHit
 from tools.fact import Fact
 
@@ -91,29 +92,29 @@ class _RuleFindings:
         if matched_line := rule.match_line(line):
             self._add_hit(rule, matched_line, line)
 
-    def _add_hit(self, rule: LogRule, said: RuleHit, line: str) -> None:
+    def _add_hit(self, rule: LogRule, hit: RuleHit, line: str) -> None:
         rows = self.rows.setdefault(rule.id, {})
-        name = (said.value, said.rank, said.boot_id)
+        name = (hit.value, hit.rank, hit.boot_id)
         if name not in rows and len(rows) >= MAX_EVENTS_PER_RULE:
             name = next(reversed(rows))
-        rows[name] = _count_repeat(rows[name], said) if name in rows else _build_first_fact(self.check, rule, said, line)
+        rows[name] = _count_repeat(rows[name], hit) if name in rows else _build_first_fact(self.check, rule, hit, line)
 
     def build_facts(self) -> list[Fact]:
         lost = [build_left_out_fact(self.check, self.unread)] if self.unread else []
         return [fact for rows in self.rows.values() for fact in rows.values()] + lost
 
 
-def _build_first_fact(check: str, rule: LogRule, said: RuleHit, line: str) -> Fact:
-    attrs: dict[str, Any] = {"count": 1, "wrong": rule.says, **_build_time_span(said)}
-    if said.rank is not None:
-        attrs["rank"] = said.rank
-    return Fact(check, rule.key, said.value, line=redact(line)[:MAX_LINE_CHARS].strip(), attrs=attrs, time=said.time, boot_id=said.boot_id)
+def _build_first_fact(check: str, rule: LogRule, hit: RuleHit, line: str) -> Fact:
+    attrs: dict[str, Any] = {"count": 1, "wrong": rule.says, **_build_time_span(hit)}
+    if hit.rank is not None:
+        attrs["rank"] = hit.rank
+    return Fact(check, rule.key, hit.value, line=redact(line)[:MAX_LINE_CHARS].strip(), attrs=attrs, time=hit.time, boot_id=hit.boot_id)
 
 
-def _count_repeat(fact: Fact, said: RuleHit) -> Fact:
-    last = {"last": said.time.isoformat()} if said.time else {}
+def _count_repeat(fact: Fact, hit: RuleHit) -> Fact:
+    last = {"last": hit.time.isoformat()} if hit.time else {}
     return replace(fact, attrs={**fact.attrs, "count": fact.attrs["count"] + 1, **last})
 
 
-def _build_time_span(said: RuleHit) -> dict[str, str]:
-    return {"first": said.time.isoformat(), "last": said.time.isoformat()} if said.time else {}
+def _build_time_span(hit: RuleHit) -> dict[str, str]:
+    return {"first": hit.time.isoformat(), "last": hit.time.isoformat()} if hit.time else {}

@@ -1,4 +1,4 @@
-"""Compile a site's regular expressions; refuse those that a hostile line could make slow. Pure."""
+"""Compile a site's regular expressions; refuse those that a hostile line could make slow."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

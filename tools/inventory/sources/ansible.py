@@ -1,4 +1,4 @@
-"""Parse `ansible-inventory --list`, run here or saved, into groups, hosts and connection settings. Pure.
+"""Parse `ansible-inventory --list`, run here or saved, into groups, hosts and connection settings.
 
 Ansible resolves ranges, children and variables. Only connection variables are read; the others may hold secrets and are
 never quoted.
@@ -51,7 +51,10 @@ def find_complaint(status: int, told: str) -> str:
     error = next((match[1] for line in lines if (match := _ERROR_PATTERN.match(line))), f"exit status {status}" if status else "")
     left_out = next((match[1] for line in lines if (match := _SKIPPED_PATTERN.match(line))), "")
     origin = next((match[1] for line in lines if (match := _ORIGIN_PATTERN.fullmatch(line))), "")
-    return redact(f"{error or left_out}{f' ({origin})' if origin else ''}") if error or left_out else ""
+    problem = error or left_out
+    if problem and origin:
+        problem = f"{problem} ({origin})"
+    return redact(problem)
 
 
 _ERROR_PATTERN = re.compile(r"(?:\[ERROR\]:|ERROR!) (.{1,200})")

@@ -1,4 +1,4 @@
-"""Parse `kubectl get nodes -o json` into GPU nodes by pool and product. Pure."""
+"""Parse `kubectl get nodes -o json` into GPU nodes by pool and product."""
 
 import json
 import re
@@ -21,7 +21,7 @@ ALL_NODES_GROUP = "kubernetes"
 
 
 def parse_nodes(text: str) -> SourceRows:
-    """Return GPU nodes with internal addresses, in one common group and in their labels' groups. Raises BadSource."""
+    """Return GPU nodes with internal addresses, in one common group and in their labels' groups. Raises BadSource for other text."""
     rows = SourceRows()
     problems = []
     for place, node in enumerate(_parse_items(text)):

@@ -16,7 +16,8 @@ from typing import Any
 from kb.yaml_files import Document
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory, read_inventory
 from tools.inventory.sources import ansible, kubernetes, slurm
-from tools.inventory.sources.source import BadSource, SourceRows, merge_rows, run_here, run_on_host, run_process_here
+from tools.inventory.sources.commands import run_here, run_on_host, run_process_here
+from tools.inventory.sources.source import BadSource, SourceRows, merge_rows
 from tools.transport import Transport
 
 SOURCE_KINDS = ("slurm", "kubernetes", "ansible")
@@ -24,7 +25,7 @@ TransportFactory = Callable[[Inventory], Transport]
 
 
 async def open_inventory(where: Path, reach: TransportFactory) -> Inventory:
-    """Load a file or source. `reach` creates the transport to its hosts. Raises BadInventory."""
+    """Load a file or source. `reach` creates the transport to its hosts. Raises BadInventory with all problems."""
     kind, colon, rest = str(where).partition(":")
     if colon and kind in SOURCE_KINDS:
         return await _parse_with_sources({"sources": [{kind: rest}]}, str(where), reach, None)
@@ -70,21 +71,21 @@ class Source:
 
     @classmethod
     def parse(cls, row: Any) -> "Source":
-        """Parse a row. Raises BadSource."""
+        """Parse a row. Raises BadSource unless it names one source."""
         kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
         if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
             raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])
         return cls(kinds[0], str(row[kinds[0]] or ""), str(row.get("config") or ""))
 
 
-async def _read_source(source: Source, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
+async def _read_source(source: Source, own_rows: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
     if source.kind == "ansible":
         return await _read_ansible(source)
     if source.kind == "kubernetes":
         return kubernetes.parse_nodes(await (_read_file(source.where) if source.where else run_here(kubernetes.NODES_COMMAND)))
     if "/" in source.where:
         return slurm.parse_nodes(await _read_file(source.where))
-    return await _read_slurm(source.where, own, name, reach)
+    return await _read_slurm(source.where, own_rows, name, reach)
 
 
 async def _read_ansible(source: Source) -> SourceRows:
@@ -99,11 +100,11 @@ async def _read_ansible(source: Source) -> SourceRows:
     return ansible.parse_list(text)
 
 
-async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
+async def _read_slurm(host: str, own_rows: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
     """Ask for JSON, else one line per node for a Slurm without it."""
     async with contextlib.AsyncExitStack() as stack:
         if host:
-            transport = reach(_parse_own_hosts(host, own, name))
+            transport = reach(_parse_own_hosts(host, own_rows, name))
             stack.push_async_callback(transport.aclose)
 
         async def ask(argv: Sequence[str]) -> str:
@@ -115,8 +116,8 @@ async def _read_slurm(host: str, own: dict[str, Any], name: str, reach: Transpor
             return slurm.parse_nodes(await ask(slurm.NODES_PLAIN_COMMAND))
 
 
-def _parse_own_hosts(host: str, own: dict[str, Any], name: str) -> Inventory:
-    inventory = parse_inventory({"groups": {}, **own}, name)
+def _parse_own_hosts(host: str, own_rows: dict[str, Any], name: str) -> Inventory:
+    inventory = parse_inventory({"groups": {}, **own_rows}, name)
     if host not in inventory.hosts:
         raise BadSource([f"slurm: {host!r} is not among the file's own hosts; add it to a group, or name a file by its path"])
     return inventory

@@ -1,4 +1,4 @@
-"""Parse `scontrol show node` and `scontrol show job`, as JSON or text. Pure.
+"""Parse `scontrol show node` and `scontrol show job`, as JSON or text.
 
 NodeName=gpu-001 NodeAddr=10.0.0.1 NodeHostName=gpu-001 Gres=gpu:h100:8 State=IDLE+DRAIN Partitions=train,all Reason=Xid 79 [root@…]
 JobId=4711 JobName=train … NumTasks=16 … NodeList=gpu-[001-002] … StdOut=/shared/logs/4711.out
@@ -44,12 +44,12 @@ def build_job_argv(job: str) -> tuple[str, ...]:
 
 
 def build_accounting_argv(job: str) -> tuple[str, ...]:
-    """Return the query for any user's job (without `-a` a plain user sees only their own). Raises BadSource."""
+    """Return the query for any user's job (without `-a` a plain user sees only their own). Raises BadSource for a bad id."""
     return ("sacct", "-n", "-P", "-X", "-a", "-j", build_job_argv(job)[-1], "-o", "JobID,State,NodeList")
 
 
 def parse_accounting(text: str) -> SlurmJob | None:
-    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource."""
+    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource for other text."""
     rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.split("|")) == 3]
     if not rows:
         return None
@@ -62,7 +62,7 @@ def parse_accounting(text: str) -> SlurmJob | None:
 
 
 def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
-    """Return hosts by partition, without GPU-less nodes if any has GPUs. Raises BadSource."""
+    """Return hosts by partition, without GPU-less nodes if any has GPUs. Raises BadSource for other text."""
     nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
@@ -137,7 +137,7 @@ def parse_fields(record: str) -> dict[str, str]:
 
 
 def parse_job(text: str) -> SlurmJob:
-    """Parse either format, merging array tasks and heterogeneous components. Raises BadSource."""
+    """Parse either format, merging array tasks and heterogeneous components. Raises BadSource for other text."""
     rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
@@ -158,28 +158,36 @@ def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
     return [parse_fields(" ".join(record.split())) for _, record in _iter_records(text, "JobId=")]
 
 
-def _build_job(row: Mapping[str, str]) -> SlurmJob:
-    nodes = row.get("NodeList", "")
+def _build_job(fields: Mapping[str, str]) -> SlurmJob:
+    nodes = fields.get("NodeList", "")
     try:
         hosts = tuple(expand_host_range(nodes)) if nodes not in _NO_NODES else ()
         tasks = (
-            len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
+            len(expand_host_range(f"t[{fields['ArrayTaskId'].partition('%')[0]}]"))
+            if fields.get("ArrayTaskId", "").strip("0123456789")
+            else 1
         )
     except BadRange as error:
         raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {error}"]) from error
-    ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
+    ranks = re.match(r"[0-9]{1,9}", fields.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
-    name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
+    name = (
+        f"{fields['ArrayJobId']}_{fields['ArrayTaskId']}"
+        if fields.get("ArrayJobId") and fields.get("ArrayTaskId", "").isdigit()
+        else fields["JobId"]
+    )
     variables = {
-        "SLURM_JOB_ID": row["JobId"],
-        "SLURM_JOB_NAME": row.get("JobName", ""),
+        "SLURM_JOB_ID": fields["JobId"],
+        "SLURM_JOB_NAME": fields.get("JobName", ""),
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_JOB_NUM_NODES": str(len(hosts)) if hosts else "",
         "SLURM_NTASKS": str(count or ""),
-        "SLURM_JOB_PARTITION": row.get("Partition", ""),
-        "SLURM_SUBMIT_DIR": row.get("WorkDir", ""),
+        "SLURM_JOB_PARTITION": fields.get("Partition", ""),
+        "SLURM_SUBMIT_DIR": fields.get("WorkDir", ""),
     }
-    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks)
+    return SlurmJob(
+        name, hosts, count, fields.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks
+    )
 
 
 def _parse_json_jobs(text: str) -> list[dict[str, str]]:

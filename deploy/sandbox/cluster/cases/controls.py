@@ -54,8 +54,10 @@ def _benign_flood(world: ClusterState, modifier: Modifier, seed: int) -> None:
 def _remapped_and_fine(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         gpu = node.gpus[modifier.whole("gpu", 2) % 8]
-        gpu.aggregate.dram_corr, gpu.volatile.dram_corr = 214, 3
-        gpu.remap.corr, gpu.remap.high = 4, 4
+        gpu.aggregate.dram_corr = 214
+        gpu.volatile.dram_corr = 3
+        gpu.remap.corr = 4
+        gpu.remap.high = 4
 
 
 def _no_job_log(world: ClusterState, modifier: Modifier, seed: int) -> None:
@@ -78,7 +80,11 @@ def _twice_as_slow(text: str) -> str:
 def _nothing_for_the_fabric_manager(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         service = node.services["nvidia-fabricmanager"]
-        service.active, service.sub, service.load, service.result, service.exit_status = "inactive", "dead", "loaded", "success", 0
+        service.active = "inactive"
+        service.sub = "dead"
+        service.load = "loaded"
+        service.result = "success"
+        service.exit_status = 0
         text = "request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]"
         node.journal.append(JournalLine(-6 * HOUR, "nvidia-fabricmanager.service", "nv-fabricmanager", 4, text))
 
@@ -88,8 +94,13 @@ def _ethernet_port_down_by_design(world: ClusterState, modifier: Modifier, seed:
     for node in world.nodes.values():
         for hca in node.hcas:
             if hca.name == name:
-                hca.link_layer, hca.state, hca.phys = "Ethernet", "Down", "Disabled"
-                hca.rate, hca.lid, hca.sm_lid, hca.pkeys = 100, 0, 0, ("0xffff",)
+                hca.link_layer = "Ethernet"
+                hca.state = "Down"
+                hca.phys = "Disabled"
+                hca.rate = 100
+                hca.lid = 0
+                hca.sm_lid = 0
+                hca.pkeys = ("0xffff",)
         node.env["NCCL_IB_HCA"] = ",".join(hca.name for hca in node.hcas if hca.name != name)
     for rank in world.job.ranks:
         rank.lines = [line for line in rank.lines if f"'{name}'" not in line.text]

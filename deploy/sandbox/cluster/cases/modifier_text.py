@@ -25,7 +25,7 @@ class BadModifier(ValueError):
 
 
 def read_modifier(text: object) -> Modifier:
-    """Parse a modifier. Raises BadModifier."""
+    """Parse a modifier. Raises BadModifier for an unknown kind or argument."""
     found = _MODIFIER.fullmatch(text) if isinstance(text, str) else None
     if not found:
         raise BadModifier(f"{text!r:.120} is not of the form ID(key=value, …)@host")

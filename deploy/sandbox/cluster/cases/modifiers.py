@@ -133,7 +133,9 @@ def _minor_fault(world: ClusterState, modifier: Modifier, seed: int) -> None:
 def _switch_off(node: NodeState, unit: str) -> None:
     """Stop and disable a unit on purpose: `systemctl disable --now`."""
     service = node.services[unit]
-    service.active, service.sub, service.enabled = "inactive", "dead", "disabled"
+    service.active = "inactive"
+    service.sub = "dead"
+    service.enabled = "disabled"
 
 
 def _persistence_off(node: NodeState) -> None:

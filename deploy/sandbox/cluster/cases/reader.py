@@ -36,7 +36,8 @@ class BadCase(ValueError):
         told = [_shown(problem) for problem in problems[:MOST_PROBLEMS]]
         told += [f"and {len(problems) - MOST_PROBLEMS} more problems"] if len(problems) > MOST_PROBLEMS else []
         super().__init__(f"{source}: " + "; ".join(told))
-        self.source, self.problems = source, tuple(told)
+        self.source = source
+        self.problems = tuple(told)
 
 
 def _shown(problem: str) -> str:
@@ -81,7 +82,8 @@ class _Reader:
     """One pass over the data. Each method returns what is well formed and adds a line to `problems` for the rest."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        self.raw, self.problems = raw, list[str]()
+        self.raw = raw
+        self.problems = list[str]()
         self.nodes: tuple[str, ...] = ()
 
     def case(self, default_id: str) -> SimulatedCase:
@@ -201,7 +203,9 @@ class _Reader:
         return tuple(str(name) for name in names if name in self.nodes)
 
     def _gpus(self, where: str, value: object) -> tuple[int, ...]:
-        numbers = value if isinstance(value, list) else [] if value is None else [value]
+        numbers = value if isinstance(value, list) else [value]
+        if value is None:
+            numbers = []
         if all(isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 8 for number in numbers):
             return tuple(numbers)
         self._bad(where, "must be a GPU number from 0 to 7")
@@ -217,33 +221,34 @@ class _Reader:
             self._bad(where, f"{modifier.host} is not among the nodes")
         return modifier
 
-    def _ticket(self, row: Mapping[str, Any]) -> CaseTicket:
-        channel = row.get("channel", "slack")
+    def _ticket(self, fields: Mapping[str, Any]) -> CaseTicket:
+        channel = fields.get("channel", "slack")
         if channel not in CHANNELS:
             self._bad("ticket.channel", f"{channel!r:.80} is not one of {', '.join(CHANNELS)}")
-        attachments = row.get("attachments") or []
+        attachments = fields.get("attachments") or []
         if not isinstance(attachments, list) or len(attachments) > MOST_ROWS:
             self._bad("ticket.attachments", f"must be a list of at most {MOST_ROWS}")
             attachments = []
         files = [self._attachment(f"ticket.attachments[{i}]", item) for i, item in enumerate(attachments)]
-        text = row.get("text", "")
+        text = fields.get("text", "")
         if not isinstance(text, str):
             self._bad("ticket.text", "must be text")
-        words = _letters(row.get("author", "")), _letters(text), tuple(filter(None, files)), _letters(row.get("blames") or "")
+        words = _letters(fields.get("author", "")), _letters(text), tuple(filter(None, files)), _letters(fields.get("blames") or "")
         return CaseTicket(str(channel), *words)
 
     def _attachment(self, where: str, item: object) -> CaseAttachment | None:
-        name, text = (
-            (item, "") if isinstance(item, str) else (item.get("name"), item.get("text", "")) if isinstance(item, dict) else ("", "")
-        )
+        name: object = item
+        text: object = ""
+        if isinstance(item, dict):
+            name, text = item.get("name"), item.get("text", "")
         if isinstance(name, str) and name and "/" not in name and "\\" not in name:
             return CaseAttachment(_letters(name), _letters(text))
         self._bad(where, "must have a name, which is in no folder, and a text")
         return None
 
-    def _outputs(self, rows: Mapping[str, Any]) -> dict[str, dict[str, Output]]:
+    def _outputs(self, outputs: Mapping[str, Any]) -> dict[str, dict[str, Output]]:
         read: dict[str, dict[str, Output]] = {}
-        for host, checks in rows.items():
+        for host, checks in outputs.items():
             if host not in self.nodes:
                 self._bad(f"outputs.{host}", "is not among the nodes")
             elif not isinstance(checks, dict):

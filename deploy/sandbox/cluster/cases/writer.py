@@ -62,21 +62,25 @@ def _value(value: str) -> str:
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-def _pinned(row: Happening, seed: int) -> Iterable[Happening]:
+def _pinned(happening: Happening, seed: int) -> Iterable[Happening]:
     """Return one row per GPU, with a randomly chosen GPU made explicit: another process would draw differently."""
-    if FAULTS[row.fault].scope != "gpu":
-        return [row]
+    if FAULTS[happening.fault].scope != "gpu":
+        return [happening]
     return [
-        Happening(row.fault, (node,), row.at, (gpu,), row.args)
-        for node in row.nodes
-        for gpu in row.gpus or (dice(seed, row.fault, row.key, node).randrange(8),)
+        Happening(happening.fault, (node,), happening.at, (gpu,), happening.args)
+        for node in happening.nodes
+        for gpu in happening.gpus or (dice(seed, happening.fault, happening.key, node).randrange(8),)
     ]
 
 
-def _fault(row: Happening) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": row.fault, "node": row.nodes[0] if len(row.nodes) == 1 else list(row.nodes), "t": round(row.at)}
-    found |= {"gpu": row.gpus[0]} if row.gpus else {}
-    return found | ({"args": dict(row.args)} if row.args else {})
+def _fault(happening: Happening) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": happening.fault,
+        "node": happening.nodes[0] if len(happening.nodes) == 1 else list(happening.nodes),
+        "t": round(happening.at),
+    }
+    found |= {"gpu": happening.gpus[0]} if happening.gpus else {}
+    return found | ({"args": dict(happening.args)} if happening.args else {})
 
 
 def _ticket(ticket: CaseTicket) -> dict[str, Any]:
@@ -86,22 +90,26 @@ def _ticket(ticket: CaseTicket) -> dict[str, Any]:
 
 
 def _layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
-    labels = {FAULTS[row.fault].label for row in faults}
+    labels = {FAULTS[happening.fault].label for happening in faults}
     if len(labels) > 1:
         return "composite"
-    return "control" if not labels else "hard" if modifiers else "easy"
+    if not labels:
+        return "control"
+    return "hard" if modifiers else "easy"
 
 
-def _truth(rows: Sequence[Happening]) -> Mapping[str, Any]:
-    if not rows:
+def _truth(happenings: Sequence[Happening]) -> Mapping[str, Any]:
+    if not happenings:
         return {"primary": {"label": "NO_FAULT", "hosts": [], "devices": []}}
     found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        fault = FAULTS[row.fault]
+    for happening in happenings:
+        fault = FAULTS[happening.fault]
         cause = found.setdefault(fault.label, {"label": fault.label, "hosts": [], "devices": []})
-        cause["hosts"] += [node for node in row.nodes if fault.scope in _ACCUSES and node not in cause["hosts"]]
-        cause["devices"] += [f"{node}/gpu{gpu}" for node in row.nodes for gpu in row.gpus if fault.scope == "gpu"]
-        cause["devices"] += [f"{node}/{row.args['hca']}" for node in row.nodes if fault.scope == "node" and "hca" in row.args]
-        cause["devices"] += [f"{kind}:{row.args[kind]}" for kind in ("leaf", "rack") if kind in row.args]
+        cause["hosts"] += [node for node in happening.nodes if fault.scope in _ACCUSES and node not in cause["hosts"]]
+        cause["devices"] += [f"{node}/gpu{gpu}" for node in happening.nodes for gpu in happening.gpus if fault.scope == "gpu"]
+        cause["devices"] += [
+            f"{node}/{happening.args['hca']}" for node in happening.nodes if fault.scope == "node" and "hca" in happening.args
+        ]
+        cause["devices"] += [f"{kind}:{happening.args[kind]}" for kind in ("leaf", "rack") if kind in happening.args]
     primary, *also = found.values()
     return {"primary": primary} | ({"also": also} if also else {})

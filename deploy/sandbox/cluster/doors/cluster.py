@@ -145,8 +145,9 @@ class Cluster(Repairable):
         """
         if fault_id not in FAULTS:
             raise NoSuchThing(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
-        everywhere = node == "*" or FAULTS[fault_id].scope == "cluster"
-        names = self.hosts if everywhere else (node,) if isinstance(node, str) else tuple(node)
+        names = (node,) if isinstance(node, str) else tuple(node)
+        if node == "*" or FAULTS[fault_id].scope == "cluster":
+            names = self.hosts
         unknown = [name for name in names if name not in self.hosts]
         if unknown or not names:
             raise NoSuchThing(f"there is no node {', '.join(unknown) or '(none named)'}; there are {', '.join(self.hosts)}")
@@ -238,49 +239,49 @@ class Cluster(Repairable):
         down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
         return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
 
-    def _spoilt(self, host: str, asked: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
+    def _spoilt(self, host: str, command: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
         """Apply R6: the check cannot run here. The boot id stays readable, because it needs neither a tool nor a
         privilege.
         """
-        for modifier in self._plan.of("R6") if asked.name != BOOT_ID else ():
-            if modifier.host in ("", "*", host) and modifier.args["check"] in (asked.check, asked.name):
+        for modifier in self._plan.of("R6") if command.name != BOOT_ID else ():
+            if modifier.host in ("", "*", host) and modifier.args["check"] in (command.check, command.name):
                 how = modifier.args.get("how", "timeout")
                 if how == "timeout":
                     return HANGS
                 if how == "denied":
                     return said("", 1, "sudo: a password is required\n")
-                if asked.as_root:
-                    return replace(said("", 127, f"{argv[2]}: {PRIVILEGED[asked.name][0]}: not found\n"), seconds=REFUSED_SECONDS)
+                if command.as_root:
+                    return replace(said("", 127, f"{argv[2]}: {PRIVILEGED[command.name][0]}: not found\n"), seconds=REFUSED_SECONDS)
                 return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
         return None
 
-    def _without_gpus(self, host: str, asked: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
+    def _without_gpus(self, host: str, command: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
         """Answer commands that need no GPU node: the scheduler's, and the controller's boot id."""
         world = self.world(at)
-        if asked.name in scheduler.READS and world.controller:
-            return replace(scheduler.READS[asked.name](world, at, asked.slots), seconds=READ_SECONDS)
-        if asked.name == BOOT_ID and world.controller:
+        if command.name in scheduler.READS and world.controller:
+            return replace(scheduler.READS[command.name](world, at, command.slots), seconds=READ_SECONDS)
+        if command.name == BOOT_ID and world.controller:
             return replace(said(dashed(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
         return _no_such_command(argv)
 
-    def _given(self, host: str, asked: KnownCommand) -> ShellAnswer | None:
+    def _given(self, host: str, command: KnownCommand) -> ShellAnswer | None:
         """Return the case's fixed output for this check."""
         rows = self._outputs.get(host, {})
-        row = rows.get(asked.name) or rows.get(asked.check)
+        row = rows.get(command.name) or rows.get(command.check)
         return said(row.stdout, row.status, row.stderr) if row else None
 
-    def _rendered(self, host: str, asked: KnownCommand, at: float) -> ShellAnswer:
-        node = self._seen(host, asked.name, at)
-        if asked.as_root and not node.kit:
+    def _rendered(self, host: str, command: KnownCommand, at: float) -> ShellAnswer:
+        node = self._seen(host, command.name, at)
+        if command.as_root and not node.kit:
             return said("", 1, "sudo: a password is required\n")
-        if PRIVILEGED.get(asked.name, ("",))[0] == "rackmedic-look" and not (asked.as_root or node.kit):
+        if PRIVILEGED.get(command.name, ("",))[0] == "rackmedic-look" and not (command.as_root or node.kit):
             return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
-        as_root = asked.as_root or asked.name not in PRIVILEGED or not node.dmesg_restrict
-        render = RENDERERS.get(asked.name) or FILES[asked.name]
+        as_root = command.as_root or command.name not in PRIVILEGED or not node.dmesg_restrict
+        render = RENDERERS.get(command.name) or FILES[command.name]
         world = self.world(at)
-        if asked.name == "time.clock" and not self.live:
+        if command.name == "time.clock" and not self.live:
             at = self.waited  # a case's wall clock stands still during checks; only the machine's uptime advances
-        return render(View(node, world.job, self.t0, at, self._age, asked.slots, as_root, self._plan.seed, world.nodes))
+        return render(View(node, world.job, self.t0, at, self._age, command.slots, as_root, self._plan.seed, world.nodes))
 
     def _seen(self, host: str, command: str, at: float) -> NodeState:
         """Return the node as this query sees it: an intermittent fault may be hidden, a healed one is gone."""
@@ -294,22 +295,26 @@ class Cluster(Repairable):
         self._samples[host, command] += 1
         return any(self._gone(row, host, number, at) for row in concerned)
 
-    def _gone(self, row: Modifier, host: str, number: int, at: float) -> bool:
-        if row.id == "R12":
-            return self._now(at) >= row.whole("after", 240)
-        seen, _, of = row.args.get("seen", "1of3").partition("of")
+    def _gone(self, modifier: Modifier, host: str, number: int, at: float) -> bool:
+        if modifier.id == "R12":
+            return self._now(at) >= modifier.whole("after", 240)
+        seen, _, of = modifier.args.get("seen", "1of3").partition("of")
         first = dice(self._plan.seed, "R11", host).randrange(int(of))
         return (number + first) % int(of) >= int(seen)
 
 
-def _from(row: Modifier, now: float) -> Modifier:
+def _from(modifier: Modifier, now: float) -> Modifier:
     """Make R12's `after` relative to the cluster's start instead of `now`."""
-    return replace(row, args={**row.args, "after": str(max(0, row.whole("after", 240) + round(now)))}) if row.id == "R12" else row
+    return (
+        replace(modifier, args={**modifier.args, "after": str(max(0, modifier.whole("after", 240) + round(now)))})
+        if modifier.id == "R12"
+        else modifier
+    )
 
 
-def _broken(row: Happening) -> dict[str, Any]:
-    fault = FAULTS[row.fault]
-    return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": row.gpus[0] if row.gpus else None}
+def _broken(happening: Happening) -> dict[str, Any]:
+    fault = FAULTS[happening.fault]
+    return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": happening.gpus[0] if happening.gpus else None}
 
 
 def _no_such_command(argv: Sequence[str]) -> ShellAnswer:

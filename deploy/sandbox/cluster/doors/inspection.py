@@ -1,4 +1,4 @@
-"""A machine's true state for the inspector page: GPUs, adapters, services, job. Pure."""
+"""A machine's true state for the inspector page: GPUs, adapters, services, job."""
 
 from typing import Any
 

@@ -40,9 +40,12 @@ class SshCluster:
         seconds: bool = False,
         scheduler: str = "slurm",
     ) -> None:
-        self.cluster, self.directory = cluster, directory
+        self.cluster = cluster
+        self.directory = directory
         self.toolbox = Toolbox(cluster)
-        self._group, self._channels, self._takes_time = group, list(channels), seconds
+        self._group = group
+        self._channels = list(channels)
+        self._takes_time = seconds
         self._scheduler = scheduler
         self._keys: dict[str, asyncssh.SSHKey] = {}
         self._servers: dict[str, asyncssh.SSHAcceptor] = {}
@@ -201,11 +204,11 @@ class SshCluster:
         await process.stdout.drain()
         return answer.status
 
-    async def _one_by_one(self, host: str, process: Process, rows: Sequence[Timed]) -> int:
+    async def _one_by_one(self, host: str, process: Process, commands: Sequence[Timed]) -> int:
         """Answer the script that runs several commands (`tools.ssh.batch`)."""
         number = (await process.stdin.readline()).strip()
         process.stdout.write(number + b"\n")
-        for row in rows:
+        for row in commands:
             answer = await self._in_time(host, row.argv, row.limit)
             status = answer.status if len(answer.stdout) < row.most else CUT
             process.stdout.write(b"%b\n%b\n%b\n%b %d\n%b.\n" % (answer.stdout[: row.most], number, answer.stderr, number, status, number))

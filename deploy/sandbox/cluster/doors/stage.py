@@ -46,7 +46,7 @@ CONTROLLER = "slurm-controller"
 
 
 def stage(path: Path) -> Stage:
-    """Return a case file's stage, with a scheduler so that remediations start with a drain. Raises BadCase."""
+    """Return a case file's stage, with a scheduler so that remediations start with a drain. Raises BadCase if the file cannot be read."""
     return staged(load_case(path), controller=CONTROLLER)
 
 

@@ -8,7 +8,8 @@ class Wire:
     """Forward bytes between a fixed port and the current `target`."""
 
     def __init__(self, target: int) -> None:
-        self.target, self.port = target, 0
+        self.target = target
+        self.port = 0
         self._flow = asyncio.Event()
         self._flow.set()
         self._server: asyncio.Server | None = None

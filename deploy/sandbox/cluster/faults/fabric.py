@@ -13,11 +13,15 @@ _COUNT = (("/workspace/train.py", 262, "main", "torch.cuda.set_device(local_rank
 
 def _fabric_manager_fails(s: Scene, result: str, status: int) -> None:
     service = s.node.services[_FM]
-    service.active, service.sub, service.result, service.exit_status = "failed", "failed", result, status
+    service.active = "failed"
+    service.sub = "failed"
+    service.result = result
+    service.exit_status = status
     s.node.fabric_broken = True
     for gpu in s.node.gpus:
         if gpu.fabric_state != "N/A":
-            gpu.fabric_state, gpu.fabric_status = "In Progress", "N/A"
+            gpu.fabric_state = "In Progress"
+            gpu.fabric_status = "N/A"
     dead = s.job.of(s.node.name)
     for rank in dead:
         s.raises(rank, _NOT_READY, _COUNT, 6)
@@ -69,7 +73,9 @@ def link_inactive(s: Scene) -> None:
 def crc_marginal(s: Scene) -> None:
     link = s.gpu.links[int(s.number("link", s.dice.randrange(len(s.gpu.links)))) % len(s.gpu.links)] if s.gpu.links else None
     if link is not None:
-        link.crc, link.replay, link.recovery = 184_213, 1_377, 4
+        link.crc = 184_213
+        link.replay = 1_377
+        link.recovery = 4
 
 
 @fault("N03", "INTERCONNECT.NVSWITCH.Fatal_SXid", "NVSwitch met a fatal error", "node", "dies")

@@ -34,7 +34,8 @@ def not_enumerated(s: Scene) -> None:
 
 @fault("G09", "GPU.BUS.PCIe_Link_Downgraded", "PCIe link of a GPU trained down", "gpu", "slows")
 def pcie_link_downgraded(s: Scene) -> None:
-    s.gpu.pcie_gen, s.gpu.pcie_width = 3, 8
+    s.gpu.pcie_gen = 3
+    s.gpu.pcie_width = 8
     s.gpu.pcie_replay = 1873
     root = s.node.bridge(s.gpu)
     for i in range(6):

@@ -6,9 +6,11 @@ from deploy.sandbox.cluster.faults.scene import Scene
 
 @fault("G17", "GPU.CONFIG.Clocks_Locked_Low", "Clocks of a GPU locked low", "gpu", "slows")
 def clocks_locked_low(s: Scene) -> None:
-    s.gpu.reasons.app_clocks, s.gpu.reasons.idle = True, False
+    s.gpu.reasons.app_clocks = True
+    s.gpu.reasons.idle = False
     s.gpu.sm_clock = s.gpu.app_clock = int(s.number("mhz", s.node.profile.idle_sm))
-    s.gpu.temp, s.gpu.memory_temp = 41, 47
+    s.gpu.temp = 41
+    s.gpu.memory_temp = 47
     s.gpu.power_draw = round(s.node.profile.idle_watts * 2.1, 2)
 
 
@@ -20,7 +22,8 @@ def power_cap_low(s: Scene) -> None:
         gpu.power_draw = round(watts - 0.6 - s.dice.random(), 2)
         gpu.sm_clock = int(s.node.profile.sm_max * 0.64)
         gpu.temp = 49
-        gpu.reasons.sw_power_cap, gpu.reasons.idle = True, False
+        gpu.reasons.sw_power_cap = True
+        gpu.reasons.idle = False
 
 
 @fault("G19", "GPU.CONFIG.MIG_Left_Enabled", "MIG left on", "gpu", "never starts")

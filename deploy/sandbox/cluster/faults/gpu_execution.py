@@ -48,7 +48,8 @@ def ctxsw_timeout(s: Scene) -> None:
     s.xid(s.gpu, 109, f"Ch 00000008, errorString CTX SWITCH TIMEOUT, Info 0x{s.dice.randrange(0x10000, 0x7FFFF):x}", 0, s.pid_on(s.gpu))
     for proc in s.node.procs:
         if proc.pid == rank.pid:
-            proc.stat, proc.cpu = "D", 99.9
+            proc.stat = "D"
+            proc.cpu = 99.9
     s.peers_time_out([rank])
 
 
@@ -74,7 +75,9 @@ def silent_data_corruption(s: Scene) -> None:
 
 @fault("G15", "GPU.THERMAL.HW_Thermal_Slowdown", "GPU too hot, hardware slows it down", "gpu", "slows")
 def hw_thermal_slowdown(s: Scene) -> None:
-    s.gpu.temp, s.gpu.memory_temp, s.gpu.sm_clock = 91 + s.dice.randrange(3), 95, 600
+    s.gpu.temp = 91 + s.dice.randrange(3)
+    s.gpu.memory_temp = 95
+    s.gpu.sm_clock = 600
     s.gpu.power_draw = round(s.node.profile.busy_watts * 0.45, 2)
     s.gpu.reasons.hw_slowdown = s.gpu.reasons.hw_thermal = True
     s.gpu.reasons.idle = False

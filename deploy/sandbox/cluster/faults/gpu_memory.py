@@ -45,7 +45,9 @@ def dbe_row_remap_pending(s: Scene) -> None:
 def row_remap_failure(s: Scene) -> None:
     rank = s.rank_on(s.gpu)
     s.gpu.remap.failure = True
-    s.gpu.remap.unc, s.gpu.remap.none, s.gpu.remap.low = 8, 1, 1
+    s.gpu.remap.unc = 8
+    s.gpu.remap.none = 1
+    s.gpu.remap.low = 1
     s.gpu.aggregate.dram_unc += 9
     row = s.dice.randrange(1 << 32)
     s.xid(s.gpu, 64, f"Row Remapper Error: (0x{row:016x}) - All reserved rows for bank are remapped")

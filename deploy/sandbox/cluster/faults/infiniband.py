@@ -28,7 +28,10 @@ def _fails_over(s: Scene, hca: HcaState, dt: float = 0.0) -> None:
 @fault("N04", "INTERCONNECT.IB.Port_Down", "InfiniBand port down, cable out", "node", "dies")
 def port_down(s: Scene) -> None:
     hca = s.hca("mlx5_3")
-    hca.state, hca.phys, hca.lid, hca.sm_lid = "Down", str(s.args.get("phys", "Polling")), 0, 0
+    hca.state = "Down"
+    hca.phys = str(s.args.get("phys", "Polling"))
+    hca.lid = 0
+    hca.sm_lid = 0
     hca.rate = 40
     hca.counters["link_downed"] = 1
     s.kernel(f"mlx5_core {hca.bdf}: Port module event: module {hca.name.rpartition('_')[2]}, Cable unplugged", level="info")
@@ -62,7 +65,9 @@ def subnet_manager_down(s: Scene) -> None:
         node.around.manager = False
         for hca in node.hcas:
             if hca.link_layer == "InfiniBand":
-                hca.state, hca.sm_lid, hca.lid = "Initializing", 0, 0xFFFF
+                hca.state = "Initializing"
+                hca.sm_lid = 0
+                hca.lid = 0xFFFF
     for rank in s.job.ranks:
         s.warns(rank, "misc/ibvwrap.cc:187 NCCL WARN Call to ibv_modify_qp failed with error Invalid argument", 8)
         s.nccl_error(rank, "ncclSystemError", "Call to ibv_modify_qp failed with error Invalid argument", 8.3)
@@ -98,7 +103,8 @@ def pfc_misconfigured(s: Scene) -> None:
 @fault("N15", "INTERCONNECT.SWITCH.Leaf_Degraded", "Leaf switch with a degraded uplink", "switch", "slows")
 def leaf_degraded(s: Scene) -> None:
     for node in s.nodes:
-        node.around.leaf, node.around.uplinks = str(s.args.get("leaf", "leaf-L2")), [2, 4, 4, 4]
+        node.around.leaf = str(s.args.get("leaf", "leaf-L2"))
+        node.around.uplinks = [2, 4, 4, 4]
         for hca in node.hcas:
             hca.counters["port_xmit_wait"] = 7_312_004_118 + s.dice.randrange(10**8)
             hca.rising["port_xmit_wait"] = 4_100_000
@@ -108,4 +114,7 @@ def make_roce(s: Scene) -> None:
     """Turn all adapters of the job's nodes into RoCE v2."""
     for node in s.world.nodes.values():
         for hca in node.hcas:
-            hca.link_layer, hca.lid, hca.sm_lid, hca.pkeys = "Ethernet", 0, 0, ("0xffff",)
+            hca.link_layer = "Ethernet"
+            hca.lid = 0
+            hca.sm_lid = 0
+            hca.pkeys = ("0xffff",)

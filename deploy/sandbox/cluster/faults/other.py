@@ -16,7 +16,9 @@ def rack_cooling(s: Scene) -> None:
     for node in s.nodes:
         node.around.inlet = int(s.number("inlet", 43))
         for gpu in node.gpus:
-            gpu.temp, gpu.memory_temp, gpu.sm_clock = 88 + s.dice.randrange(4), 94, 720 + 15 * s.dice.randrange(6)
+            gpu.temp = 88 + s.dice.randrange(4)
+            gpu.memory_temp = 94
+            gpu.sm_clock = 720 + 15 * s.dice.randrange(6)
             gpu.power_draw = round(node.profile.busy_watts * 0.5, 2)
             gpu.reasons.sw_thermal = gpu.reasons.hw_thermal = gpu.reasons.hw_slowdown = True
             gpu.reasons.idle = False

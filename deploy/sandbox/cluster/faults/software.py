@@ -70,14 +70,17 @@ def host_container_cuda_mismatch(s: Scene) -> None:
 @fault("S03", "SYSTEM_SOFTWARE.DRIVER.Module_Not_Loaded", "NVIDIA module not loaded after a kernel update", "node", "never starts")
 def module_not_loaded(s: Scene) -> None:
     node = s.node
-    node.driver, node.driver_disk = "", ""
+    node.driver = ""
+    node.driver_disk = ""
     built_for, node.kernel = node.kernel, "5.15.0-119-generic"
     node.dkms = [f"nvidia/{node.driver_user}, {built_for}, x86_64: installed", f"nvidia/{node.driver_user}: added"]
     node.modules = {name: size for name, size in node.modules.items() if not name.startswith(("nvidia", "gdrdrv"))}
     node.booted = s.t - 5400
     node.kernel_log = [line for line in node.kernel_log if "nvidia" not in line.text.lower() and "NVRM" not in line.text]
-    node.services["nvidia-persistenced"].active, node.services["nvidia-persistenced"].sub = "failed", "failed"
-    node.services["nvidia-persistenced"].result, node.services["nvidia-persistenced"].exit_status = "exit-code", 1
+    node.services["nvidia-persistenced"].active = "failed"
+    node.services["nvidia-persistenced"].sub = "failed"
+    node.services["nvidia-persistenced"].result = "exit-code"
+    node.services["nvidia-persistenced"].exit_status = 1
     for gpu in node.gpus:
         gpu.broken = "no CUDA-capable device is detected"
     s.journal("nvidia-persistenced", "nvidia-persistenced.service: Main process exited, code=exited, status=1/FAILURE", -5300)
@@ -156,7 +159,10 @@ def clock_skew(s: Scene) -> None:
     s.node.skew = -s.number("seconds", 412)
     s.node.around.synchronised = False
     service = s.node.services["chronyd"]
-    service.active, service.sub, service.result, service.exit_status = "failed", "failed", "exit-code", 1
+    service.active = "failed"
+    service.sub = "failed"
+    service.result = "exit-code"
+    service.exit_status = 1
     dead = s.job.of(s.node.name)
     s.raises(
         dead[0],
@@ -202,7 +208,8 @@ def orphan_gpu_process(s: Scene) -> None:
 
 @fault("S19", "SYSTEM_SOFTWARE.CPU.Governor_Powersave", "Host processors in power-save mode", "node", "slows")
 def governor_powersave(s: Scene) -> None:
-    s.node.around.governor, s.node.around.mhz = "powersave", 1200
+    s.node.around.governor = "powersave"
+    s.node.around.mhz = 1200
     for gpu in s.node.gpus:
         gpu.util = 28 + s.dice.randrange(8)
         gpu.power_draw = round(s.node.profile.busy_watts * 0.42, 2)

@@ -35,7 +35,9 @@ def shm_too_small(s: Scene) -> None:
     for node in s.nodes:
         node.around.shm_bytes = 64 << 20
         shm = node.mount(SHM)
-        shm.size, shm.used, shm.options = 64 << 20, 63 << 20, "rw,nosuid,nodev,noexec,relatime,size=65536k"
+        shm.size = 64 << 20
+        shm.used = 63 << 20
+        shm.options = "rw,nosuid,nodev,noexec,relatime,size=65536k"
     rank = s.rank_of_args()
     pid = rank.pid + 402
     s.says(rank, "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).", dt=0.2)
@@ -60,7 +62,8 @@ def nfs_not_responding(s: Scene) -> None:
         pids = {rank.pid for rank in s.job.of(node.name)}
         for proc in node.procs:
             if proc.pid in pids:
-                proc.stat, proc.cpu = "D", 0.0
+                proc.stat = "D"
+                proc.cpu = 0.0
     s.peers_time_out([])
 
 
@@ -68,7 +71,8 @@ def nfs_not_responding(s: Scene) -> None:
 def fs_remounted_ro(s: Scene) -> None:
     scratch = s.node.mount("/scratch")
     scratch.read_only()
-    scratch.fstype, scratch.source = "ext4", "/dev/nvme4n1"
+    scratch.fstype = "ext4"
+    scratch.source = "/dev/nvme4n1"
     s.kernel("nvme nvme4: I/O 117 QID 12 timeout, aborting", -62)
     s.kernel("nvme nvme4: I/O 117 QID 12 timeout, reset controller", -31)
     s.kernel("blk_update_request: I/O error, dev nvme4n1, sector 1946157056 op 0x1:(WRITE) flags 0x800 phys_seg 16 prio class 0", -1, "err")

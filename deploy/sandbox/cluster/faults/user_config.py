@@ -16,7 +16,11 @@ def ib_hca_wrong(s: Scene) -> None:
     for node in s.world.nodes.values():
         for hca in node.hcas:
             if hca.name == name:
-                hca.link_layer, hca.rate, hca.lid, hca.sm_lid, hca.pkeys = "Ethernet", 100, 0, 0, ("0xffff",)
+                hca.link_layer = "Ethernet"
+                hca.rate = 100
+                hca.lid = 0
+                hca.sm_lid = 0
+                hca.pkeys = ("0xffff",)
     _sets(s, NCCL_IB_HCA=",".join(hca.name for hca in s.node.hcas))
     for rank in s.job.ranks:
         s.warns(rank, f"transport/net_ib.cc:412 NCCL WARN NET/IB : Unable to open device {name}", 8)

@@ -77,16 +77,22 @@ def cgroup(job: str, task: int) -> str:
 
 def idle(gpu: GpuState, profile: Profile, roll: float = 0.0) -> None:
     """Set a GPU idle. PCIe stays at its full generation, because persistence mode keeps the link up."""
-    gpu.sm_clock, gpu.mem_clock, gpu.util = profile.idle_sm, profile.mem_clock, 0
-    gpu.temp, gpu.memory_temp = 29 + int(4 * roll), 37 + int(5 * roll)
+    gpu.sm_clock = profile.idle_sm
+    gpu.mem_clock = profile.mem_clock
+    gpu.util = 0
+    gpu.temp = 29 + int(4 * roll)
+    gpu.memory_temp = 37 + int(5 * roll)
     gpu.power_draw = round(profile.idle_watts + 6 * roll, 2)
     gpu.reasons.idle = True
     gpu.procs.clear()
 
 
 def _busy(gpu: GpuState, profile: Profile, roll: float) -> None:
-    gpu.sm_clock, gpu.mem_clock, gpu.util = profile.sm_max - 15 * int(3 * roll), profile.mem_clock, 97 + int(3 * roll)
-    gpu.temp, gpu.memory_temp = 58 + int(9 * roll), 66 + int(9 * roll)
+    gpu.sm_clock = profile.sm_max - 15 * int(3 * roll)
+    gpu.mem_clock = profile.mem_clock
+    gpu.util = 97 + int(3 * roll)
+    gpu.temp = 58 + int(9 * roll)
+    gpu.memory_temp = 66 + int(9 * roll)
     gpu.power_draw = round(profile.busy_watts + 40 * roll, 2)
 
 
@@ -102,7 +108,8 @@ def _gpu(profile: Profile, name: str, index: int, seed: int, job: Job) -> GpuSta
         links=[Link() for _ in range(profile.links)],
     )
     if profile.fabric:
-        gpu.fabric_state, gpu.fabric_status = "Completed", "Success"
+        gpu.fabric_state = "Completed"
+        gpu.fabric_status = "Success"
     roll = dice(seed, name, "load", index).random()
     if job.ended is None:
         _busy(gpu, profile, roll)

@@ -35,8 +35,8 @@ def shown(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnsw
     node = world.nodes.get(slots["node"])
     if node is None:
         return _unknown(slots["node"])
-    lost = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-    well = {"status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
     tree = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -45,7 +45,7 @@ def shown(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnsw
         "status": {
             "allocatable": {"nvidia.com/gpu": str(sum(gpu.answers for gpu in node.gpus))},
             "capacity": {"nvidia.com/gpu": str(len(node.gpus))},
-            "conditions": [{"type": "Ready", **(well if node.reachable else lost)}],
+            "conditions": [ready if node.reachable else unknown],
         },
     }
     return said(json.dumps(tree, indent=4) + "\n")

@@ -27,7 +27,9 @@ def node_state(node: NodeState, world: ClusterState) -> str:
 
 def whole_state(node: NodeState, world: ClusterState) -> str:
     """Return the state and flags as `sinfo -O StateComplete` prints them."""
-    base = "allocated" if node.reachable and _allocated(world) else "idle" if node.reachable else "down"
+    base = "down"
+    if node.reachable:
+        base = "allocated" if _allocated(world) else "idle"
     flags = (("drain", out_of_service(node)), ("invalid_reg", too_few(node)), ("not_responding", not node.reachable))
     return "+".join([base, *(name for name, is_so in flags if is_so)])
 
@@ -95,7 +97,9 @@ def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
     if node is None:
         return said(f"Node {slots['node']} not found\n", 1)
     busy = node.reachable and _allocated(world)
-    base = ("ALLOCATED" if busy else "IDLE") if node.reachable else "DOWN*"
+    base = "DOWN*"
+    if node.reachable:
+        base = "ALLOCATED" if busy else "IDLE"
     rows = [
         f"NodeName={node.name} Arch=x86_64 CoresPerSocket={node.profile.cpus // 2}",
         f"   CPUAlloc={node.profile.cpus if busy else 0} CPUTot={node.profile.cpus} CPULoad=0.00",

@@ -71,13 +71,9 @@ def peer_copy(node: NodeState, one: GpuState, other: GpuState) -> float | None:
         marginal = any(link.crc for link in gpu.links)
         if marginal and {one.index, other.index} == {gpu.index, (gpu.index + 1) % len(node.gpus)}:
             rate *= 0.7
-    return (
-        rate / 4
-        if node.acs and not node.profile.links
-        else min(rate, *(host_copy(gpu) for gpu in (one, other)))
-        if not node.profile.links
-        else rate
-    )
+    if node.profile.links:
+        return rate
+    return rate / 4 if node.acs else min(rate, *(host_copy(gpu) for gpu in (one, other)))
 
 
 def all_reduce(node: NodeState) -> float:

@@ -81,9 +81,10 @@ def _steps(job: Job, seed: int) -> None:
     last = min(0.0 if job.ended is None else job.ended, 0.0 if job.silent_from is None else job.silent_from)
     first = max(job.started + 60, last - SHOWN_STEPS * LOG_EVERY, -30000.0 if job.slow_factor == 1 else job.started + 60)
     roll, loss, t, step = dice(seed, "steps"), 2.31, first, int((first - job.started) / STEP_SECONDS)
+    slow_until = 1.0 if job.slow_until is None else job.slow_until
     rows = []
     while t < last - 1:
-        slow = job.slow_factor if job.slow_from <= t < (1.0 if job.slow_until is None else job.slow_until) else 1.0
+        slow = job.slow_factor if job.slow_from <= t < slow_until else 1.0
         loss -= 0.0007 + roll.uniform(-0.002, 0.002)
         speed = 1_048_576 * len(job.ranks) / 8 / (STEP_SECONDS * slow)
         rows.append(

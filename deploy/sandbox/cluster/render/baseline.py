@@ -112,7 +112,8 @@ def _surroundings(view: View) -> Iterator[Row]:
     yield "answer", "name of this host", "ok 127.0.1.1"
     stuck = any(mount.target in node.around.stuck for mount in node.mounts if mount.fstype.startswith("nfs"))
     yield "answer", "name of server nfs-a", "no_answer" if lost else "ok 10.20.9.7"
-    yield "answer", "port of server nfs-a:2049", "timeout" if stuck else "no_name" if lost else "ok"
+    reachable = "no_name" if lost else "ok"
+    yield "answer", "port of server nfs-a:2049", "timeout" if stuck else reachable
     yield "answer", "munge", "ok"
 
 

@@ -42,7 +42,9 @@ def cuda(view: View) -> ShellAnswer:
         name = f"{node.profile.product} MIG 1g.10gb" if gpu.mig else node.profile.product
         row: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken,
                                "mode": MODES[gpu.compute_mode]}  # fmt: skip
-        rows.append(_line(**row, **({"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)} if gpu.broken else {})))
+        if gpu.broken:
+            row |= {"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)}
+        rows.append(_line(**row))
     return said("".join(rows))
 
 

@@ -188,10 +188,11 @@ def _mig_devices(memory_mib: int) -> str:
     return "".join(_element("mig_device", 3, rows) for rows in slices) + "\n\t\t"
 
 
-def _element(name: str, depth: int, rows: Mapping[str, Any]) -> str:
+def _element(name: str, depth: int, children: Mapping[str, Any]) -> str:
     tabs = "\t" * depth
     inner = "".join(
-        _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>" for key, value in rows.items()
+        _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>"
+        for key, value in children.items()
     )
     return f"\n{tabs}<{name}>{inner}\n{tabs}</{name}>"
 

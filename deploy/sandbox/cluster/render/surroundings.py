@@ -75,12 +75,12 @@ def _roce(i: int, hca: HcaState) -> Interface:
     return Interface(f"eth{i + 1}", 9000, discards=hca.discards, pauses=pauses, rising=hca.rising.get("discards", 0.0))
 
 
-def _link(number: int, row: Interface) -> dict[str, Any]:
+def _link(number: int, interface: Interface) -> dict[str, Any]:
     counts = {"bytes": 0, "packets": 0, "errors": 0, "dropped": 0}
-    made = {} if row.adapter or row.kind == "loopback" else {"linkinfo": {"info_kind": "bridge"}}
-    state = "UNKNOWN" if row.kind == "loopback" else "UP"
-    return {"ifindex": number, "ifname": row.name, "flags": ["UP", "LOWER_UP"], "mtu": row.mtu, "qdisc": "mq", "operstate": state,
-            "link_type": row.kind, **made, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
+    made = {} if interface.adapter or interface.kind == "loopback" else {"linkinfo": {"info_kind": "bridge"}}
+    state = "UNKNOWN" if interface.kind == "loopback" else "UP"
+    return {"ifindex": number, "ifname": interface.name, "flags": ["UP", "LOWER_UP"], "mtu": interface.mtu, "qdisc": "mq", "operstate": state,
+            "link_type": interface.kind, **made, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
 
 
 def adapters(view: View) -> ShellAnswer:

@@ -1,4 +1,4 @@
-"""nvidia-smi as root on a simulated machine: output, refusals and changes. Pure."""
+"""nvidia-smi as root on a simulated machine: output, refusals and changes."""
 
 from collections.abc import Mapping
 

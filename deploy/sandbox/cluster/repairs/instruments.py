@@ -1,4 +1,4 @@
-"""The node kit's root tools on a simulated machine: output, refusals and changes. Pure; the cluster applies the
+"""The node kit's root tools on a simulated machine: output, refusals and changes. The cluster applies the
 outcome.
 """
 

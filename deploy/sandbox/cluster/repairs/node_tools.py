@@ -1,6 +1,4 @@
-"""The node kit's commands for modules, units, processes, containers, clock and disk: output, refusals and changes.
-Pure.
-"""
+"""The node kit's commands for modules, units, processes, containers, clock and disk: output, refusals and changes."""
 
 from collections.abc import Mapping
 
@@ -150,9 +148,6 @@ def _cat(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
 def _is_enabled(node: NodeState, place: ToolRun, slots: Slots) -> Outcome:
     service = node.services.get(slots["unit"])
     return Outcome(said("", 0 if service is not None and service.load == "loaded" else 1))
-
-
-# --- containers, clock, processors, disk, power --------------------------------------------------------------------------
 
 
 NO_DOCKER = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"

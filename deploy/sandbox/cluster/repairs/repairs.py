@@ -35,7 +35,7 @@ class Repairable(Simulation):
         if found is not None and found.changes:
             plan = replace(self._plan, deeds=(*self._plan.deeds, *found.deeds))
             for operation in filter(None, (found.operation, *found.also)):
-                plan = remedies.struck(plan, remedies.Blow(operation, host, now, found.gpu, self._scale))
+                plan = remedies.apply_operation(plan, remedies.AppliedOperation(operation, host, now, found.gpu, self._scale))
             self._change(plan)
             if any(deed.what == "resume" for deed in found.deeds) and not self.waits_for():
                 self.next_run(at)

@@ -1,4 +1,4 @@
-"""A node kit tool's environment and outcome. Pure values."""
+"""A node kit tool's environment and outcome."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -38,11 +38,13 @@ def _controller(machine: ControllerState, deed: Deed, seed: int) -> None:
         machine.reachable = False
     elif deed.what == "boot":
         machine.boots += 1
-        machine.reachable, machine.boot_id = True, boot_id(seed, machine.name, machine.boots)
+        machine.reachable = True
+        machine.boot_id = boot_id(seed, machine.name, machine.boots)
 
 
 def _down(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
-    node.reachable, node.inhibited = False, False
+    node.reachable = False
+    node.inhibited = False
     node.booted = deed.at
 
 
@@ -57,12 +59,15 @@ def _boot(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     _logs_start_again(node, deed.at, job)
     _processes_start_again(node)
     for gpu in node.gpus:
-        gpu.volatile, gpu.held = EccCounts(), False
+        gpu.volatile = EccCounts()
+        gpu.held = False
     for hca in node.hcas:
-        hca.counters, hca.hw_counters = dict.fromkeys(COUNTERS, 0), dict.fromkeys(HW_COUNTERS, 0)
+        hca.counters = dict.fromkeys(COUNTERS, 0)
+        hca.hw_counters = dict.fromkeys(HW_COUNTERS, 0)
     node.oom_kills = dict.fromkeys((path for path in node.oom_kills if "/job_" not in path), 0)
     node.oom_hits = {}
-    node.memory_used, node.swap_used = node.memory_total // 40, 0
+    node.memory_used = node.memory_total // 40
+    node.swap_used = 0
 
 
 def _logs_start_again(node: NodeState, up: float, job: Job) -> None:
@@ -111,7 +116,9 @@ def _power_limit(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     for gpu in node.gpus:
         gpu.power_limit = deed.args["watts"]
         if gpu.power_draw > gpu.power_limit:
-            gpu.power_draw, gpu.reasons.sw_power_cap, gpu.reasons.idle = gpu.power_limit - 0.7, True, False
+            gpu.power_draw = gpu.power_limit - 0.7
+            gpu.reasons.sw_power_cap = True
+            gpu.reasons.idle = False
 
 
 def _kill(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
@@ -138,7 +145,10 @@ def _fabricmanager(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     unit, service = f"{FM}.service", node.services[FM]
     rows: list[tuple[int, str, str]] = [(6, "systemd", "Starting NVIDIA fabric manager service...")]
     if deed.args["works"]:
-        service.active, service.sub, service.result, service.exit_status = "active", "running", "success", 0
+        service.active = "active"
+        service.sub = "running"
+        service.result = "success"
+        service.exit_status = 0
         rows += [
             (6, "nv-fabricmanager", "Successfully configured all the available NVSwitches to route GPU NVLink traffic."),
             (6, "systemd", "Started NVIDIA fabric manager service."),
@@ -149,7 +159,10 @@ def _fabricmanager(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
             (4, "systemd", f"{unit}: Control process exited, code=exited, status=1/FAILURE"),
             (4, "systemd", f"{unit}: Failed with result 'exit-code'."),
         ]
-        service.active, service.sub, service.result, service.exit_status = "failed", "failed", "exit-code", 1
+        service.active = "failed"
+        service.sub = "failed"
+        service.result = "exit-code"
+        service.exit_status = 1
     node.journal += [JournalLine(deed.at, unit, who, priority, text) for priority, who, text in rows]
 
 
@@ -186,13 +199,15 @@ def _service(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     service, name = node.services[deed.args["unit"]], f"{deed.args['unit']}.service"
     running = bool(deed.args["active"])
     service.active, service.sub = ("active", "running") if running else ("inactive", "dead")
-    service.result, service.exit_status = "success", 0
+    service.result = "success"
+    service.exit_status = 0
     node.journal.append(JournalLine(deed.at, name, "systemd", 6, f"{'Started' if running else 'Stopped'} {name}."))
 
 
 def _built(node: NodeState, deed: Deed, job: Job, seed: int) -> None:
     """Build the driver for the running kernel."""
-    node.kernel, node.driver_disk = deed.args["kernel"], node.driver_user
+    node.kernel = deed.args["kernel"]
+    node.driver_disk = node.driver_user
     node.dkms = [f"nvidia/{node.driver_user}, {node.kernel}, x86_64: installed"]
 
 

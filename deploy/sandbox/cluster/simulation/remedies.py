@@ -41,7 +41,9 @@ class Effect:
 
 
 def _row_was_replaced(gpu: GpuState) -> None:
-    gpu.remap.unc, gpu.remap.high, gpu.aggregate.dram_unc = gpu.remap.unc + 1, gpu.remap.high + 1, gpu.aggregate.dram_unc + 1
+    gpu.remap.unc += 1
+    gpu.remap.high += 1
+    gpu.aggregate.dram_unc += 1
 
 
 def _errors_are_counted(gpu: GpuState) -> None:
@@ -120,7 +122,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Blow:
+class AppliedOperation:
     """An operation on a machine, or on one GPU of it. `scale`: plan seconds per virtual second."""
 
     operation: str
@@ -130,61 +132,67 @@ class Blow:
     scale: float = 1.0
 
 
-def struck(plan: Plan, blow: Blow) -> Plan:
+def apply_operation(plan: Plan, applied: AppliedOperation) -> Plan:
     """Return the plan after an operation: cured faults end, masked ones return later, worsened ones are replaced."""
-    rows: list[Happening] = []
+    happenings: list[Happening] = []
     scars: list[Deed] = []
-    for row in plan.happenings:
-        effect = effect_of(plan, row, blow)
+    for happening in plan.happenings:
+        effect = find_effect(plan, happening, applied)
         if effect is None:
-            rows.append(row)
+            happenings.append(happening)
             continue
-        hit, spared = _split(plan, row, blow)
-        rows += [*spared, replace(hit, ended=blow.at), *_aftermath(hit, effect, blow, len(plan.deeds))]
+        hit, spared = _split(plan, happening, applied)
+        happenings += [*spared, replace(hit, ended=applied.at), *_build_later_happenings(hit, effect, applied, len(plan.deeds))]
         if effect.scar:
-            marks = {"fault": row.fault, "operation": blow.operation}
-            scars += [Deed("scar", blow.node, blow.at, marks | {"gpu": gpu}) for gpu in hit.gpus]
-    return replace(plan, happenings=tuple(rows), deeds=(*plan.deeds, *scars))
+            marks = {"fault": happening.fault, "operation": applied.operation}
+            scars += [Deed("scar", applied.node, applied.at, marks | {"gpu": gpu}) for gpu in hit.gpus]
+    return replace(plan, happenings=tuple(happenings), deeds=(*plan.deeds, *scars))
 
 
-def effect_of(plan: Plan, row: Happening, blow: Blow) -> Effect | None:
+def find_effect(plan: Plan, happening: Happening, applied: AppliedOperation) -> Effect | None:
     """Return the operation's effect on a fault, or None. The fault's argument `outcome` overrides chance: `cures`,
     `nothing`, or the only operation that cures.
     """
-    effect = EFFECTS.get((row.fault, blow.operation))
-    if effect is None or blow.node not in row.nodes or row.ended is not None or row.at > blow.at:
+    effect = EFFECTS.get((happening.fault, applied.operation))
+    if effect is None or applied.node not in happening.nodes or happening.ended is not None or happening.at > applied.at:
         return None
-    if blow.gpu is not None and FAULTS[row.fault].scope == "gpu" and blow.gpu not in gpus_of(plan, row, blow.node):
+    if (
+        applied.gpu is not None
+        and FAULTS[happening.fault].scope == "gpu"
+        and applied.gpu not in list_affected_gpus(plan, happening, applied.node)
+    ):
         return None
-    wanted = row.args.get("outcome")
-    if wanted == "nothing" or (wanted in OPERATIONS and wanted != blow.operation):
+    wanted = happening.args.get("outcome")
+    if wanted == "nothing" or (wanted in OPERATIONS and wanted != applied.operation):
         return None
-    lucky = dice(plan.seed, "luck", row.fault, row.key, blow.node).random() < effect.chance
-    return effect if lucky or wanted in (effect.kind, blow.operation) else effect.otherwise
+    lucky = dice(plan.seed, "luck", happening.fault, happening.key, applied.node).random() < effect.chance
+    return effect if lucky or wanted in (effect.kind, applied.operation) else effect.otherwise
 
 
-def gpus_of(plan: Plan, row: Happening, node: str) -> tuple[int, ...]:
+def list_affected_gpus(plan: Plan, happening: Happening, node: str) -> tuple[int, ...]:
     """Return the GPUs of a fault on a node: the named ones, else the drawn one."""
-    return row.gpus or (dice(plan.seed, row.fault, row.key, node).randrange(8),)
+    return happening.gpus or (dice(plan.seed, happening.fault, happening.key, node).randrange(8),)
 
 
-def _split(plan: Plan, row: Happening, blow: Blow) -> tuple[Happening, list[Happening]]:
+def _split(plan: Plan, happening: Happening, applied: AppliedOperation) -> tuple[Happening, list[Happening]]:
     """Split a fault into the part that the operation affects and the rest."""
-    if FAULTS[row.fault].once:
-        return row, []
-    others = tuple(name for name in row.nodes if name != blow.node)
-    spared = [replace(row, nodes=others)] if others else []
-    gpus = gpus_of(plan, row, blow.node) if FAULTS[row.fault].scope == "gpu" else row.gpus
-    hit = tuple(gpu for gpu in gpus if blow.gpu in (None, gpu)) if FAULTS[row.fault].scope == "gpu" else gpus
+    if FAULTS[happening.fault].once:
+        return happening, []
+    others = tuple(name for name in happening.nodes if name != applied.node)
+    spared = [replace(happening, nodes=others)] if others else []
+    gpus = list_affected_gpus(plan, happening, applied.node) if FAULTS[happening.fault].scope == "gpu" else happening.gpus
+    hit = tuple(gpu for gpu in gpus if applied.gpu in (None, gpu)) if FAULTS[happening.fault].scope == "gpu" else gpus
     if left := tuple(gpu for gpu in gpus if gpu not in hit):
-        spared.append(replace(row, nodes=(blow.node,), gpus=left))
-    return replace(row, nodes=(blow.node,), gpus=hit), spared
+        spared.append(replace(happening, nodes=(applied.node,), gpus=left))
+    return replace(happening, nodes=(applied.node,), gpus=hit), spared
 
 
-def _aftermath(hit: Happening, effect: Effect, blow: Blow, deeds: int) -> list[Happening]:
-    again = replace(hit, key=f"{hit.key} again", after=deeds, at=blow.at)
+def _build_later_happenings(hit: Happening, effect: Effect, applied: AppliedOperation, deeds: int) -> list[Happening]:
+    again = replace(hit, key=f"{hit.key} again", after=deeds, at=applied.at)
     if effect.kind == "worsens":
         return [replace(again, fault=effect.becomes)]
     if effect.kind == "masks":
-        return [replace(again, at=math.inf, jobs=effect.jobs) if effect.jobs else replace(again, at=blow.at + effect.seconds * blow.scale)]
+        return [
+            replace(again, at=math.inf, jobs=effect.jobs) if effect.jobs else replace(again, at=applied.at + effect.seconds * applied.scale)
+        ]
     return []

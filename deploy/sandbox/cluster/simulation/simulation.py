@@ -21,7 +21,9 @@ class Simulation:
 
     def __init__(self, plan: Plan, *, t0: datetime, clock: Callable[[], datetime] | None, pace: float) -> None:
         self.pace = pace
-        self._plan, self._started, self._clock = plan, t0, clock
+        self._plan = plan
+        self._started = t0
+        self._clock = clock
         self._first = plan
         self._built: dict[tuple[object, ...], ClusterState] = {}
         self._watchers: list[Callable[[], None]] = []

@@ -73,6 +73,7 @@ def _fate(met: Sequence[Happening]) -> tuple[str, float]:
 def _slow(job: Job, met: Sequence[Happening]) -> None:
     slow = [h for h in met if FAULTS[h.fault].job == "slows"]
     if slow:
-        job.slow_from, job.slow_factor = min(h.at for h in slow), 1.9
+        job.slow_from = min(h.at for h in slow)
+        job.slow_factor = 1.9
         mended = [h.ended for h in slow if h.ended is not None]
         job.slow_until = max(mended) if len(mended) == len(slow) else None

@@ -22,7 +22,7 @@ def is_down(plan: Plan, name: str) -> bool:
 
 def booted(plan: Plan, name: str, at: float, scale: float) -> Plan:
     """Start the machine and apply a reboot's effects on its faults."""
-    return remedies.struck(done(plan, "boot", name, at), remedies.Blow("reboot", name, at, scale=scale))
+    return remedies.apply_operation(done(plan, "boot", name, at), remedies.AppliedOperation("reboot", name, at, scale=scale))
 
 
 def next_run(plan: Plan, at: float) -> Plan:
@@ -43,10 +43,10 @@ def next_run(plan: Plan, at: float) -> Plan:
 def healed(plan: Plan, node: str | None, at: float) -> Plan:
     """Remove all faults of a node and return it to service; without a node, of all nodes, and undo deeds."""
     rows = []
-    for row in plan.happenings:
-        names = () if node is None else tuple(name for name in row.nodes if name != node)
-        rows += [replace(row, nodes=names)] if names else []
-    machines = [node] if node else [*plan.names, *([plan.controller] if plan.controller else [])]
+    for happening in plan.happenings:
+        names = () if node is None else tuple(name for name in happening.nodes if name != node)
+        rows += [replace(happening, nodes=names)] if names else []
+    machines = [node] if node else list(filter(None, (*plan.names, plan.controller)))
     off = [name for name in machines if is_down(plan, name)]
     kept = tuple(deed if _stays(deed, node) else replace(deed, what="nothing", args={}) for deed in plan.deeds)
     plan = replace(plan, happenings=tuple(rows), deeds=kept)

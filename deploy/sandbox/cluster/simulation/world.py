@@ -63,10 +63,10 @@ def _controller(plan: Plan) -> ControllerState | None:
     return ControllerState(plan.controller, deeds.boot_id(plan.seed, plan.controller, 0)) if plan.controller else None
 
 
-def _happen(world: ClusterState, rows: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
-    for row in rows:
-        for scene in _scenes(ClusterState(world.nodes, job_met(row, plan, runs)), row, plan.seed):
-            FAULTS[row.fault].act(scene)
+def _happen(world: ClusterState, happenings: Iterable[Happening], plan: Plan, runs: Sequence[Stint]) -> None:
+    for happening in happenings:
+        for scene in _scenes(ClusterState(world.nodes, job_met(happening, plan, runs)), happening, plan.seed):
+            FAULTS[happening.fault].act(scene)
 
 
 def _scenes(world: ClusterState, happening: Happening, seed: int) -> list[Scene]:
@@ -87,7 +87,9 @@ def _fade(world: ClusterState, plan: Plan, *, settings: bool = False) -> None:
     """Make the nodes healthy but keep their logs; with `settings`, also image, network type and partitions."""
     for index, (name, sick) in enumerate(world.nodes.items()):
         node = _node(plan, name, index, world.job)
-        node.kernel_log, node.journal, node.booted = sick.kernel_log, sick.journal, sick.booted
+        node.kernel_log = sick.kernel_log
+        node.journal = sick.journal
+        node.booted = sick.booted
         if settings:
             _keep_settings(node, sick)
         world.nodes[name] = node
@@ -98,7 +100,10 @@ def _keep_settings(node: NodeState, sick: NodeState) -> None:
     for hca, was in zip(node.hcas, sick.hcas, strict=True):
         hca.pkeys = was.pkeys
         if hca.link_layer != was.link_layer:
-            hca.link_layer, hca.rate, hca.lid, hca.sm_lid = was.link_layer, was.rate, was.lid, was.sm_lid
+            hca.link_layer = was.link_layer
+            hca.rate = was.rate
+            hca.lid = was.lid
+            hca.sm_lid = was.sm_lid
 
 
 def _settle(world: ClusterState) -> None:

@@ -84,7 +84,9 @@ class HttpHub(Hub):
         except TimeoutError:
             status, answer, reason = 0, {}, "http_timeout"
         else:
-            reason = "" if 200 <= status < 300 else "http_error" if status else "connection_failed"
+            reason = "http_error" if status else "connection_failed"
+            if 200 <= status < 300:
+                reason = ""
         finally:
             del self._awaited[key]
             self.journal.ring()

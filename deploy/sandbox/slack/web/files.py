@@ -29,11 +29,11 @@ def complete_upload(call: Call) -> JSON:
     return {"files": [call.ws.files.wire(file) for file in files]}
 
 
-def finished(call: Call, row: JSON) -> File:
-    file = call.ws.files.get(str(row.get("id", "")))
+def finished(call: Call, upload: JSON) -> File:
+    file = call.ws.files.get(str(upload.get("id", "")))
     if file.content is None:
         raise SlackRefusal("file_not_found")
-    file.title = str(row.get("title") or file.name)
+    file.title = str(upload.get("title") or file.name)
     return file
 
 

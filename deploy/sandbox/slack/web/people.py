@@ -119,12 +119,12 @@ def within(call: Call, message: Message) -> bool:
     return oldest <= ts <= latest if call.flag("inclusive") else oldest < ts < latest
 
 
-def paged(call: Call, rows: list[JSON], otherwise: int) -> tuple[list[JSON], str]:
+def paged(call: Call, entries: list[JSON], otherwise: int) -> tuple[list[JSON], str]:
     limit, cursor = min(call.number("limit", otherwise) or otherwise, 1000), call.text("cursor")
     if cursor and not cursor.removeprefix("at:").isdigit():
         raise SlackRefusal("invalid_cursor")
     start = int(cursor.removeprefix("at:") or 0)
-    return rows[start : start + limit], f"at:{start + limit}" if start + limit < len(rows) else ""
+    return entries[start : start + limit], f"at:{start + limit}" if start + limit < len(entries) else ""
 
 
 Method = Callable[[Call], JSON]

@@ -30,7 +30,7 @@ class File:
     def wire(self, origin: str) -> JSON:
         private = f"{origin}/files-pri/{self.id}/{self.name}"
         kind = self.name.rpartition(".")[2] if "." in self.name else "text"
-        return {
+        wire: JSON = {
             "id": self.id,
             "created": self.created,
             "timestamp": self.created,
@@ -39,7 +39,6 @@ class File:
             "mimetype": self.mimetype,
             "filetype": kind,
             "pretty_type": kind.upper(),
-            **({"alt_txt": self.alt} if self.alt else {}),
             "user": self.user,
             "editable": False,
             "size": len(self.content or b""),
@@ -51,6 +50,9 @@ class File:
             "permalink": f"{origin}/files/{self.user}/{self.id}/{self.name}",
             "channels": list(self.channels),
         }
+        if self.alt:
+            wire["alt_txt"] = self.alt
+        return wire
 
 
 class FileStore:

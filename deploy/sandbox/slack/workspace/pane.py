@@ -1,4 +1,4 @@
-"""What Slack shows beside a conversation with the app: suggested prompts and a thread's status. Pure state."""
+"""What Slack shows beside a conversation with the app: suggested prompts and a thread's status."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

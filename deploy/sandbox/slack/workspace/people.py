@@ -105,7 +105,9 @@ class App:
         features, settings = manifest.get("features", {}), manifest.get("settings", {})
         scopes: Any = manifest.get("oauth_config", {}).get("scopes", {}).get("bot")
         events: Any = settings.get("event_subscriptions", {}).get("bot_events")
-        view: PaneView = "agent" if "agent_view" in features else "assistant" if "assistant_view" in features else ""
+        view: PaneView = "assistant" if "assistant_view" in features else ""
+        if "agent_view" in features:
+            view = "agent"
         lost = (
             frozenset() if view else {"assistant:write"}
         )  # Slack requires the feature for this scope (github.com/openclaw/openclaw/pull/67650)

@@ -205,8 +205,8 @@ def options(element: JSON, wanted: Any) -> list[JSON]:
     return [option for option in offered if option["value"] in values]
 
 
-def first(found: list[JSON]) -> JSON | None:
-    return found[0] if found else None
+def first(blocks: list[JSON]) -> JSON | None:
+    return blocks[0] if blocks else None
 
 
 def objection(block: JSON, element: JSON, entry: JSON) -> str:

@@ -173,7 +173,8 @@ class Workspace:
         reactions: list[JSON] = message.body.setdefault("reactions", [])
         row = next((r for r in reactions if r["name"] == name), None)
         if row is None:
-            reactions.append(row := {"name": name, "users": [], "count": 0})
+            row = {"name": name, "users": [], "count": 0}
+            reactions.append(row)
         if user_id in row["users"]:
             raise SlackRefusal("already_reacted")
         row["users"].append(user_id)

@@ -35,7 +35,7 @@ from kb.redact import show_invisible
 from tools.fact import Fact
 from tools.inventory.name_suggestions import UnknownName
 from tools.ledger.brakes import Brakes
-from tools.ledger.reader import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
+from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
 
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 XID = Evidence(

@@ -30,7 +30,7 @@ from tests.support.fakes_bot import TEAM
 from tests.support.fakes_ledger import action
 from tools.action import Action, FaultCondition
 from tools.execution.conditions import ConditionResult
-from tools.execution.previews import DeletePreview, OldFile
+from tools.execution.delete_preview import DeletePreview, OldFile
 from tools.fact import Fact
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote
 from tools.ledger.states import State

@@ -10,7 +10,8 @@ from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards.approval_card import ApprovalCardView
 from tests.bot.remediation.cards.test_approval_cards import GROUP, buttons, fits, is_safe, record_of, strings
 from tests.support.fakes_ledger import action
-from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
+from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.node_jobs import NodeJobs, RunningJob
 from tools.ledger.brakes import Brakes
 from tools.ledger.states import OPEN_STATES, State
 from tools.remedies import REMEDIES, scripts

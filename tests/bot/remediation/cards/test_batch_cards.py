@@ -24,7 +24,7 @@ from tests.bot.remediation.cards.test_approval_cards import BY_STATE, GROUP, HOS
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
 from tools.execution.conditions import ConditionResult
-from tools.ledger import record as ledger
+from tools.ledger import refusals
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote, VoteResult
 from tools.ledger.states import State
@@ -283,10 +283,10 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
     records = rows_of(9, state=State.APPROVED)
     votes = [VoteResult(record.approval, record) for record in records[:6]]
     votes += [
-        VoteResult("apr-x", records[6], ledger.TooLate(ledger.TooLate.__doc__)),
-        VoteResult("apr-y", records[7], ledger.OwnRequest("yours")),
+        VoteResult("apr-x", records[6], refusals.TooLate()),
+        VoteResult("apr-y", records[7], refusals.OwnRequest("yours")),
     ]
-    votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), ledger.NotOpen("It is denied."))]
+    votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), refusals.NotOpen("It is denied."))]
     card = outcomes.render_vote_summary(votes)
     assert card.text == "6 approved, 1 expired, 1 requested by you, 1 already denied"
     words = str(card.blocks)

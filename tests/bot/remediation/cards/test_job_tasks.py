@@ -6,7 +6,7 @@ import pytest
 
 from bot.remediation.cards import side_effects
 from tests.support.fakes_ledger import action
-from tools.execution.previews import CancelPreview
+from tools.execution.cancel_preview import CancelPreview
 
 ARRAY = CancelPreview({"RUNNING": 5, "PENDING": 1}, ("alice",), ("gpu-001", "gpu-002", "gpu-003"))
 
