@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
-from graph.engine.fact_history import ProvenRemedyRun
 from graph.engine.peer_differences import HostBaseline
+from graph.engine.stale_facts import ProvenRemedyRun
 from graph.state import InboxItem
 from tools.clock import Clock
 from tools.inventory.job_lookup import JobFilter, JobHosts

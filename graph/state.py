@@ -387,14 +387,14 @@ class IncidentState(TypedDict, total=False):
     brief: dict[str, Any]
     logs: list[dict[str, Any]]  # The newest long logs that people attached, as templates (`LogDigest`).
     tier: Tier
-    # Progress of the taxonomy search (`graph.engine.check_selection.TaxonomySearch`): open and exhausted branches, and
+    # Progress of the taxonomy search (`graph.engine.taxonomy_search.TaxonomySearch`): open and exhausted branches, and
     # the card's log.
     walk: dict[str, Any]
     turn: dict[str, Any]  # Progress of this turn (`graph.incident.context.TurnState`).
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
     facts: str  # Digest of the facts snapshot in the evidence store.
-    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.reason_graph`).
+    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.receipts`).
     reasoning: str  # Digest of the latest diagnosis's graph (`graph.provenance.reason_graph`).
     to_look: list[dict[str, str]]  # Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}.
     rounds: int

@@ -1,4 +1,4 @@
-"""An incident's timeline: messages, logged lines, findings, proposals, approvals, runs and proofs. Pure."""
+"""An incident's timeline: messages, logged lines, findings, proposals, approvals, runs and proofs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from graph.incident_view import IncidentView
-from graph.report import Report
-from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
+from graph.state import MilestoneKind
 from kb.redact import redact_start, show_invisible
 from tools.ledger.record import ActionRecord
 
@@ -179,72 +178,3 @@ def _render_event_runs(events: Sequence[TimelineEvent], *, days: bool) -> list[s
     runs = [list(run) for _, run in groupby(events, key=lambda event: event.kind)]
     when = "%Y-%m-%d %H:%M" if days else "%H:%M"
     return [f"{run[0].kind} {run[0].at.strftime(when)}{f' ({len(run)} times)' if len(run) > 1 else ''}" for run in runs]
-
-
-# An incident's milestones, recorded as they happen because no other stored row has their times.
-
-MAX_MILESTONES = 40  # How many are kept (the first and the newest)
-MAX_MILESTONE_CHARS = 140  # characters per text
-_OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
-_PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
-_RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
-    "cured": ("proved", "proved again, the fault did not come back"),
-    "recurred": ("failed", "the fault came back"),
-}
-
-
-def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
-    """Return all milestones after a turn. `before` is the incident at the turn's start; `looked` says whether the turn
-    checked hosts.
-    """
-    item = before.item
-    new = [
-        *_build_action_milestones(item),
-        *(_build_diagnosis_milestones(before, report, at) if looked else []),
-        *_build_lifecycle_milestones(before, lifecycle, item, at),
-    ]
-    rows = [*before.milestones, *new]
-    return rows if len(rows) <= MAX_MILESTONES else [rows[0], *rows[-(MAX_MILESTONES - 1) :]]
-
-
-def _build_diagnosis_milestones(before: IncidentView, report: Report, at: datetime) -> list[Milestone]:
-    kind = _OUTCOME_KINDS.get(report.outcome)
-    last = next((row for row in reversed(before.milestones) if row.kind in _OUTCOME_KINDS.values()), None)
-    headline = report.headline[:MAX_MILESTONE_CHARS]
-    return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
-
-
-def _build_action_milestones(item: InboxItem) -> list[Milestone]:
-    data = item.data if item.kind == "action_result" else {}
-    event, description = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
-    if event in _RECHECK_MILESTONES:
-        kind, words = _RECHECK_MILESTONES[event]
-        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {description}' if description else ''}"[:MAX_MILESTONE_CHARS])]
-    if event not in ("done", "failed", "unknown") or not data.get("ran", True):
-        return []
-    action_name = str(data.get("remedy") or "an action").replace("_", " ")
-    outcome = str(data.get("outcome") or "")
-    milestone_kind: MilestoneKind = (
-        "proved" if outcome in _PROVED_OUTCOMES else "failed" if event != "done" or outcome == "worse" else "ran"
-    )
-    words = f"{action_name}: {outcome.replace('_', ' ') or event}{f', {description}' if description else ''}"[:MAX_MILESTONE_CHARS]
-    return [*_build_start_milestones(data.get("since"), action_name), Milestone(at=item.at, kind=milestone_kind, says=words)]
-
-
-def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
-    try:
-        at = datetime.fromisoformat(str(since))
-    except ValueError:
-        return ()
-    return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
-
-
-def _build_lifecycle_milestones(before: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:
-    if lifecycle == before.lifecycle or lifecycle not in ("handed_off", "closed"):
-        return []
-    person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""
-    return [
-        Milestone(at=at, kind="closed", says="incident closed", by=person)
-        if lifecycle == "closed"
-        else Milestone(at=at, kind="handed over", says="handed to people", by=person)
-    ]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graph.engine.counter_rises import MIN_COUNTER_RISES, has_risen
 from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
-from graph.engine.fact_history import MIN_COUNTER_RISES, has_risen
 from graph.engine.peer_differences import is_telling
 from tools.bandwidth import MIN_BANDWIDTH_RATIO
 from tools.checks.scheduler import OUT_OF_SERVICE_WORDS, OWN_REASON_PREFIX

@@ -25,16 +25,9 @@ from graph.engine.coverage import Coverage
 from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, drop_absence_of_gpus, list_uncounted_events
 from graph.engine.fact_history import is_old
 from graph.engine.fact_preparation import prepare_facts
+from graph.engine.hidden_causes import HiddenCause, find_hidden_causes
 from graph.engine.reference_data import PlaceKind, ReferenceData, is_tenant_writable
-from graph.engine.verdict import (
-    MIN_SUSPICION_POSTERIOR,
-    HiddenCause,
-    LabelVerdict,
-    RootCauseSelection,
-    find_hidden_causes,
-    judge_label,
-    select_root_causes,
-)
+from graph.engine.verdict import MIN_SUSPICION_POSTERIOR, LabelVerdict, RootCauseSelection, judge_label, select_root_causes
 from graph.state import Evidence, FileSource, Hypothesis, Tier, UnobservedCheck
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 from tools.fact import Fact, Status

@@ -1,19 +1,19 @@
-"""The effects of the action graph: check preconditions and the fault, claim, run, record."""
+"""The effects of the action graph: check preconditions, claim, run, record.
+
+No remedy runs without the ledger's claim, none starts twice, and none starts if its approved preconditions have
+changed.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from graph.context import GraphContext
-from graph.engine.assessment import assess_facts
-from graph.engine.fact_history import EVENT_KEY_PREFIXES, find_clock_skews, mark_stale_after_repairs
-from graph.engine.reference_data import ReferenceData
-from graph.incident.context import build_reference_data
-from graph.remediation.fault_condition import CausePresence, judge_fault
-from tools.action import Action, FaultCondition
+from graph.execution.fault_check import check_fault
+from tools.action import Action
 from tools.execution.conditions import find_unmet_conditions
 from tools.execution.identity import read_boot_id, read_host_key_fingerprint
 from tools.execution.runner import ContactCallback, ExecutionResult, ignore_contact_change, run_action
@@ -25,91 +25,6 @@ from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord, Refused, is_digest, list_targets
 from tools.ledger.states import State, Transition
 from tools.transport import Transport, Unreachable
-
-# The last check before a claim: is the approved fault still present? Passive checks only.
-#
-# It judges as the proof does (`graph.remediation.fault_condition`): what would prove a repair prevents its start.
-
-
-async def check_fault(
-    fault: FaultCondition,
-    incident: str,
-    since: datetime,
-    known: Sequence[Fact],
-    reading: GraphContext,
-    transport: Transport,
-    *,
-    changed: bool = False,
-) -> CausePresence:
-    """Return whether a fault is present now.
-
-    Log lines count from `since` on. `known` are the incident's facts. `changed`: the host was changed since, so its old
-    boot id and the old proof no longer show the fault.
-    """
-    if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
-        since, changed = mended, True  # its line is from before that repair
-    if fault.lasts == "proved" and not changed:
-        return CausePresence("shown", f"{fault.says}, as it was proved; no check that disturbs nobody can tell more")
-    if fault.lasts in ("boot", "silence") and not changed:
-        return await _check_by_boot(fault, transport)
-    for _ in range(fault.reads):
-        reading_result = await _check_by_reading(fault, incident, since, known, reading)
-        if reading_result.answer != "gone":
-            break
-    return reading_result
-
-
-async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
-    """Return when all of the fault's devices were last repaired after `since`, by any incident."""
-    names = [name.rpartition("/")[2] for name in fault.devices] or [""]
-    rows = [row for row in await reading.treated([fault.host]) if row.at > since and all(map(row.covers_device, names))]
-    return max((row.at for row in rows), default=None)
-
-
-async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePresence:
-    """Judge a fault that lasts for a boot, or that consists in not answering."""
-    try:
-        boot = await read_boot_id(fault.host, transport)
-    except Unreachable as error:
-        return CausePresence("shown" if fault.lasts == "silence" else "unseen", f"{fault.host} does not answer: {error.why}")
-    if fault.lasts == "silence":
-        return CausePresence("gone", f"{fault.host} answers again")
-    if boot != fault.boot_id:
-        return CausePresence("gone", f"{fault.host} has booted since: {fault.says} was of the boot before")
-    return CausePresence("shown", f"{fault.says}, in this boot")
-
-
-async def _check_by_reading(
-    fault: FaultCondition, incident: str, since: datetime, known: Sequence[Fact], reading: GraphContext
-) -> CausePresence:
-    requests = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known))]
-    facts = (await reading.fleet.run_checks(incident, requests, fresh=True)).facts
-    if not any(not fact.status.blind for fact in facts):
-        return CausePresence("unseen", facts[0].line if facts else f"nothing on {fault.host} could be looked at")
-    reference = build_reference_data(reading, [*known, *facts])
-    own = [fact for fact in facts if fact.host == fault.host]
-    known_events = mark_stale_after_repairs(
-        [fact for fact in own if fact.key.startswith(EVENT_KEY_PREFIXES)], {fault.host: since}, find_clock_skews([*known, *facts])
-    )
-    return judge_fault(
-        fault,
-        assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *known_events], reference, [fault.host]),
-    )
-
-
-def list_fault_checks(fault: FaultCondition, reference: ReferenceData) -> tuple[str, ...]:
-    """Return the checks that showed the fault and all non-exclusive ones that can decide its cause."""
-    leaf = reference.taxonomy.leaves.get(fault.label)
-    deciding = [check.id for check in reference.list_deciding_checks(leaf)] if leaf else []
-    return tuple(
-        name for name in dict.fromkeys((*fault.checks, *deciding)) if name in reference.checks and not reference.checks[name].exclusive
-    )
-
-
-# The effects of the action graph: check preconditions, claim, run, record.
-#
-# No remedy runs without the ledger's claim, none starts twice, and none starts if its approved preconditions have
-# changed.
 
 T = TypeVar("T")
 # Refusals that may pass before the time to start is over.

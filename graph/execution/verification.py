@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.fact_history import find_clock_skews, mark_stale_after_repairs
 from graph.engine.reference_data import ReferenceData
-from graph.execution.action_effects import ActionGraphContext, check_fault
+from graph.engine.stale_facts import find_clock_skews, mark_stale_after_repairs
+from graph.execution.action_effects import ActionGraphContext
+from graph.execution.fault_check import check_fault
 from graph.incident.context import build_reference_data
 from graph.remediation.build import HOST_SCOPES
-from graph.remediation.fault_condition import CausePresence, assess_presence
+from graph.remediation.cause_presence import CausePresence, assess_presence
 from tools.action import Action, Condition, FaultCondition
 from tools.execution.conditions import fill_condition, is_job_forgotten, read_condition
 from tools.fact import Fact

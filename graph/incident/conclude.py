@@ -14,13 +14,13 @@ from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.peer_differences import HostBaseline, build_baselines
 from graph.engine.reference_data import is_tenant_writable
 from graph.extraction import report_texts
-from graph.extraction.complaints import find_suspected_causes
 from graph.extraction.log_digests import select_telling_templates
 from graph.extraction.report_texts import format_unknown_hosts, format_unknown_job
+from graph.extraction.suspected_causes import find_suspected_causes
 from graph.incident.answers.routes import answer_item
 from graph.incident.answers.unproven import list_unproven
 from graph.incident.context import IncidentContext, assess_incident, load_incident_context
-from graph.incident.followup_turns import add_change_summary, add_recheck_result, answer_narrow_recheck, schedule_next_recheck
+from graph.incident.exploration import has_exhausted_ideas
 from graph.incident.guides import add_guide_status, answer_unknown_guide, get_unknown_guide
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.host_findings import (
@@ -33,21 +33,24 @@ from graph.incident.host_findings import (
     summarize_hosts,
 )
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
-from graph.incident.model_hypotheses import find_likely_cause, has_exhausted_ideas
+from graph.incident.likely_causes import find_likely_cause
+from graph.incident.narrow_recheck import answer_narrow_recheck
+from graph.incident.news_turns import add_change_summary
 from graph.incident.questions import LOG_QUESTION, list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
 from graph.incident.reasoning_check import verify_conclusion
 from graph.incident.reflect import list_hypotheses
 from graph.incident.remediations import add_action_facts, add_remediations, is_check_result, is_renewed_request
 from graph.incident.run_checks import TURN_ENDING_KINDS
+from graph.incident.scheduled_recheck import add_recheck_result, schedule_next_recheck
 from graph.incident.turn_result import TurnResult
 from graph.incident.visibility import list_visible_hosts
-from graph.learning.lessons import add_recalled_lessons
+from graph.learning.lesson_recall import add_recalled_lessons
 from graph.learning.site_notes import add_site_notes
+from graph.milestones import append_milestones
 from graph.ownership import build_tenant_machines, is_withheld_from_tenant
 from graph.report import AttachedChart, FileReadResult, HostsSummary, Report
 from graph.report_charts import select_report_charts
 from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
-from graph.timeline import append_milestones
 from tools.fact import Status
 from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.inventory import Inventory

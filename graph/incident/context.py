@@ -10,9 +10,9 @@ from typing import Any, cast
 from graph.context import GraphContext
 from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.check_selection import TaxonomySearch
-from graph.engine.fact_history import mark_counter_rises
+from graph.engine.counter_rises import mark_counter_rises
 from graph.engine.reference_data import PlaceKind, ReferenceData, build_profile_lookup, build_unprofiled_lookup
+from graph.engine.taxonomy_search import TaxonomySearch
 from graph.extraction.complaints import find_measuring_checks
 from graph.incident.visibility import build_host_scope
 from graph.incident_view import IncidentView, parse_remediations
@@ -40,13 +40,13 @@ class TurnState:
     hosts: str = ""  # folded names of the hosts in question
     named: bool = False  # people named them; otherwise all that the channel may see
     priors: Mapping[str, float] = field(default_factory=dict)
-    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.reason_graph`, as stored)
+    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.belief_shifts`, as stored)
     past: tuple[str, ...] = ()  # labels of the two most similar incidents
     reading: Mapping[str, float] = field(default_factory=dict)  # label → probability by the model's last reading
     outside: str = ""  # the model's own cause, if its last reading fits none of the labels
     # similar lessons, of this turn or an earlier one (`MatchedLesson`, as stored)
     recalled: tuple[Mapping[str, Any], ...] = ()
-    # the running guide and its progress (`graph.incident.guides`, as stored)
+    # the running guide and its progress (`graph.incident.guide_run`, as stored)
     guide: Mapping[str, Any] = field(default_factory=dict)
     asked_model: tuple[str, ...] = ()
     without_model: str = ""

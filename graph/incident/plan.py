@@ -12,8 +12,9 @@ from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
 from graph.engine.assessment import Assessment
-from graph.engine.check_selection import CheckOffer, TaxonomySearch, advance_search, list_first_wave, rank_exclusive_offers
+from graph.engine.check_selection import CheckOffer, list_first_wave, rank_exclusive_offers
 from graph.engine.priors import compute_model_priors, compute_past_priors, compute_word_priors, select_telling_incidents, sum_priors
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
 from graph.extraction.hosts import find_hosts
 from graph.incident.context import (
     MAX_UNNAMED_HOSTS,
@@ -25,21 +26,18 @@ from graph.incident.context import (
     fold_asks,
     load_incident_context,
 )
-from graph.incident.followup_turns import (
-    brings_new_facts,
-    get_due_recheck,
-    is_narrow_recheck,
-    list_checks_for_news,
-    list_counter_checks,
-    list_deciding_checks,
-)
+from graph.incident.exploration import explore_causes
 from graph.incident.guides import get_unknown_guide, plan_guided_checks
-from graph.incident.model_hypotheses import build_material, explore_causes, list_corrections, list_offered_labels
+from graph.incident.likely_causes import list_offered_labels
+from graph.incident.narrow_recheck import is_narrow_recheck, list_deciding_checks
+from graph.incident.news_turns import brings_new_facts, list_checks_for_news
+from graph.incident.prompt_material import build_material, list_corrections
 from graph.incident.questions import build_hosts_question, list_logs, render_findings
-from graph.learning.lessons import merge_recalled_lessons
+from graph.incident.scheduled_recheck import get_due_recheck, list_counter_checks
+from graph.learning.lesson_recall import merge_recalled_lessons
 from graph.learning.site_notes import find_page_hints
 from graph.model.reasoner import DeclinedAnswer
-from graph.provenance.reason_graph import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
 from kb.history.lessons import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names

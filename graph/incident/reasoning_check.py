@@ -14,6 +14,7 @@ from graph.engine.assessment import Assessment
 from graph.incident.context import MANY_FACTS, IncidentContext, build_reference_data
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
+from graph.provenance.belief_shifts import parse_shifts
 from graph.provenance.build import TurnReasoning, build_reason_graph
 from graph.provenance.invariants import (
     InvariantInputs,
@@ -24,7 +25,8 @@ from graph.provenance.invariants import (
     list_output_digests,
     verify_reasoning,
 )
-from graph.provenance.reason_graph import ReasonGraph, Receipts, parse_shifts
+from graph.provenance.reason_graph import ReasonGraph
+from graph.provenance.receipts import Receipts
 from graph.report import Report
 from graph.state import Hypothesis, IncidentState
 from tools.evidence import EvidenceStore

@@ -15,11 +15,12 @@ from graph.engine.assessment import Assessment
 from graph.engine.priors import MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, sum_priors
 from graph.extraction.report_texts import format_confidence_percent
 from graph.incident.context import IncidentContext, TurnState, assess_incident, load_incident_context
-from graph.incident.model_hypotheses import CRITIQUE_QUESTION, list_finding_lines
+from graph.incident.exploration import CRITIQUE_QUESTION
+from graph.incident.prompt_material import list_finding_lines
 from graph.incident.questions import render_findings
 from graph.incident_view import serialize_hypotheses
 from graph.model.reasoner import DeclinedAnswer, Judgement
-from graph.provenance.reason_graph import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import Hypothesis, IncidentState, Tier
 from kb.needle_search import split_lines
 

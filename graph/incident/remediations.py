@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.context import IncidentContext, build_reference_data, merge_facts
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle, get_remediation_event, is_all_cured

@@ -10,11 +10,11 @@ from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, LikelyDiagnosis, PendingHosts, Progress
 from graph.engine.assessment import assess_facts
-from graph.engine.fact_history import find_repair_cursors, mark_stale_after_remedies, mark_stale_after_repairs
 from graph.engine.peer_differences import BASELINE_ROWS_KEY, PAST_DIFFERS_KEY, PEER_DIFFERS_KEY, find_past_differences
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_remedies, mark_stale_after_repairs
 from graph.extraction.report_texts import count_unobserved_hosts
 from graph.incident.context import IncidentContext, build_kind_lookup, build_reference_data, load_incident_context, merge_facts
-from graph.provenance.reason_graph import Receipts
+from graph.provenance.receipts import Receipts
 from graph.state import InboxItemKind, IncidentCosts, IncidentState
 from tools.fact import Fact, Status
 from tools.fleet.answers import CheckAnswer, CheckRequest, FleetAnswers

@@ -15,8 +15,8 @@ from graph.dialogue.said import ALL, OTHERS
 from graph.engine.abnormal_facts import is_abnormal
 from graph.engine.fact_history import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
 from graph.engine.priors import rank_decidable_labels
-from graph.extraction.complaints import find_physical_reports
-from graph.extraction.hosts import find_group, find_hosts, resolve_hosts_and_groups
+from graph.extraction.command_hosts import find_group, resolve_hosts_and_groups
+from graph.extraction.hosts import find_hosts
 from graph.extraction.incident_scope import (
     IncidentScope,
     find_asked_hosts,
@@ -27,13 +27,14 @@ from graph.extraction.incident_scope import (
 )
 from graph.extraction.log_digests import merge_log_digests
 from graph.extraction.pasted_text import get_line_head, get_line_writer
+from graph.extraction.physical_reports import find_physical_reports
 from graph.extraction.reports import ParsedReport, parse_report
 from graph.extraction.time_window import parse_time_window
 from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
 from graph.extraction.uploaded_text import TextExtraction, extract_text
 from graph.incident.context import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, load_incident_context, merge_facts
-from graph.incident.followup_turns import get_due_recheck
-from graph.incident.model_hypotheses import MAX_OFFERED_LABELS, build_material
+from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material
+from graph.incident.scheduled_recheck import get_due_recheck
 from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
 from graph.report import FileReadResult
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ALL, OTHERS, Vocabulary, get_parsed_message
-from graph.extraction.hosts import find_hosts, resolve_hosts_and_groups
+from graph.extraction.command_hosts import resolve_hosts_and_groups
+from graph.extraction.hosts import find_hosts
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, Origin
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.inventory.inventory import Inventory

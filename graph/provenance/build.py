@@ -7,16 +7,8 @@ from typing import Any
 
 from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief, ClueMatch
-from graph.provenance.reason_graph import (
-    MODEL_SOURCES,
-    BeliefShift,
-    EdgeKind,
-    ReasonEdge,
-    ReasonGraph,
-    ReasonNode,
-    deduplicate_nodes,
-    shorten_text,
-)
+from graph.provenance.belief_shifts import MODEL_SOURCES, BeliefShift
+from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode, deduplicate_nodes, shorten_text
 from graph.report import Report
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy

@@ -13,7 +13,9 @@ from typing import Final
 from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.belief import Belief
 from graph.engine.reference_data import ReferenceData
-from graph.provenance.reason_graph import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift, ReasonGraph, ReasonNode, Receipts
+from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift
+from graph.provenance.reason_graph import ReasonGraph, ReasonNode
+from graph.provenance.receipts import Receipts
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact

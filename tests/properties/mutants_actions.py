@@ -4,7 +4,8 @@ import asyncio
 
 from fakeredis import FakeAsyncRedis
 
-from graph.execution.action_effects import _check_by_boot, _verify_fault_present, claim_action
+from graph.execution.action_effects import _verify_fault_present, claim_action
+from graph.execution.fault_check import _check_by_boot
 from tests.graph import test_fault as stories
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 

@@ -14,7 +14,7 @@ from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident.summarise import _query_job_hosts
 from graph.incident.visibility import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
-from graph.learning.lessons import draft_lesson
+from graph.learning.lesson_drafts import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
 from kb.names import _fold_char

@@ -1,8 +1,6 @@
-"""Answer why a cause is believed or not, and how large the numbers behind it are. Pure."""
+"""Answer why a cause is believed or not: verdicts with their evidence."""
 
-import re
 from collections.abc import Sequence
-from datetime import datetime
 
 from graph.engine.belief import ClueMatch
 from graph.engine.verdict import LabelVerdict
@@ -10,12 +8,9 @@ from graph.incident.answers.answer_context import (
     AnswerContext,
     build_answer,
     build_host_knowledge,
-    clean_text,
     find_common_branch,
-    format_age,
     format_confidence,
     format_location,
-    get_check_name,
     render_basis,
     render_citation,
     render_counter_evidence,
@@ -24,17 +19,12 @@ from graph.incident.answers.answer_context import (
     render_recheck_offer,
     render_source,
     render_unknown_names,
-    resolve_target_hosts,
 )
 from graph.incident.reasoning_check import load_reasoning
 from graph.incident.turn_result import TurnResult
 from graph.provenance.tree_rendering import list_other_influences
-from graph.remediation.outcomes import describe_remediation
-from graph.state import Hypothesis, Remediation
-from tools.fact import Fact, Status
+from graph.state import Hypothesis
 from tools.inventory.host_ranges import fold_host_names
-
-# Answer why a cause is believed or not: verdicts with their evidence.
 
 MAX_QUOTES = 3
 MAX_OTHER_INFLUENCES = 5
@@ -171,87 +161,3 @@ def _format_subject(context: AnswerContext) -> str:
         return context.get_title(branch)
     titles = [context.get_title(label) for label in message.labels[:2]]
     return " / ".join(titles) + (f" and {len(message.labels) - 2} more" if len(message.labels) > 2 else "")
-
-
-# Answer how large the numbers behind a cause are, and whether it was remediated.
-
-MAX_CHARACTERS = 400
-MAX_NUMBERS = 4
-_HOW_MUCH = re.compile(
-    r"\bhow (?:far|much|many|big|large|wide|hot|warm|full|high|low|fast|slow|long|strong|bad)\b|\bby how\b"
-    r"|\bwhat (?:is|was)\b[^?]{0,40}\b(?:offset|skew|count|rate)\b",
-    re.IGNORECASE,
-)
-
-
-def asks_how_much(context: AnswerContext) -> bool:
-    """Return whether the message asks for a known number behind a cause."""
-    return bool(_HOW_MUCH.search(context.message.text[:MAX_CHARACTERS])) and bool(_list_measurements(context))
-
-
-def asks_about_remediated_cause(context: AnswerContext) -> bool:
-    """Return whether a named cause was remediated on a host the message may mean."""
-    return bool(context.message.labels) and not context.message.unknown_hosts and bool(list_proven_remediations(context))
-
-
-def list_proven_remediations(context: AnswerContext) -> list[Remediation]:
-    """Return the proven remediations of the causes named, unless the cause shows again."""
-    shown_labels = {row.label for row in context.root_causes}
-    rows = [
-        row for row in context.case.remediations if row.proven and row.label in context.message.labels and row.label not in shown_labels
-    ]
-    return [row for row in rows if not context.message.hosts or row.target in context.message.hosts]
-
-
-async def answer_how_much(context: AnswerContext) -> TurnResult:
-    """Answer with the numbers of the named causes, and with proven remediations."""
-    fixes, numbers = list_proven_remediations(context), _list_measurements(context)
-    lines = [f"{describe_remediation(row, context.get_title(row.label))}." for row in fixes[:2]]
-    lines += [_in_words(context, fact) for fact in numbers[:MAX_NUMBERS]]
-    old = [row.target for row in fixes if row.target not in {fact.host for fact in numbers}]
-    lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in old[:2]]
-    return build_answer(
-        context,
-        [
-            *render_unknown_names(context),
-            *lines,
-            render_recheck_offer(context, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host))),
-        ],
-    )
-
-
-def _in_words(context: AnswerContext, fact: Fact) -> str:
-    return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({get_check_name(fact.check)}, read {format_age(fact.time, context.current_time)})."
-
-
-def _list_target_hosts(context: AnswerContext) -> tuple[str, ...]:
-    target_hosts = resolve_target_hosts(context)
-    if target_hosts.named:
-        return target_hosts.hosts
-    at_fault = [host for row in context.root_causes if row.label in context.message.labels for host in row.hosts]
-    return tuple(dict.fromkeys(at_fault or [row.target for row in list_proven_remediations(context)] or target_hosts.hosts))
-
-
-def _list_measurements(context: AnswerContext) -> list[Fact]:
-    """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
-    taxonomy, labels = context.now.reference.taxonomy, context.message.labels
-    keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
-    rows = [match.fact for label in labels for row in context.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
-    hosts, fixed = _list_target_hosts(context), {row.target: row.since for row in list_proven_remediations(context)}
-    fact_by_source: dict[tuple[str, str, str], Fact] = {}
-    for fact in (*rows, *context.case.facts):
-        if fact.key in keys and fact.host in hosts and _is_number(fact) and _is_measured_after(fact, fixed.get(fact.host)):
-            fact_by_source.setdefault((fact.host, fact.key, fact.device or ""), fact)
-    return sorted(fact_by_source.values(), key=_size, reverse=True)
-
-
-def _is_number(fact: Fact) -> bool:
-    return fact.status is Status.OK and isinstance(fact.value, (int, float)) and not isinstance(fact.value, bool) and not fact.stale
-
-
-def _is_measured_after(fact: Fact, since: datetime | None) -> bool:
-    return since is None or (fact.time is not None and fact.time >= since)
-
-
-def _size(fact: Fact) -> float:
-    return abs(fact.value) if isinstance(fact.value, (int, float)) else 0.0

@@ -1,118 +1,21 @@
-"""What a model reads of an incident, and the causes that it holds likely or proposes where nothing is proven."""
+"""Third tier: where nothing is proven, a model proposes other causes.
+
+The facts that an idea cites are verified, passive checks run for it, and a second reading attacks it. No idea becomes a
+diagnosis or a remedy.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment
-from graph.engine.priors import rank_labels_by_words
-from graph.extraction.log_digests import format_log_digest, select_telling_templates
 from graph.incident.context import IncidentContext, TurnState
-from graph.incident.questions import list_logs, list_mistake_notes, list_questions, render_findings
-from graph.learning.site_notes import IncidentSubject, find_site_notes
-from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices, PromptMaterial
-from graph.report import UnprovenCause
-from graph.state import Conjecture, Exploration, IncidentBrief, LogDigest
-from kb.needle_search import split_lines
-from kb.taxonomy.taxonomy import Taxonomy
+from graph.incident.likely_causes import is_possible
+from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material, list_corrections, list_finding_lines
+from graph.incident.questions import list_logs, list_questions
+from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices
+from graph.state import Conjecture, Exploration
 from tools.inventory.host_ranges import fold_host_names
-
-# What a model reads of an incident: bounded texts and citable lines.
-
-MAX_OFFERED_LABELS = 40  # labels a reading may choose from, likeliest first
-# past incidents and log templates shown
-MAX_PAST_INCIDENTS = 4
-MAX_TEMPLATES = 12
-
-
-async def build_material(
-    brief: IncidentBrief, logs: Sequence[LogDigest], context: IncidentContext, ports: GraphContext, findings: str = ""
-) -> PromptMaterial:
-    """Build the prompt material. Site pages are left out of tenants' incidents."""
-    similar_incidents = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
-    past = [
-        f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}"
-        for one in similar_incidents
-        if one.label in ports.taxonomy.leaves
-    ]
-    log_text = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
-    return PromptMaterial(brief.text, log_text, past, _list_page_lines(brief, context, ports), findings)
-
-
-def _list_page_lines(brief: IncidentBrief, context: IncidentContext, ports: GraphContext) -> list[str]:
-    if not ports.pages or context.audience_tenant is not None:
-        return []
-    hosts = [ports.inventory.hosts[name] for name in brief.hosts if name in ports.inventory.hosts]
-    return [
-        f"{note.title}: {line}"
-        for note in find_site_notes(ports.pages, IncidentSubject.from_hosts(brief.text, (), hosts))
-        for line in note.says
-    ]
-
-
-def list_finding_lines(assessment: Assessment, notes: Sequence[str] = ()) -> list[str]:
-    """Return findings as lines, `notes` first."""
-    return split_lines(render_findings(assessment, (), notes))
-
-
-def list_corrections(context: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
-    """Return earlier human corrections about these causes."""
-    return list_mistake_notes(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)
-
-
-# Likely but unproven causes: by a model's last reading, else by the facts. Labelled as such, never acted on.
-
-MIN_LIKELY_PROBABILITY = 0.5  # minimum probability of a reading to name a label
-MAX_LABELS_BY_WORDS = 16  # labels offered because the report suggests them, even if no check can show them
-MAX_REASON_CHARS = 160
-
-
-def is_possible(label: str, assessment: Assessment) -> bool:
-    """Return whether no fact contradicts it; a missing sign is no contradiction, as many faults leave no trace."""
-    verdict = assessment.label_verdicts.get(label)
-    return verdict is None or verdict.verdict != "rejected" or verdict.absent
-
-
-def list_offered_labels(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
-    """Return labels offered to a reading, with title and whether checks missed them."""
-    spoken = [label for label in rank_labels_by_words(taxonomy, context.brief, MAX_LABELS_BY_WORDS) if is_possible(label, assessment)]
-    possible_labels = [one.label for one in assessment.label_verdicts.values() if one.verdict != "rejected"]
-    return {
-        label: f"{taxonomy.get_title(label)}{_format_missed_look(label, assessment)}"
-        for label in list(dict.fromkeys((*spoken, *possible_labels)))[:MAX_OFFERED_LABELS]
-    }
-
-
-def _format_missed_look(label: str, assessment: Assessment) -> str:
-    verdict = assessment.label_verdicts.get(label)
-    if verdict is None:
-        return " (no look can show it)"
-    return f" ({verdict.because[:MAX_REASON_CHARS]})" if verdict.verdict == "rejected" else ""
-
-
-def find_likely_cause(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> UnprovenCause | None:
-    """Return the likeliest cause or None; never one that facts contradict."""
-    read = [
-        (p, label)
-        for label, p in context.turn.reading.items()
-        if p >= MIN_LIKELY_PROBABILITY and label in taxonomy.leaves and is_possible(label, assessment)
-    ]
-    if read:
-        p, label = max(read)
-        verdict = assessment.label_verdicts.get(label)
-        because = verdict.because if verdict else "no look of mine can show it"
-        return UnprovenCause(label=label, p=round(p, 2), by="reading", because=because[:MAX_REASON_CHARS])
-    best = next((row for row in assessment.suspects if assessment.label_verdicts[row.label].verdict != "rejected"), None)
-    if best is None:
-        return None
-    because = assessment.label_verdicts[best.label].because[:MAX_REASON_CHARS]
-    return UnprovenCause(label=best.label, p=round(best.posterior, 2), by="facts", because=because)
-
-
-# Third tier: where nothing is proven, a model proposes other causes.
-#
-# Their basis is checked, passive checks run for them, and a second reading attacks the rest. None becomes a diagnosis or
-# a remedy.
 
 MAX_ROUNDS = 3  # turns that propose ideas; then people go on
 MAX_ASKS = 24  # checks per round of ideas

@@ -1,20 +1,15 @@
-"""Lessons from closed incidents: draft them, and recall those that resemble an incident. They prove nothing. Pure."""
+"""Draft a lesson from a closed incident: symptoms, cause, deciding check, resolution, misleading causes."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
-from graph.context import SimilarIncident
 from graph.incident_view import IncidentView
 from graph.ownership import FILE_READING_CHECKS
-from graph.report import MatchedLesson, Report
 from graph.state import ABSTAIN, NO_FAULT, TENANT_SIDE, Conjecture, Evidence, Hypothesis, IncidentState
 from kb.history.lessons import MAX_NAME_CHARS, MAX_SYMPTOMS, MAX_TEXT_CHARS, MAX_TITLE_CHARS, Lesson, shorten_text
 from kb.history.text_search import extract_terms
 from tools.inventory.host_ranges import BadRange, expand_host_range
-
-# Draft a lesson from a closed incident: symptoms, cause, deciding check, resolution, misleading causes.
 
 HostTenantsLookup = Callable[[Iterable[str]], frozenset[str]]  # Hosts → tenants that own any of them; empty for none.
 # Scheduler node name → its tenant, "" without one; None for an unknown node.
@@ -168,33 +163,3 @@ def _mask_hosts(text: str, hosts: Collection[str]) -> str:
         return _HOST_PLACEHOLDER if name in lower or (bracket and any(host.startswith(head) for host in lower)) else found[0]
 
     return _HOST_NAME_PATTERN.sub(named, text) if lower else text
-
-
-# Lessons of this site that resemble an incident, kept across turns. They order checks and prove nothing.
-
-MIN_LIKENESS = 0.2  # Score from which a lesson is shown
-MIN_SAME_CAUSE_LIKENESS = 0.05  # lower if it has the cause that was found
-MAX_REMEMBERED = 6
-MAX_SHOWN = 2
-
-
-def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
-    """Merge earlier and newly similar lessons, each once; the newest are kept."""
-    now = [
-        MatchedLesson(
-            lesson=one.lesson, label=one.label, incident=one.learnt, on=one.on, title=one.title[:120], score=round(one.score, 3)
-        ).model_dump(mode="json")
-        for one in similar
-        if one.lesson and one.score >= MIN_SAME_CAUSE_LIKENESS
-    ]
-    rows = {str(row["lesson"]): row for row in (*before, *now)}
-    return tuple(rows.values())[-MAX_REMEMBERED:]
-
-
-def add_recalled_lessons(report: Report, rows: Sequence[Mapping[str, Any]]) -> Report:
-    """Return the report with lessons of its causes, or, where it abstained, of similar incidents."""
-    lessons = [MatchedLesson.model_validate(row) for row in rows]
-    labels = {cause.label for cause in report.root_causes}
-    similar_lessons = [row for row in lessons if row.score >= MIN_LIKENESS] if report.outcome == "abstained" else []
-    shown_lessons = [row for row in lessons if row.label in labels] if labels else similar_lessons
-    return report.model_copy(update={"recalled": tuple(shown_lessons[-MAX_SHOWN:])}) if shown_lessons else report

@@ -1,0 +1,143 @@
+"""Render closed incidents with the same cause, device or host; "none found" differs from "could not look"."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from graph.closed_incidents import ClosedIncident, ClosedIncidentMatches, ClosedIncidentQuery
+from graph.incident.answers.answer_context import (
+    AnswerContext,
+    resolve_target_hosts,
+)
+from graph.report import ClosedIncidentLink
+from graph.state import Origin
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_SHOWN_INCIDENTS = 5
+# bounds of one query
+MAX_QUERY_HOSTS = 32
+MAX_QUERY_DEVICES = 32
+MAX_QUERY_LABELS = 8
+
+
+class IncidentProximity(StrEnum):
+    """How close a closed incident is to this one."""
+
+    DEVICE = "same device"
+    HOST = "same host"
+    CAUSE = "elsewhere"
+    OTHER = "another cause"
+
+
+# how it ended
+CLOSURE_TEXTS: Final = {
+    "cured": "proved twice",
+    "passed": "passed its proof once",
+    "in_part": "proved for part of it alone",
+    "in_vain": "what ran is not proved to have helped",
+    "person": "closed by a person, nothing of mine ran",
+    "well": "nothing was broken",
+    "quiet": "no further message, and none of my fixes ran",
+}
+
+
+def build_query(context: AnswerContext) -> ClosedIncidentQuery:
+    """Build the query from what the message names, else from the findings."""
+    query_hosts = resolve_target_hosts(context)
+    hosts = query_hosts.hosts if query_hosts.named or context.faulty_hosts else context.case.brief.hosts
+    roots = context.root_causes
+    devices = [name for row in roots for name in row.devices if name.partition("/")[0] in hosts]
+    labels = context.message.labels or tuple(row.label for row in roots)
+    reader = context.case.origin or Origin()
+    visible = context.case.visible
+    return ClosedIncidentQuery(
+        context.case.id, reader, visible, hosts[:MAX_QUERY_HOSTS], tuple(devices[:MAX_QUERY_DEVICES]), labels[:MAX_QUERY_LABELS]
+    )
+
+
+def classify_proximity(row: ClosedIncident, query: ClosedIncidentQuery) -> IncidentProximity:
+    """Return the closest proximity."""
+    same = [cause for cause in row.causes if cause.label in query.labels]
+    if any(set(cause.devices) & set(query.devices) for cause in same):
+        return IncidentProximity.DEVICE
+    if any(set(cause.hosts) & set(query.hosts) for cause in same):
+        return IncidentProximity.HOST
+    return IncidentProximity.CAUSE if same else IncidentProximity.OTHER
+
+
+def render_matches(
+    context: AnswerContext, query: ClosedIncidentQuery, seen: ClosedIncidentMatches
+) -> tuple[list[str], tuple[ClosedIncidentLink, ...]]:
+    """Return the answer's lines, and the incidents they mention."""
+    if seen.could_not:
+        return [f"I could not look for earlier incidents: {seen.could_not}."], ()
+    if not (query.hosts or query.labels):
+        return ["Name a host, and I look for its earlier incidents; nothing is found here yet."], ()
+    rows = [(classify_proximity(row, query), row) for row in seen.found]
+    shown_incidents = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
+    lines = [
+        *_render_headings(context, query, rows, cut=seen.cut),
+        *(f"• {_render_incident(context, proximity, row, query)}" for proximity, row in shown_incidents),
+    ]
+    lines += [f"… and {len(rows) - MAX_SHOWN_INCIDENTS} more."] if len(rows) > MAX_SHOWN_INCIDENTS else []
+    return [*lines, _render_retention(seen.since)], tuple(
+        ClosedIncidentLink(incident=row.incident, opened=row.opened) for _, row in shown_incidents
+    )
+
+
+def _render_headings(
+    context: AnswerContext, query: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
+) -> list[str]:
+    same = [row for proximity, row in rows if proximity is not IncidentProximity.OTHER]
+    other_incidents = [row for proximity, row in rows if proximity is IncidentProximity.OTHER]
+    cause_titles = " or ".join(context.get_title(label) for label in query.labels[:2])
+    heads = []
+    if same:
+        counts_by_proximity = [
+            (proximity, sum(row_proximity is proximity for row_proximity, _ in rows))
+            for proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST, IncidentProximity.CAUSE)
+        ]
+        parts = ", ".join(
+            f"{count} {'on the ' if proximity is not IncidentProximity.CAUSE else ''}{proximity}"
+            for proximity, count in counts_by_proximity
+            if count
+        )
+        least = "at least " if cut else ""
+        has_close_match = not context.message.hosts or any(
+            proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST) for proximity, _ in rows
+        )
+        yes = "Yes: " if context.message.predicate == "happened" and has_close_match else ""
+        heads.append(f"{yes}{cause_titles} {least}{format_times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
+    elif query.labels:
+        heads.append(f"None of the closed incidents that I keep was {cause_titles}.")
+    host_names = fold_host_names(query.hosts)
+    if other_incidents:
+        least = "at least " if cut else ""
+        heads.append(
+            f"{host_names} had {'something else' if query.labels else 'an incident'} {least}{format_times(len(other_incidents))} before."
+        )
+    elif query.hosts and not query.labels:
+        heads.append(f"None of the closed incidents that I keep was about {host_names}.")
+    return heads
+
+
+def _render_incident(context: AnswerContext, how: IncidentProximity, row: ClosedIncident, query: ClosedIncidentQuery) -> str:
+    """Return `2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
+    causes = [cause for cause in row.causes if cause.label in query.labels] or list(row.causes)
+    hosts = [host for cause in causes for host in cause.hosts] or list(row.hosts)
+    cause_titles = " and ".join(dict.fromkeys(context.get_title(cause.label) for cause in causes[:2])) or "no cause found"
+    host_suffix = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
+    did = f"{' and '.join(row.did[:2]).replace('_', ' ')}, " if row.did else ""
+    return f"{row.opened:%Y-%m-%d}{host_suffix} ({how}): {cause_titles}; {did}{CLOSURE_TEXTS[row.ended]}"
+
+
+def _render_retention(since: datetime | None) -> str:
+    if since is None:
+        return "Closed incidents that may be told here: none is kept yet."
+    return f"What is kept reaches back to {since:%Y-%m-%d}."
+
+
+def format_times(count: int) -> str:
+    """Return `once` or `3 times`."""
+    return "once" if count == 1 else f"{count} times"
