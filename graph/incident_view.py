@@ -190,6 +190,6 @@ def _serialize_remediation(remediation: Remediation) -> dict[str, Any]:
     return row
 
 
-def serialize_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
+def serialize_hypotheses(causes: Iterable[Hypothesis]) -> list[dict[str, Any]]:
     """Omit evidence, which the report has."""
-    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
+    return [cause.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for cause in causes]

@@ -18,23 +18,25 @@ _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
 }
 
 
-def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
-    """Return all milestones after a turn. `before` is the incident at the turn's start; `looked` says whether the turn
+def append_milestones(
+    previous_incident_view: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime
+) -> list[Milestone]:
+    """Return all milestones after a turn. `previous_incident_view` is the incident at the turn's start; `looked` says whether the turn
     checked hosts.
     """
-    item = before.item
+    item = previous_incident_view.item
     new = [
         *_build_action_milestones(item),
-        *(_build_diagnosis_milestones(before, report, at) if looked else []),
-        *_build_lifecycle_milestones(before, lifecycle, item, at),
+        *(_build_diagnosis_milestones(previous_incident_view, report, at) if looked else []),
+        *_build_lifecycle_milestones(previous_incident_view, lifecycle, item, at),
     ]
-    rows = [*before.milestones, *new]
-    return rows if len(rows) <= MAX_MILESTONES else [rows[0], *rows[-(MAX_MILESTONES - 1) :]]
+    milestones = [*previous_incident_view.milestones, *new]
+    return milestones if len(milestones) <= MAX_MILESTONES else [milestones[0], *milestones[-(MAX_MILESTONES - 1) :]]
 
 
-def _build_diagnosis_milestones(before: IncidentView, report: Report, at: datetime) -> list[Milestone]:
+def _build_diagnosis_milestones(previous_incident_view: IncidentView, report: Report, at: datetime) -> list[Milestone]:
     kind = _OUTCOME_KINDS.get(report.outcome)
-    last = next((row for row in reversed(before.milestones) if row.kind in _OUTCOME_KINDS.values()), None)
+    last = next((milestone for milestone in reversed(previous_incident_view.milestones) if milestone.kind in _OUTCOME_KINDS.values()), None)
     headline = report.headline[:MAX_MILESTONE_CHARS]
     return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
 
@@ -64,8 +66,10 @@ def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
     return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
 
 
-def _build_lifecycle_milestones(before: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:
-    if lifecycle == before.lifecycle or lifecycle not in ("handed_off", "closed"):
+def _build_lifecycle_milestones(
+    previous_incident_view: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime
+) -> list[Milestone]:
+    if lifecycle == previous_incident_view.lifecycle or lifecycle not in ("handed_off", "closed"):
         return []
     person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""
     return [

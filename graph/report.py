@@ -145,7 +145,7 @@ class GuideRun(StoredModel):
 
     @property
     def is_open(self) -> bool:
-        return any(row.mark in ("next", "waiting", "later") for row in self.steps)
+        return any(step_row.mark in ("next", "waiting", "later") for step_row in self.steps)
 
 
 class UnprovenCause(StoredModel):

@@ -19,7 +19,7 @@ MAX_CHART_HOSTS = 400
 
 def iter_deciding_gpu_keys(causes: Sequence[Hypothesis]) -> Iterator[str]:
     """Yield GPU quantity keys that causes cite."""
-    for name in dict.fromkeys(row.key for cause in causes for row in cause.evidence):
+    for name in dict.fromkeys(evidence.key for cause in causes for evidence in cause.evidence):
         if (key := find_key(name)) and key.is_quantity and key.scope == "gpu":
             yield key.name
 
@@ -37,7 +37,7 @@ def count_known_values(heatmap: Heatmap) -> int:
 
 
 def _is_accused_device(cause: Hypothesis, key: str, host: str, column: str) -> bool:
-    if host not in cause.hosts or key not in {row.key for row in cause.evidence}:
+    if host not in cause.hosts or key not in {evidence.key for evidence in cause.evidence}:
         return False
     on_host = [device for device in cause.devices if device.startswith(f"{host}/")]
     return not on_host or not column or f"{host}/{column}" in on_host

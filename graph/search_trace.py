@@ -61,7 +61,7 @@ class SearchBranch:
         """
         if self.why or self.sign not in _DEFAULT_REASONS:
             return self.why
-        telling = next((row for row in self.children if row.sign == self.sign), None)
+        telling = next((branch for branch in self.children if branch.sign == self.sign), None)
         if telling is None:
             return _DEFAULT_REASONS[self.sign]
         return telling.reason if telling.children else f"{telling.title}: {telling.reason}"
@@ -117,9 +117,9 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
             order.setdefault(step, len(order))
     report = incident.report
     judged_causes = (*(report.ruled_out if report else ()), *incident.hypotheses, *(report.root_causes if report else ()))
-    for row in judged_causes:
-        signs[row.label] = (_get_final_result(row.verdict, signs.get(row.label)), row.because[:MAX_REASON_CHARS])
-        for step in _list_path_prefixes(row.label):
+    for cause in judged_causes:
+        signs[cause.label] = (_get_final_result(cause.verdict, signs.get(cause.label)), cause.because[:MAX_REASON_CHARS])
+        for step in _list_path_prefixes(cause.label):
             order.setdefault(step, len(order))
     return signs, order
 
@@ -143,14 +143,14 @@ def _build_branch(
     titles: Mapping[str, str],
 ) -> SearchBranch:
     children = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
-    first = sorted(children, key=lambda row: (_RESULT_PRIORITY.index(row.sign), order[row.path]))
+    first = sorted(children, key=lambda branch: (_RESULT_PRIORITY.index(branch.sign), order[branch.path]))
     own, reason = signs.get(path, ("not reached", ""))
     children_summary = _summarize_children(first, whole=len(children) == len(below.get(path, ())))
     if path not in signs and first:
         own = children_summary or "not decided"
     elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own):
         own, reason = children_summary, ""  # a cause was found below it after the search had left it
-    shown_children = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
+    shown_children = tuple(sorted(first[:MAX_CHILDREN], key=lambda branch: order[branch.path]))
     hidden_count = len(below.get(path, ())) - len(shown_children)
     return SearchBranch(path, titles.get(path, path), own, reason, shown_children, hidden_count if shown_children else 0)
 

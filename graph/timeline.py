@@ -56,24 +56,24 @@ class Timeline:
     left_out: int = 0
 
     def to_table(self) -> list[tuple[str, ...]]:
-        rows = [(f"{row.at:%Y-%m-%d %H:%M:%S}", row.kind, _get_actor(row), row.says) for row in self.events]
+        rows = [(f"{event.at:%Y-%m-%d %H:%M:%S}", event.kind, _get_actor(event), event.says) for event in self.events]
         more = [("…", "", "", f"and {self.left_out} more that were logged or said")] if self.left_out else []
         return [("UTC", "what", "who", "says"), *rows, *more]
 
     def replace_user_ids(self, names: Mapping[str, str]) -> "Timeline":
-        return Timeline(tuple(_replace_user_id(row, names) for row in self.events), self.left_out)
+        return Timeline(tuple(_replace_user_id(event, names) for event in self.events), self.left_out)
 
     @property
     def user_ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.by for row in self.events if row.by))
+        return tuple(dict.fromkeys(event.by for event in self.events if event.by))
 
 
-def _replace_user_id(row: TimelineEvent, names: Mapping[str, str]) -> TimelineEvent:
-    return TimelineEvent(row.at, row.kind, row.says, row.host, names.get(row.by, row.by))
+def _replace_user_id(event: TimelineEvent, names: Mapping[str, str]) -> TimelineEvent:
+    return TimelineEvent(event.at, event.kind, event.says, event.host, names.get(event.by, event.by))
 
 
-def _get_actor(row: TimelineEvent) -> str:
-    return row.by or row.host or "RackMedic"
+def _get_actor(event: TimelineEvent) -> str:
+    return event.by or event.host or "RackMedic"
 
 
 def build_timeline(incident_view: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
@@ -140,7 +140,9 @@ def _parse_timestamp(text: object) -> datetime | None:
 
 
 def _list_milestone_events(incident_view: IncidentView) -> list[TimelineEvent]:
-    return [TimelineEvent(row.at, row.kind, _clean_text(row.says), by=row.by) for row in incident_view.milestones]
+    return [
+        TimelineEvent(milestone.at, milestone.kind, _clean_text(milestone.says), by=milestone.by) for milestone in incident_view.milestones
+    ]
 
 
 def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
@@ -166,7 +168,7 @@ def summarize_timeline(line: Timeline) -> str:
     if not line.events:
         return ""
     first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out
-    runs = _render_event_runs([row for row in line.events if row.kind not in ("logged", "said")], days=first.date() != last.date())
+    runs = _render_event_runs([event for event in line.events if event.kind not in ("logged", "said")], days=first.date() != last.date())
     steps = ", ".join(runs[:MAX_SUMMARY_STEPS]) or "lines that hosts logged and words of people"
     more = f" and {len(runs) - MAX_SUMMARY_STEPS} more" if len(runs) > MAX_SUMMARY_STEPS else ""
     span = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}" if count > 1 else f"at {first:%Y-%m-%d %H:%M}"

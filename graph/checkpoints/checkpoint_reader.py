@@ -114,11 +114,11 @@ def get_checkpoint_field(write: bytes) -> bytes:
 
 
 def _sort_writes(fields: Iterable[bytes], writes: Iterable[bytes | None]) -> list[StoredWrite]:
-    rows = []
+    all_writes = []
     for field, write in zip(fields, writes, strict=True):
         if write is None:
             continue
         _, _, task, number = field.decode().split("\0")
         path, channel, value = write.split(FIELD_SEPARATOR, 2)
-        rows.append(StoredWrite((path.decode(), task, int(number)), channel.decode(), value))
-    return sorted(rows, key=lambda row: row.order)
+        all_writes.append(StoredWrite((path.decode(), task, int(number)), channel.decode(), value))
+    return sorted(all_writes, key=lambda write: write.order)

@@ -158,15 +158,15 @@ class ClueMatcher:
 
     def _select_for_clue(self, clue: Clue) -> list[AlikeFacts]:
         """Skip facts whose value the clue rules out: logs yield many values."""
-        rows, values = self._group_alike(clue.key), clue.expression.values
-        if values is None or len(rows) <= _MAX_UNINDEXED_FACTS:
-            return rows
+        groups, values = self._group_alike(clue.key), clue.expression.values
+        if values is None or len(groups) <= _MAX_UNINDEXED_FACTS:
+            return groups
         if clue.key not in self._places:
             places = self._places[clue.key] = defaultdict(list)
-            for place, row in enumerate(rows):
-                places[row.first.value if isinstance(row.first.value, bool | int | float | str) else None].append(place)
+            for place, group in enumerate(groups):
+                places[group.first.value if isinstance(group.first.value, bool | int | float | str) else None].append(place)
         place_by_host = self._places[clue.key]
-        return [rows[place] for place in sorted(place for value in values for place in place_by_host.get(value, ()))]
+        return [groups[place] for place in sorted(place for value in values for place in place_by_host.get(value, ()))]
 
     def _group_alike(self, key: str) -> list[AlikeFacts]:
         if key not in self.by_key:
@@ -207,8 +207,8 @@ class ClueMatcher:
 
     def _get_peer_majority(self, fact: Fact) -> Value:
         """Compare GPUs with each other, other devices by name first, then HCAs with each other."""
-        row = find_key(fact.key)
-        scope = row.scope if row else ""
+        fact_key = find_key(fact.key)
+        scope = fact_key.scope if fact_key else ""
         if scope not in ("gpu", "host", "nvswitch", "rank", "process") and fact.device:
             most = self._get_majority(fact.key, fact.device)
             if most is not None or scope != "hca":
@@ -277,7 +277,7 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
     """Return a belief per supported label and subject and a bare one per other label, most likely first."""
     reference = matcher.reference
     observed = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
-    rows: list[Belief] = []
+    all_beliefs: list[Belief] = []
     for leaf in reference.taxonomy.leaves.values():
         start = leaf.prior + max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))
         hits = matcher.find_hits(leaf)
@@ -286,9 +286,9 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
         if not subjects:
             beliefs = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
         if hits and (few := find_hosts_showing_cause(leaf, hits, observed)):
-            beliefs = [row if row.proven else replace(row, showing_hosts=few) for row in beliefs]
-        rows += beliefs
-    return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
+            beliefs = [belief if belief.proven else replace(belief, showing_hosts=few) for belief in beliefs]
+        all_beliefs += beliefs
+    return sorted(all_beliefs, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 
 def group_hosts_by_check(facts: Iterable[Fact]) -> dict[str, set[str]]:

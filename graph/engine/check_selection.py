@@ -39,60 +39,70 @@ def rank_exclusive_offers(assessment: Assessment) -> list[CheckOffer]:
 
 
 def _build_offer(check: Check, assessment: Assessment) -> CheckOffer | None:
-    open_rows = [row for row in _list_unsettled(assessment) if list_hosts_to_test(row, check, assessment)]
-    hosts = dict.fromkeys(host for row in open_rows for host in list_hosts_to_test(row, check, assessment))
+    open_rows = [belief for belief in _list_unsettled(assessment) if list_hosts_to_test(belief, check, assessment)]
+    hosts = dict.fromkeys(host for belief in open_rows for host in list_hosts_to_test(belief, check, assessment))
     unasked = tuple(host for host in hosts if (host, check.id) not in assessment.coverage.asked)
     if check.scope != "host":
         unasked = select_comparison_hosts(check, hosts, assessment) if len(unasked) == len(hosts) else ()
-    gain = sum(_compute_entropy(row.posterior) for row in open_rows) / max(check.seconds, 1.0)
+    gain = sum(_compute_entropy(belief.posterior) for belief in open_rows) / max(check.seconds, 1.0)
     return CheckOffer(check.id, unasked, gain) if unasked and gain else None
 
 
 def _build_locating_offer(check: Check, assessment: Assessment) -> CheckOffer | None:
     """Offer a check that finds the device of a proven device fault."""
-    rows = [row for row in assessment.roots if row.leaf.scope in DEVICE_SCOPES and not row.subject.device and check.id in row.leaf.confirms]
-    rows = [
-        row
-        for row in rows
-        if any(_can_locate_device(row.leaf.scope, key, check) for key in assessment.reference.list_decisive_keys(row.leaf))
+    beliefs = [
+        belief
+        for belief in assessment.roots
+        if belief.leaf.scope in DEVICE_SCOPES and not belief.subject.device and check.id in belief.leaf.confirms
     ]
-    hosts = tuple(dict.fromkeys(h for row in rows for h in row.subject.hosts if (h, check.id) not in assessment.coverage.asked))
-    return CheckOffer(check.id, hosts, len(rows) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
+    beliefs = [
+        belief
+        for belief in beliefs
+        if any(_can_locate_device(belief.leaf.scope, key, check) for key in assessment.reference.list_decisive_keys(belief.leaf))
+    ]
+    hosts = tuple(dict.fromkeys(h for belief in beliefs for h in belief.subject.hosts if (h, check.id) not in assessment.coverage.asked))
+    return CheckOffer(check.id, hosts, len(beliefs) / max(check.seconds, 1.0)) if hosts and check.scope == "host" else None
 
 
 def _can_locate_device(scope: str, key: str, check: Check) -> bool:
-    row = find_key(key)
-    return row is not None and row.scope == scope and key in check.establishes
+    fact_key = find_key(key)
+    return fact_key is not None and fact_key.scope == scope and key in check.establishes
 
 
 def _list_unsettled(assessment: Assessment) -> list[Belief]:
-    aside = {id(row.belief) for row in assessment.selection.aside}
-    return [row for row in assessment.beliefs if not row.proven and id(row) not in aside]
+    aside = {id(set_aside.belief) for set_aside in assessment.selection.aside}
+    return [belief for belief in assessment.beliefs if not belief.proven and id(belief) not in aside]
 
 
-def list_hosts_to_test(row: Belief, check: Check, assessment: Assessment) -> tuple[str, ...]:
+def list_hosts_to_test(belief: Belief, check: Check, assessment: Assessment) -> tuple[str, ...]:
     """Return the hosts on which a belief justifies an exclusive check.
 
     It takes an observed fact, a fitting complaint about named hosts, or a fitting cause that only this check can show.
     Old events justify none.
     """
-    if check.id not in row.leaf.confirms:
+    if check.id not in belief.leaf.confirms:
         return ()
-    if hidden := [one for one in assessment.open_hidden_causes if one.leaf.label == row.label and check in one.checks]:
+    if hidden := [
+        hidden_cause
+        for hidden_cause in assessment.open_hidden_causes
+        if hidden_cause.leaf.label == belief.label and check in hidden_cause.checks
+    ]:
         return hidden[0].hosts
-    if row.posterior < (MIN_SUSPECTED_POSTERIOR if assessment.roots else MIN_TEST_POSTERIOR) or has_only_old_events(
-        match.fact for match in row.support
+    if belief.posterior < (MIN_SUSPECTED_POSTERIOR if assessment.roots else MIN_TEST_POSTERIOR) or has_only_old_events(
+        match.fact for match in belief.support
     ):
         return ()
-    if row.subject.hosts or row.shown:
-        return row.subject.hosts or assessment.hosts
-    complains = not set(row.leaf.symptoms).isdisjoint(assessment.symptoms)
+    if belief.subject.hosts or belief.shown:
+        return belief.subject.hosts or assessment.hosts
+    complains = not set(belief.leaf.symptoms).isdisjoint(assessment.symptoms)
     return tuple(host for host in assessment.reported_hosts if host in assessment.hosts) if complains else ()
 
 
 def select_comparison_hosts(check: Check, hosts: Collection[str], assessment: Assessment) -> tuple[str, ...]:
     """Return the hosts of the complaint, else all of the incident: a multi-host check needs good hosts too."""
-    complained = any(check in one.checks and set(one.hosts) == set(hosts) for one in assessment.open_hidden_causes)
+    complained = any(
+        check in hidden_cause.checks and set(hidden_cause.hosts) == set(hosts) for hidden_cause in assessment.open_hidden_causes
+    )
     candidate_hosts = tuple(hosts) if complained else tuple(assessment.hosts)
     return candidate_hosts if len(candidate_hosts) >= MIN_HOSTS_BY_SCOPE[check.scope] else ()
 

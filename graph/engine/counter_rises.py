@@ -51,17 +51,17 @@ def format_rise(fact: Fact) -> str:
     return f"rose from {fact.attrs['before']} to {_get_reading(fact)} in {fact.attrs['seconds']} s" if has_risen(fact) else ""
 
 
-def _compare_readings(was: Fact, now: Fact) -> Fact:
-    earlier, later = (get_last_seen(was) or was.time, get_last_seen(now) or now.time)
-    reading, since = _get_reading(now), _get_reading(was)
-    if now.status is not Status.OK or earlier is None or later is None or reading is None or since is None:
-        return now
+def _compare_readings(was: Fact, fact: Fact) -> Fact:
+    earlier, later = (get_last_seen(was) or was.time, get_last_seen(fact) or fact.time)
+    reading, since = _get_reading(fact), _get_reading(was)
+    if fact.status is not Status.OK or earlier is None or later is None or reading is None or since is None:
+        return fact
     seconds = later - earlier
     if has_risen(was) and seconds < MIN_READING_GAP:  # a repeated reading keeps the older one to compare with
         seconds, since = seconds + timedelta(seconds=int(was.attrs["seconds"])), int(was.attrs["before"])
-    if not MIN_READING_GAP <= seconds <= MAX_READING_GAP or reading - since < MIN_COUNTER_RISES[now.key]:
-        return now
-    return replace(now, attrs={**now.attrs, "before": since, "seconds": round(seconds.total_seconds())})
+    if not MIN_READING_GAP <= seconds <= MAX_READING_GAP or reading - since < MIN_COUNTER_RISES[fact.key]:
+        return fact
+    return replace(fact, attrs={**fact.attrs, "before": since, "seconds": round(seconds.total_seconds())})
 
 
 def _get_reading(fact: Fact) -> int | None:

@@ -105,9 +105,9 @@ def find_unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
         ):
             idle[fact.host] = fact
     return [
-        replace(idle[host], key="fabric.unmanaged", value=True, device=None, unit="", attrs={"gpus": len(rows)})
-        for host, rows in waiting_facts.items()
-        if host in idle and all(row.value in ("In Progress", "Not Started") for row in rows)
+        replace(idle[host], key="fabric.unmanaged", value=True, device=None, unit="", attrs={"gpus": len(facts)})
+        for host, facts in waiting_facts.items()
+        if host in idle and all(fact.value in ("In Progress", "Not Started") for fact in facts)
     ]
 
 
@@ -258,11 +258,11 @@ def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]])
         if fact.key in _GPU_LIST_KEYS and fact.host:
             by_host[fact.host].append(fact)
     absence_facts: list[Fact] = []
-    for host, own in by_host.items():
-        if not any(fact.key in ("gpu.missing", "pcie.absent") for fact in own):
-            source = {fact.check: fact for fact in own if fact.key in ("gpu.bdf", "pcie.rev_ff")}
+    for host, own_facts in by_host.items():
+        if not any(fact.key in ("gpu.missing", "pcie.absent") for fact in own_facts):
+            source = {fact.check: fact for fact in own_facts if fact.key in ("gpu.bdf", "pcie.rev_ff")}
             absence_facts += [
-                _place_on_host(missing_gpu, host, source.get(missing_gpu.check)) for missing_gpu in find_missing_gpus(own, bus(host))
+                _place_on_host(missing_gpu, host, source.get(missing_gpu.check)) for missing_gpu in find_missing_gpus(own_facts, bus(host))
             ]
     return absence_facts
 
@@ -296,7 +296,7 @@ def find_waiting_ports(facts: Iterable[Fact]) -> list[Fact]:
     for fact in facts:
         if fact.key == "ib.port_xmit_wait" and fact.status is Status.OK and isinstance(fact.value, int) and fact.host:
             waiting_facts[fact.host].append(fact)
-    middle = {host: sorted(rows, key=_get_number)[len(rows) // 2] for host, rows in waiting_facts.items()}
+    middle = {host: sorted(facts, key=_get_number)[len(facts) // 2] for host, facts in waiting_facts.items()}
     calmest = max(min(map(_get_number, middle.values()), default=0.0), 1.0)
     return [
         replace(fact, key="ib.wait_contrast", value=round(_get_number(fact) / calmest, 1), device=None, attrs={"ticks": fact.value})

@@ -92,10 +92,13 @@ class KnownDevices:
         for fact in facts:
             if fact.host and fact.status is Status.OK:
                 _collect_addresses(hosts[fact.host], fact)
-        everywhere = frozenset().union(*(row.smi | row.pci for row in hosts.values()))
+        everywhere = frozenset().union(*(listed_devices.smi | listed_devices.pci for listed_devices in hosts.values()))
         tables = {host: frozenset(filter(None, map(normalize_bdf, bus(host)))) for host in hosts}
-        gpus = {host: row.list_gpu_addresses(tables[host], everywhere) for host, row in hosts.items()}
-        hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
+        gpus = {host: listed_devices.list_gpu_addresses(tables[host], everywhere) for host, listed_devices in hosts.items()}
+        hcas = {
+            host: frozenset(listed_devices.hcas) if listed_devices.hcas and adapters(host) == len(listed_devices.hcas) else None
+            for host, listed_devices in hosts.items()
+        }
         completely_listed_hosts = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
         switches, buses = (_list_addresses_by_host(hosts, key) for key in WHOLE_LIST_KEYS)
         complete = frozenset((host, key) for key in WHOLE_LIST_KEYS for host in _find_complete_lists(hosts, key))
@@ -110,8 +113,8 @@ class KnownDevices:
 
     def is_unknown_device(self, fact: Fact) -> bool:
         """Return whether the fact's address belongs to no device of its host (of any host, for a fact without one)."""
-        row = find_key(fact.key)
-        known_addresses = self._get_known_addresses(row.scope).get(fact.host) if row is not None and fact.device else None
+        fact_key = find_key(fact.key)
+        known_addresses = self._get_known_addresses(fact_key.scope).get(fact.host) if fact_key is not None and fact.device else None
         address = normalize_bdf(_get_address(fact)) if known_addresses is not None else None
         if known_addresses is None or address is None:
             return False
@@ -122,8 +125,8 @@ class KnownDevices:
 
     def get_certainty(self, fact: Fact) -> Literal[True, "unlisted"]:
         """Return True if the device cannot exist; UNLISTED if no tool lists it: abnormal, but no proof."""
-        row = find_key(fact.key)
-        key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(row.scope if row else "")
+        fact_key = find_key(fact.key)
+        key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(fact_key.scope if fact_key else "")
         sure = (fact.host, key) in self.complete if key else fact.host in self.whole
         return True if sure or not fact.host else UNLISTED
 
@@ -135,13 +138,15 @@ def _get_address(fact: Fact) -> str:
 
 def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dict[str, KnownAddresses]:
     """Return the union of all lists per host, as others still list what one lost; None for a host without a list."""
-    all_addresses = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
-    addresses_by_host: dict[str, KnownAddresses] = {host: all_addresses if key in row.whole else None for host, row in hosts.items()}
+    all_addresses = frozenset().union(*(listed_devices.whole.get(key, frozenset()) for listed_devices in hosts.values()))
+    addresses_by_host: dict[str, KnownAddresses] = {
+        host: all_addresses if key in listed_devices.whole else None for host, listed_devices in hosts.items()
+    }
     return {**addresses_by_host, "": _merge_addresses(addresses_by_host.values())}
 
 
 def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[str]:
-    lists = {host: row.whole[key] for host, row in hosts.items() if key in row.whole}
+    lists = {host: listed_devices.whole[key] for host, listed_devices in hosts.items() if key in listed_devices.whole}
     all_addresses = frozenset().union(*lists.values())
     return [host for host, own in lists.items() if own == all_addresses] if len(lists) > 1 else []
 

@@ -91,12 +91,12 @@ def _find_series(facts: Iterable[Fact]) -> dict[tuple[str, ...], EventOccurrence
     for fact in facts:
         if _is_fading(fact) and fact.time and fact.status is Status.OK and not fact.stale:
             groups[_get_event_key(fact)].append(fact)
-    return {name: _count_occurrences(rows) for name, rows in groups.items()}
+    return {name: _count_occurrences(facts) for name, facts in groups.items()}
 
 
-def _count_occurrences(rows: Sequence[Fact]) -> EventOccurrences:
-    moments = [moment for row in rows for moment in (row.time, _parse_moment(row.attrs.get("first")), get_last_seen(row)) if moment]
-    counts = [row.attrs.get("count", 1) for row in rows]
+def _count_occurrences(facts: Sequence[Fact]) -> EventOccurrences:
+    moments = [moment for fact in facts for moment in (fact.time, _parse_moment(fact.attrs.get("first")), get_last_seen(fact)) if moment]
+    counts = [fact.attrs.get("count", 1) for fact in facts]
     return EventOccurrences(sum(count if isinstance(count, int) else 1 for count in counts), min(moments), max(moments))
 
 

@@ -53,16 +53,16 @@ def find_hidden_causes(
         coverage: Of the hosts complained of.
         measured: Checks that measure the complaint, each with its alternatives for fewer hosts.
     """
-    fitting = [row for row in standings if not set(symptoms).isdisjoint(row.best.leaf.symptoms)]
+    fitting = [verdict for verdict in standings if not set(symptoms).isdisjoint(verdict.best.leaf.symptoms)]
     rows = [
-        (row, _build_hidden_cause(row.best.leaf, _list_exclusive_checks(row.best.leaf, reference), coverage))
-        for row in fitting
-        if row.verdict != "confirmed"
+        (verdict, _build_hidden_cause(verdict.best.leaf, _list_exclusive_checks(verdict.best.leaf, reference), coverage))
+        for verdict in fitting
+        if verdict.verdict != "confirmed"
     ]
-    possible = [hidden for row, hidden in rows if hidden is not None or row.verdict != "rejected"]
+    possible = [hidden for verdict, hidden in rows if hidden is not None or verdict.verdict != "rejected"]
     hidden_causes = tuple(hidden for hidden in possible[:MAX_LIKELY_CAUSES] if hidden is not None)
     measured_causes = (_find_measured_cause(names, fitting, reference, coverage) for names in measured)
-    return (*hidden_causes, *(row for row in measured_causes if row is not None))
+    return (*hidden_causes, *(hidden_cause for hidden_cause in measured_causes if hidden_cause is not None))
 
 
 def _find_measured_cause(
@@ -70,8 +70,8 @@ def _find_measured_cause(
 ) -> HiddenCause | None:
     """Return the first alternative that can run on this many hosts, with the likeliest cause it can confirm."""
     able = (reference.checks[name] for name in names if name in reference.checks)
-    check = next((one for one in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(one.scope, 1)), None)
-    leaf = next((row.best.leaf for row in fitting if check and check.id in row.best.leaf.confirms), None)
+    check = next((check for check in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(check.scope, 1)), None)
+    leaf = next((verdict.best.leaf for verdict in fitting if check and check.id in verdict.best.leaf.confirms), None)
     hidden = _build_hidden_cause(leaf, [check], coverage) if check and leaf else None
     return replace(hidden, measured=True) if hidden else None
 

@@ -68,12 +68,12 @@ def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> 
     )
 
 
-def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
+def _without_limits_of_the_absent(facts: list[Fact]) -> list[Fact]:
     """Drop limits of absent daemons; the absence is a difference of its own."""
-    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in found if fact.value == ABSENT and fact.device}
+    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in facts if fact.value == ABSENT and fact.device}
     return [
         fact
-        for fact in found
+        for fact in facts
         if not (fact.value == ABSENT and str(fact.device).startswith("limit ") and (fact.host, str(fact.device).split(" ")[1]) in absent)
     ]
 
@@ -112,10 +112,10 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
     present_hosts = {fact.host for fact in now}
     few = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
     remembered_facts = [
-        Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=row.at)
-        for host, row in remembered.items()
+        Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=baseline.at)
+        for host, baseline in remembered.items()
         if host not in present_hosts and kind(host) in few
-        for name, values in row.rows.items()
+        for name, values in baseline.rows.items()
     ]
     differences = (
         find_peer_differences([*(fact for fact in now if kind(fact.host) in few), *remembered_facts], kind) if remembered_facts else []
@@ -126,17 +126,17 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
     ]
 
 
-def _find_changes_since(fact: Fact, before: HostBaseline | None) -> Iterator[Fact]:
+def _find_changes_since(fact: Fact, previous_baseline: HostBaseline | None) -> Iterator[Fact]:
     kind = str(fact.device)
-    if before is None or kind not in before.rows:
+    if previous_baseline is None or kind not in previous_baseline.rows:
         return
-    was, own = _parse_rows(before.rows[kind]), _parse_rows(_get_rows(fact))
+    was, own = _parse_rows(previous_baseline.rows[kind]), _parse_rows(_get_rows(fact))
     names = [
         name
         for name in {**was, **own}
         if not _is_alike(own.get(name, ABSENT), was.get(name, ABSENT)) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
     ]
-    day = before.at.date().isoformat()
+    day = previous_baseline.at.date().isoformat()
     for name in names[:MAX_DIFFERENCES_PER_KIND]:
         attrs = {"before": was.get(name, ABSENT), "since": day}
         line = f"{kind} {name}: {own.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
@@ -150,13 +150,13 @@ def _get_rows(fact: Fact) -> Sequence[str]:
 def _compare_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
     """Compare a group. A host without rows of a kind has none, unless a part of it was unreadable."""
     for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
-        rows = [
+        facts = [
             by_host[host].get(device) or _build_empty_fact(by_host[host], device)
             for host in hosts
             if device in by_host[host] or host not in partial
         ]
-        if len(rows) >= MIN_PEERS:
-            yield from _compare_kind(rows)
+        if len(facts) >= MIN_PEERS:
+            yield from _compare_kind(facts)
 
 
 def _build_empty_fact(rows: Mapping[str, Fact], device: str) -> Fact:

@@ -62,7 +62,10 @@ def mark_stale_after_remedies(facts: Sequence[Fact], treatments: Sequence[Proven
 def _was_remedied(fact: Fact, treatments: Sequence[ProvenRemedyRun], skews: Mapping[str, timedelta]) -> bool:
     if not fact.key.startswith(KERNEL_KEY_PREFIX):
         return False
-    return any(row.host == fact.host and row.covers_device(fact.device) and _is_before(fact, row.at, skews) for row in treatments)
+    return any(
+        remedy_run.host == fact.host and remedy_run.covers_device(fact.device) and _is_before(fact, remedy_run.at, skews)
+        for remedy_run in treatments
+    )
 
 
 def find_clock_skews(facts: Iterable[Fact]) -> dict[str, timedelta]:

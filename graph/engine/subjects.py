@@ -59,7 +59,7 @@ class ObservedFacts:
         return self._counts[key][host] or 1
 
 
-def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, seen: ObservedFacts) -> dict[Subject, ClueHits]:
+def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, observed_facts: ObservedFacts) -> dict[Subject, ClueHits]:
     """Return every supported subject with all hits that concern it."""
     match leaf.scope:
         case "gpu" | "hca":
@@ -68,20 +68,20 @@ def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, seen: Ob
             return _find_host_subjects(_sort_hits(leaf, hits))
         case "switch" | "rack":
             return _find_place_subjects(
-                _drop_few_device_hits(hits, seen), reference, seen.looked, "rack" if leaf.scope == "rack" else "leaf"
+                _drop_few_device_hits(hits, observed_facts), reference, observed_facts.looked, "rack" if leaf.scope == "rack" else "leaf"
             )
         case "cluster":
-            shared = _select_shared_hits(hits, seen.looked)
+            shared = _select_shared_hits(hits, observed_facts.looked)
             return {Subject(): shared} if _has_supporting_hit(shared) else {}
         case _:
             return _find_job_subjects(leaf, hits)
 
 
-def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, seen: ObservedFacts) -> frozenset[str]:
+def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, observed_facts: ObservedFacts) -> frozenset[str]:
     """Return hosts that show decisive facts of a cause of many hosts, enough of them or not."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
-    kept_hits = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
+    kept_hits = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, observed_facts)
     return frozenset(
         f.host for c, f in kept_hits if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged"))
     )
@@ -101,27 +101,27 @@ def _sort_hits(leaf: Leaf, hits: ClueHits) -> SortedHits:
 
 def _get_device(leaf: Leaf, fact: Fact) -> str:
     """Return the device of the leaf's kind that a fact names; a job's log may name one too."""
-    row = find_key(fact.key)
-    if row is not None and row.scope == leaf.scope and fact.device:
+    fact_key = find_key(fact.key)
+    if fact_key is not None and fact_key.scope == leaf.scope and fact.device:
         return fact.device
     return str(fact.attrs.get(leaf.scope) or "") if is_tenant_writable(fact.key) else ""
 
 
-def _find_device_subjects(leaf: Leaf, rows: SortedHits) -> dict[Subject, ClueHits]:
+def _find_device_subjects(leaf: Leaf, hits: SortedHits) -> dict[Subject, ClueHits]:
     hits_by_subject: dict[Subject, ClueHits] = {}
-    for (host, device), own in rows.device.items():
+    for (host, device), own in hits.device.items():
         if _has_supporting_hit(own):
-            hits_by_subject[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
+            hits_by_subject[Subject((host,), device)] = [*own, *hits.host.get(host, []), *hits.job]
     accused = {host for subject in hits_by_subject for host in subject.hosts}
-    for host, own in rows.host.items():
+    for host, own in hits.host.items():
         if _has_supporting_hit(own) and host not in accused:
-            hits_by_subject[Subject((host,))] = [*own, *rows.job]
-    return hits_by_subject or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
+            hits_by_subject[Subject((host,))] = [*own, *hits.job]
+    return hits_by_subject or ({Subject(): hits.job} if _has_supporting_hit(hits.job) else {})
 
 
-def _find_host_subjects(rows: SortedHits) -> dict[Subject, ClueHits]:
-    hits_by_subject = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _has_supporting_hit(own)}
-    return hits_by_subject or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
+def _find_host_subjects(hits: SortedHits) -> dict[Subject, ClueHits]:
+    hits_by_subject = {Subject((host,)): [*own, *hits.job] for host, own in hits.host.items() if _has_supporting_hit(own)}
+    return hits_by_subject or ({Subject(): hits.job} if _has_supporting_hit(hits.job) else {})
 
 
 def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
@@ -199,12 +199,14 @@ def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str
     return {check: check_hosts & hosts for check, check_hosts in looked.items()}
 
 
-def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:
+def _drop_few_device_hits(hits: ClueHits, observed_facts: ObservedFacts) -> ClueHits:
     """Drop what only few devices of a host show: one hot GPU is no hot room."""
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:
         showing[id(clue), fact.host] += 1
-    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= MIN_SHOWING_SHARE * seen.count_facts(f.host, f.key)]
+    return [
+        (c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= MIN_SHOWING_SHARE * observed_facts.count_facts(f.host, f.key)
+    ]
 
 
 def _select_shared_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:

@@ -53,9 +53,9 @@ class TaxonomySearch:
             "log": [list(entry) for entry in self.log],
         }
 
-    def log_step(self, path: str, did: str, why: str = "") -> None:
+    def log_step(self, path: str, did: str, reason: str = "") -> None:
         if len(self.log) < MAX_LOG_ENTRIES:
-            self.log.append((path, did, why[:MAX_REASON_CHARS]))
+            self.log.append((path, did, reason[:MAX_REASON_CHARS]))
 
 
 def advance_search(search: TaxonomySearch, assessment: Assessment) -> tuple[TaxonomySearch, LeafVisit | None]:

@@ -25,7 +25,7 @@ async def check_fault(
     fault: FaultCondition,
     incident: str,
     since: datetime,
-    known: Sequence[Fact],
+    known_facts: Sequence[Fact],
     reading: GraphContext,
     transport: Transport,
     *,
@@ -33,7 +33,7 @@ async def check_fault(
 ) -> CausePresence:
     """Return whether a fault is present now.
 
-    Log lines count from `since` on. `known` are the incident's facts. `changed`: the host was changed since, so its old
+    Log lines count from `since` on. `known_facts` are the incident's. `changed`: the host was changed since, so its old
     boot id and the old proof no longer show the fault.
     """
     if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
@@ -43,7 +43,7 @@ async def check_fault(
     if fault.lasts in ("boot", "silence") and not changed:
         return await _check_by_boot(fault, transport)
     for _ in range(fault.reads):
-        reading_result = await _check_by_reading(fault, incident, since, known, reading)
+        reading_result = await _check_by_reading(fault, incident, since, known_facts, reading)
         if reading_result.answer != "gone":
             break
     return reading_result
@@ -52,8 +52,12 @@ async def check_fault(
 async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
     """Return when all of the fault's devices were last repaired after `since`, by any incident."""
     names = [name.rpartition("/")[2] for name in fault.devices] or [""]
-    rows = [row for row in await reading.treated([fault.host]) if row.at > since and all(map(row.covers_device, names))]
-    return max((row.at for row in rows), default=None)
+    remedy_runs = [
+        remedy_run
+        for remedy_run in await reading.treated([fault.host])
+        if remedy_run.at > since and all(map(remedy_run.covers_device, names))
+    ]
+    return max((remedy_run.at for remedy_run in remedy_runs), default=None)
 
 
 async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePresence:
@@ -70,20 +74,24 @@ async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePr
 
 
 async def _check_by_reading(
-    fault: FaultCondition, incident: str, since: datetime, known: Sequence[Fact], reading: GraphContext
+    fault: FaultCondition, incident: str, since: datetime, known_facts: Sequence[Fact], reading: GraphContext
 ) -> CausePresence:
-    requests = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known))]
+    requests = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known_facts))]
     facts = (await reading.fleet.run_checks(incident, requests, fresh=True)).facts
     if not any(not fact.status.blind for fact in facts):
         return CausePresence("unseen", facts[0].line if facts else f"nothing on {fault.host} could be looked at")
-    reference = build_reference_data(reading, [*known, *facts])
-    own = [fact for fact in facts if fact.host == fault.host]
+    reference = build_reference_data(reading, [*known_facts, *facts])
+    own_facts = [fact for fact in facts if fact.host == fault.host]
     known_events = mark_stale_after_repairs(
-        [fact for fact in own if fact.key.startswith(EVENT_KEY_PREFIXES)], {fault.host: since}, find_clock_skews([*known, *facts])
+        [fact for fact in own_facts if fact.key.startswith(EVENT_KEY_PREFIXES)],
+        {fault.host: since},
+        find_clock_skews([*known_facts, *facts]),
     )
     return judge_fault(
         fault,
-        assess_facts([*(fact for fact in own if not fact.key.startswith(EVENT_KEY_PREFIXES)), *known_events], reference, [fault.host]),
+        assess_facts(
+            [*(fact for fact in own_facts if not fact.key.startswith(EVENT_KEY_PREFIXES)), *known_events], reference, [fault.host]
+        ),
     )
 
 

@@ -56,8 +56,8 @@ DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
 def get_scheduler_proof(action: Action) -> Condition | None:
     """Return the scheduler's condition that proves the action, if any."""
     way = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
-    row = SCHEDULER_PROOFS.get(way)
-    return fill_condition(row, action.args) if row else None
+    condition = SCHEDULER_PROOFS.get(way)
+    return fill_condition(condition, action.args) if condition else None
 
 
 def list_proof_checks(action: Action, reference: ReferenceData) -> tuple[str, ...]:
@@ -67,35 +67,39 @@ def list_proof_checks(action: Action, reference: ReferenceData) -> tuple[str, ..
     return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in reference.checks))
 
 
-def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], reference: ReferenceData, since: datetime) -> Proof:
+def judge_outcome(
+    action: Action, previous_facts: Sequence[Fact], after: Sequence[Fact], reference: ReferenceData, since: datetime
+) -> Proof:
     """Judge the action's label on its target by events after `since`."""
     target = action.target
     current_facts = [
-        fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target
+        fact
+        for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*previous_facts, *after]))
+        if fact.host == target
     ]
     if not any(not fact.status.blind for fact in current_facts):
         return Proof(
             "worse", f"{target} does not answer: {current_facts[0].line if current_facts else 'nothing could be looked at'}", looked=False
         )
-    was = assess_facts([fact for fact in before if fact.host == target], reference, [target])
-    now = assess_facts(current_facts, reference, [target])
-    if lost := _describe_lost_gpus(before, current_facts, target):
+    was = assess_facts([fact for fact in previous_facts if fact.host == target], reference, [target])
+    assessment = assess_facts(current_facts, reference, [target])
+    if lost := _describe_lost_gpus(previous_facts, current_facts, target):
         return Proof("worse", lost)
-    if new := _list_new_root_causes(action, was, now, reference):
+    if new := _list_new_root_causes(action, was, assessment, reference):
         return Proof("worse", f"new on {target}: {', '.join(reference.taxonomy.get_title(label) for label in new)}", new)
     if silent := _find_unobserved_device(action, current_facts):
         return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
-    return _judge_label(action, now, reference)
+    return _judge_label(action, assessment, reference)
 
 
-def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
+def _find_unobserved_device(action: Action, facts: Sequence[Fact]) -> str:
     key = DEVICE_PROOF_KEYS.get(action.remedy, "")
-    devices_read = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
+    devices_read = {f"{fact.host}/{fact.device}" for fact in facts if fact.key == key and not fact.status.blind}
     return next((device for device in action.devices if key and device not in devices_read), "")
 
 
-def _describe_lost_gpus(before: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
-    had, has = (_count_gpus(rows, target) for rows in (before, after))
+def _describe_lost_gpus(previous_facts: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
+    had, has = (_count_gpus(facts, target) for facts in (previous_facts, after))
     return f"nvidia-smi sees {has} GPUs of {target}, it saw {had}" if had is not None and has is not None and has < had else ""
 
 
@@ -110,11 +114,11 @@ def _list_new_root_causes(action: Action, was: Assessment, assessment: Assessmen
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
     separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
-    known_causes = {(row.label, row.subject) for row in was.beliefs if row.proven} | {
-        (action.proves, row.subject) for row in assessment.roots
+    known_causes = {(belief.label, belief.subject) for belief in was.beliefs if belief.proven} | {
+        (action.proves, belief.subject) for belief in assessment.roots
     }
-    own = [row for row in assessment.roots if reference.taxonomy.leaves[row.label].scope in HOST_SCOPES]
-    return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known_causes))
+    own_beliefs = [belief for belief in assessment.roots if reference.taxonomy.leaves[belief.label].scope in HOST_SCOPES]
+    return tuple(dict.fromkeys(belief.label for belief in own_beliefs if (belief.label, belief.subject) not in known_causes))
 
 
 def _judge_label(action: Action, assessment: Assessment, reference: ReferenceData) -> Proof:
@@ -137,41 +141,45 @@ def _judge_label(action: Action, assessment: Assessment, reference: ReferenceDat
 # Verify an action's target, inside and outside its thread.
 
 
-async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
+async def verify_outcome(record: ActionRecord, since: datetime, action_context: ActionGraphContext) -> tuple[Proof, list[Fact]]:
     """Return the verdict on the target as it is now, and its facts."""
     action = record.action
     if action.remedy == "run_check":
-        return Proof("passes_now", "the check has answered"), await _load_check_facts(record, ports)
+        return Proof("passes_now", "the check has answered"), await _load_check_facts(record, action_context)
     if scheduler_proof := get_scheduler_proof(action):
-        answer = await read_condition(scheduler_proof, action.via, ports.transport)
+        answer = await read_condition(scheduler_proof, action.via, action_context.transport)
         if is_job_forgotten(answer):
             return Proof("passes_now", "the scheduler no longer knows the job"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
         return Proof("passes_now" if answer.ok else "unchanged", saw), []
-    before = await ports.facts_of(action.incident)
-    reference = build_reference_data(ports.reading, before)
-    ports.reading.fleet.forget_host(action.target)
-    wave = await ports.reading.fleet.run_checks(
+    previous_facts = await action_context.facts_of(action.incident)
+    reference = build_reference_data(action_context.reading, previous_facts)
+    action_context.reading.fleet.forget_host(action.target)
+    wave = await action_context.reading.fleet.run_checks(
         action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, reference)], fresh=True, permitted=True
     )
     facts = wave.facts
-    return judge_outcome(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
+    return judge_outcome(
+        action, previous_facts, facts, build_reference_data(action_context.reading, [*previous_facts, *facts]), since
+    ), facts
 
 
-async def _load_check_facts(record: ActionRecord, ports: ActionGraphContext) -> list[Fact]:
-    return await ports.reading.evidence.get_facts(record.output) if record.output else []
+async def _load_check_facts(record: ActionRecord, action_context: ActionGraphContext) -> list[Fact]:
+    return await action_context.reading.evidence.get_facts(record.output) if record.output else []
 
 
 @dataclass(frozen=True, slots=True)
 class ActionVerifier:
     """Verification for callers that need no action thread."""
 
-    ports: ActionGraphContext
+    action_context: ActionGraphContext
 
     async def verify_again(self, record: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
-        return await verify_outcome(record, since, self.ports)
+        return await verify_outcome(record, since, self.action_context)
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
         """Judge a fault as a claim would."""
-        known_facts = await self.ports.facts_of(incident)
-        return await check_fault(fault, incident, since, known_facts, self.ports.reading, self.ports.transport, changed=changed)
+        known_facts = await self.action_context.facts_of(incident)
+        return await check_fault(
+            fault, incident, since, known_facts, self.action_context.reading, self.action_context.transport, changed=changed
+        )

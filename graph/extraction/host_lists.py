@@ -106,35 +106,35 @@ def _parse_dashed_range(raw: str, host_index: HostIndex) -> list[str]:
     return []
 
 
-def _extend_list(text: str, start: int, found: HostList, host_index: HostIndex, *, ranged: bool) -> None:
-    last = found.names[-1]
+def _extend_list(text: str, start: int, host_list: HostList, host_index: HostIndex, *, ranged: bool) -> None:
+    last = host_list.names[-1]
     ends = bool(_TWO_ENDS_PATTERN.search(text[max(0, start - 60) : start].rpartition("\n")[2]))
-    checkpoints = [(len(found.names), found.end)]  # fallback if the rest is a date or an address
+    checkpoints = [(len(host_list.names), host_list.end)]  # fallback if the rest is a date or an address
     between = not ends and _BETWEEN_PATTERN.search(text[max(0, start - 40) : start])
-    both = _BETWEEN_AND_PATTERN.match(text, found.end) if between else None
+    both = _BETWEEN_AND_PATTERN.match(text, host_list.end) if between else None
     member = _parse_member(text, both.end(), last, host_index) if both else None
     if member and (names := _expand_span(last, member[0], host_index)):
-        found.names, found.end = names, member[1]
+        host_list.names, host_list.end = names, member[1]
         last, ranged = names[-1], True
     for _ in range(MAX_LIST_MEMBERS):
-        link = None if ranged else _RANGE_LINK_PATTERN.match(text, found.end)
+        link = None if ranged else _RANGE_LINK_PATTERN.match(text, host_list.end)
         if link and (member := _parse_member(text, link.end(), last, host_index, tight=not link[0].startswith(" "))):
             names = [last, member[0]] if ends and link[0].startswith(" ") else _expand_span(last, member[0], host_index)
             if names:
-                found.names[-1:] = names
-                found.end, last, ranged = member[1], member[0], True
+                host_list.names[-1:] = names
+                host_list.end, last, ranged = member[1], member[0], True
                 continue
-        link = _LIST_LINK_PATTERN.match(text, found.end) or _BLANK_LINK_PATTERN.match(text, found.end)
+        link = _LIST_LINK_PATTERN.match(text, host_list.end) or _BLANK_LINK_PATTERN.match(text, host_list.end)
         member = _parse_member(text, link.end(), last, host_index, short=True) if link else None
         if link is None or member is None:
             break
-        if not (link[0] == "/" and _CONTINUATION_PATTERN.match(text, found.end)):
-            checkpoints = [(len(found.names), found.end)]
-        found.names.append(member[0])
-        found.end, last, ranged = member[1], member[0], False
-    if _CONTINUATION_PATTERN.match(text, found.end) and len(found.names) > checkpoints[0][0]:
-        size, found.end = checkpoints[0]
-        del found.names[size:]
+        if not (link[0] == "/" and _CONTINUATION_PATTERN.match(text, host_list.end)):
+            checkpoints = [(len(host_list.names), host_list.end)]
+        host_list.names.append(member[0])
+        host_list.end, last, ranged = member[1], member[0], False
+    if _CONTINUATION_PATTERN.match(text, host_list.end) and len(host_list.names) > checkpoints[0][0]:
+        size, host_list.end = checkpoints[0]
+        del host_list.names[size:]
 
 
 def _parse_member(

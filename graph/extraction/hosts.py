@@ -88,9 +88,9 @@ def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
     rest = BRACKET_RANGE_PATTERN.sub(take, text) if host_index else text
     at = 0
     while match := HOST_NAME_PATTERN.search(rest, at):
-        row = parse_host_list(rest, match, host_index)
-        host_spans += [HostSpan(match.start(), row.end, row.names)] if row else []
-        at = row.end if row else match.end()
+        host_list = parse_host_list(rest, match, host_index)
+        host_spans += [HostSpan(match.start(), host_list.end, host_list.names)] if host_list else []
+        at = host_list.end if host_list else match.end()
     host_spans += [
         HostSpan(match.start(), match.end(), names)
         for match in _NODE_NUMBERS_PATTERN.finditer(rest)
@@ -125,22 +125,22 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
     """
     book = known if isinstance(known, HostIndex) else HostIndex(known)
 
-    def full(found: re.Match[str]) -> str:
-        before = found.string[max(0, found.start() - _MAX_COUNT_CHARS) : found.start()]
-        return found[0] if _OTHER_COUNT_PATTERN.search(before) else book.find_by_digits(found[0]) or found[0]
+    def full(match: re.Match[str]) -> str:
+        before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
+        return match[0] if _OTHER_COUNT_PATTERN.search(before) else book.find_by_digits(match[0]) or match[0]
 
-    def all_of(found: re.Match[str]) -> str:
-        names = _parse_numbered_hosts(found, book)
-        prefix = "hosts " if found[0].lower().startswith("hosts") else ""
-        return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else found[0]
+    def all_of(match: re.Match[str]) -> str:
+        names = _parse_numbered_hosts(match, book)
+        prefix = "hosts " if match[0].lower().startswith("hosts") else ""
+        return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else match[0]
 
-    def between(found: re.Match[str]) -> str:
-        before = found.string[max(0, found.start() - _MAX_COUNT_CHARS) : found.start()]
-        first, last, width = int(found["first"]), int(found["last"]), len(found["first"])
+    def between(match: re.Match[str]) -> str:
+        before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
+        first, last, width = int(match["first"]), int(match["last"]), len(match["first"])
         if _OTHER_COUNT_PATTERN.search(before) or not first < last < first + MAX_EXPANDED_HOSTS:
-            return found[0]
+            return match[0]
         names = [book.find_by_digits(f"{number:0{width}}") for number in range(first, last + 1)]
-        return ", ".join(filter(None, names)) if all(names) else found[0]
+        return ", ".join(filter(None, names)) if all(names) else match[0]
 
     return _BARE_NUMBER_PATTERN.sub(full, _BARE_RANGE.sub(between, _NODE_NUMBERS_PATTERN.sub(all_of, text)))
 

@@ -105,16 +105,16 @@ MAX_SHOWN_CHARS = 80
 MAX_TEXT_FACTS = 4096  # Facts from texts per incident.
 
 
-def select_own_facts(pasted: PastedFacts, others: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:
+def select_own_facts(pasted: PastedFacts, other_facts: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:
     """Return the facts to keep and how many are dropped.
 
-    `others` were kept before. `addresses` are the PCI addresses of all GPUs in question, empty if unknown. Events at
+    `other_facts` were kept before. `addresses` are the PCI addresses of all GPUs in question, empty if unknown. Events at
     other addresses count for nothing; one fact names them.
     """
     places = {"", *addresses}
     may_be = tuple(fact for fact in pasted.facts if not addresses or _get_gpu_address(fact) in places)
     foreign = [fact for fact in pasted.facts if addresses and _get_gpu_address(fact) not in places]
-    room = max(0, MAX_TEXT_FACTS - sum(not fact.host for fact in others))
+    room = max(0, MAX_TEXT_FACTS - sum(not fact.host for fact in other_facts))
     kept_facts = may_be[:room]
     return (*kept_facts, *_build_foreign_facts(foreign)), pasted.left_out + len(may_be) - len(kept_facts)
 
@@ -130,6 +130,6 @@ def _build_foreign_facts(facts: Sequence[Fact]) -> list[Fact]:
 
 def _get_gpu_address(fact: Fact) -> str:
     """Return "" for anything but a GPU's kernel event, which passes as own."""
-    row = find_key(fact.key)
-    of_gpu = row is not None and row.scope == "gpu" and fact.key.startswith("kernel.")
+    fact_key = find_key(fact.key)
+    of_gpu = fact_key is not None and fact_key.scope == "gpu" and fact.key.startswith("kernel.")
     return (normalize_bdf(fact.device or "") or "") if of_gpu else ""

@@ -50,11 +50,11 @@ async def store_attachments(item: InboxItem, evidence: EvidenceStore) -> InboxIt
     )
 
 
-async def _store_attachment(given: Attachment, incident: str, evidence: EvidenceStore) -> Attachment:
-    name = redact(given.name)[:80]
-    if given.unread:
-        return Attachment(name=name, size=given.size, unread=given.unread)
-    return Attachment(name=name, sha256=given.sha256 or await evidence.put_text(incident, given.text), size=given.size)
+async def _store_attachment(attachment: Attachment, incident: str, evidence: EvidenceStore) -> Attachment:
+    name = redact(attachment.name)[:80]
+    if attachment.unread:
+        return Attachment(name=name, size=attachment.size, unread=attachment.unread)
+    return Attachment(name=name, sha256=attachment.sha256 or await evidence.put_text(incident, attachment.text), size=attachment.size)
 
 
 def find_fenced_blocks(text: str) -> tuple[Attachment, ...]:

@@ -85,8 +85,8 @@ UNKNOWN_JOB_SENTENCES: Mapping[NoHostsReason, str] = {
 }
 
 
-def format_unknown_job(job: str, why: NoHostsReason) -> str:
-    return UNKNOWN_JOB_SENTENCES[why].format(job=job) if job else ""
+def format_unknown_job(job: str, reason: NoHostsReason) -> str:
+    return UNKNOWN_JOB_SENTENCES[reason].format(job=job) if job else ""
 
 
 def format_name_readings(read_as: Mapping[str, str]) -> str:

@@ -36,43 +36,45 @@ class ExplorationResult:
     asks: HostChecks = ()
 
 
-async def explore_causes(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> ExplorationResult:
+async def explore_causes(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> ExplorationResult:
     """Take one step: propose ideas and their checks, or weigh them once checked."""
-    turn, before, is_continued = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
+    turn, previous_exploration, is_continued = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
     asking = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
-    over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (before.rounds >= MAX_ROUNDS and not is_continued)
-    if ports.model is None or over or _is_known_already(turn, assessment):
-        return ExplorationResult(asking, before)
-    lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], ports))
-    material = await build_material(context.brief, list_logs(context), context, ports)
-    answer = await ports.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, ports))
+    over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (previous_exploration.rounds >= MAX_ROUNDS and not is_continued)
+    if graph_context.model is None or over or _is_known_already(turn, assessment):
+        return ExplorationResult(asking, previous_exploration)
+    lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], graph_context))
+    material = await build_material(context.brief, list_logs(context), context, graph_context)
+    answer = await graph_context.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, graph_context))
     if isinstance(answer, DeclinedAnswer):
-        return ExplorationResult(asking.with_model_declined(answer.reason), before)
+        return ExplorationResult(asking.with_model_declined(answer.reason), previous_exploration)
     new_questions = tuple(question for question in answer.questions if question not in turn.asked)
     turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=new_questions or asking.questions)
-    previous_checks = {idea.title: idea.looks for idea in before.ideas} if is_continued else {}
+    previous_checks = {idea.title: idea.looks for idea in previous_exploration.ideas} if is_continued else {}
     checks_by_idea = {} if is_continued else list_idea_checks(answer.ideas, context, assessment)
     ideas = tuple(
         _build_conjecture(idea, lines, previous_checks.get(idea.title, ()) or _fold_checks(checks_by_idea.get(idea.title, ())))
         for idea in answer.ideas
     )
-    explored = Exploration(rounds=before.rounds + (not is_continued), ideas=ideas)
+    explored = Exploration(rounds=previous_exploration.rounds + (not is_continued), ideas=ideas)
     if requests := list(dict.fromkeys(ask for rows in checks_by_idea.values() for ask in rows))[:MAX_ASKS]:
         return ExplorationResult(
             replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in requests)))), explored, requests
         )
-    return await _critique_ideas(ExplorationResult(turn, explored), lines, context, ports)
+    return await _critique_ideas(ExplorationResult(turn, explored), lines, context, graph_context)
 
 
 def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
     return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, assessment) for label, p in turn.reading.items())
 
 
-def _build_idea_choices(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> IdeaChoices:
-    title = ports.taxonomy.get_title
+def _build_idea_choices(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> IdeaChoices:
+    title = graph_context.taxonomy.get_title
     asks_by_check = {check.id: check.asks for check in assessment.reference.list_passive_checks()}
-    branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in ports.taxonomy.leaves)}
-    out = [title(row.label) for row in assessment.label_verdicts.values() if row.verdict == "rejected" and row.best.support][:MAX_RULED_OUT]
+    branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in graph_context.taxonomy.leaves)}
+    out = [
+        title(verdict.label) for verdict in assessment.label_verdicts.values() if verdict.verdict == "rejected" and verdict.best.support
+    ][:MAX_RULED_OUT]
     earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
     return IdeaChoices(_list_allowed_hosts(context), asks_by_check, branches, out, earlier)
 
@@ -110,24 +112,26 @@ def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) 
     )
 
 
-async def _critique_ideas(now: ExplorationResult, lines: Sequence[str], context: IncidentContext, ports: GraphContext) -> ExplorationResult:
-    open_ideas = [idea for idea in now.explored.ideas if idea.standing != "refuted"]
-    if ports.model is None or not open_ideas:
-        return now
-    answer = await ports.model.critique_claims(context.id, [f"{idea.title}: {idea.cause}" for idea in open_ideas], lines)
-    turn = replace(now.turn, asked_model=(*now.turn.asked_model, CRITIQUE_QUESTION))
+async def _critique_ideas(
+    result: ExplorationResult, lines: Sequence[str], context: IncidentContext, graph_context: GraphContext
+) -> ExplorationResult:
+    open_ideas = [idea for idea in result.explored.ideas if idea.standing != "refuted"]
+    if graph_context.model is None or not open_ideas:
+        return result
+    answer = await graph_context.model.critique_claims(context.id, [f"{idea.title}: {idea.cause}" for idea in open_ideas], lines)
+    turn = replace(result.turn, asked_model=(*result.turn.asked_model, CRITIQUE_QUESTION))
     if isinstance(answer, DeclinedAnswer):
-        return replace(now, turn=turn.with_model_declined(answer.reason))
-    against = {idea.title: row for idea, row in zip(open_ideas, answer, strict=True)}
+        return replace(result, turn=turn.with_model_declined(answer.reason))
+    against = {idea.title: objection for idea, objection in zip(open_ideas, answer, strict=True)}
     ideas = tuple(
         idea.model_copy(
             update={"doubt": row.because, "standing": "refuted" if row.verdict == "contradicted" else idea.standing}
             if (row := against.get(idea.title)) and row.verdict != "holds"
             else {}
         )
-        for idea in now.explored.ideas
+        for idea in result.explored.ideas
     )
-    return replace(now, turn=turn, explored=now.explored.model_copy(update={"ideas": ideas}))
+    return replace(result, turn=turn, explored=result.explored.model_copy(update={"ideas": ideas}))
 
 
 def has_exhausted_ideas(context: IncidentContext) -> bool:

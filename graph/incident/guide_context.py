@@ -71,26 +71,30 @@ class GuideContext:
 
     def get_remedy_status(self, step: GuideStep) -> MarkReason:
         """Return the status of its approval cards; only a proven cause has one."""
-        own = [
-            row
-            for row in self.remediations
-            if row.target in self.hosts and any(remediation_step.remedy == step.remedy for remediation_step in row.rungs)
+        own_remediations = [
+            remediation
+            for remediation in self.remediations
+            if remediation.target in self.hosts and any(remediation_step.remedy == step.remedy for remediation_step in remediation.rungs)
         ]
-        if not own:
+        if not own_remediations:
             return MarkReason("waiting", "a cause asks for it") if step.remedy in self.planned else MarkReason("people", NO_CARD_REASON)
-        if waiting_targets := [row.target for row in own if row.is_open]:
+        if waiting_targets := [remediation.target for remediation in own_remediations if remediation.is_open]:
             awaits_approval = any(
-                row.is_open and row.waiting_for == "approval" and row.current_step and row.current_step.remedy == step.remedy for row in own
+                remediation.is_open
+                and remediation.waiting_for == "approval"
+                and remediation.current_step
+                and remediation.current_step.remedy == step.remedy
+                for remediation in own_remediations
             )
             return MarkReason(
                 "waiting",
                 f"{fold_host_names(waiting_targets)}: {'its card is waiting for approval' if awaits_approval else 'it is part of a fix under way'}",
             )
-        cured = [row.target for row in own if row.outcome == "cured"]
+        cured = [remediation.target for remediation in own_remediations if remediation.outcome == "cured"]
         return (
             MarkReason("done", f"{fold_host_names(cured)}: proved")
             if cured
-            else MarkReason("people", f"{own[-1].target}: {own[-1].says or own[-1].outcome}")
+            else MarkReason("people", f"{own_remediations[-1].target}: {own_remediations[-1].says or own_remediations[-1].outcome}")
         )
 
     def get_wait_start(self, step: GuideStep) -> datetime | None:
@@ -104,12 +108,16 @@ class GuideContext:
         if self.reference.checks[unanswered_checks[0]].scope != "host" and len(self.hosts) < 2:
             return MarkReason("unsure", f"{unanswered_checks[0]} measures between hosts, so it needs at least two")
         cards = [
-            row
-            for row in self.remediations
-            if any(remediation_step.args.get("check") == unanswered_checks[0] for remediation_step in row.rungs)
+            remediation
+            for remediation in self.remediations
+            if any(remediation_step.args.get("check") == unanswered_checks[0] for remediation_step in remediation.rungs)
         ]
-        cards = [row for row in cards if set(row.target.split(",")) & set(self.hosts) and row.outcome != "withdrawn"]
-        if any(row.is_open for row in cards):
+        cards = [
+            remediation
+            for remediation in cards
+            if set(remediation.target.split(",")) & set(self.hosts) and remediation.outcome != "withdrawn"
+        ]
+        if any(remediation.is_open for remediation in cards):
             return MarkReason("waiting", f"the card of {unanswered_checks[0]} is waiting for approval")
         if self.running and cards:
             return MarkReason("people", f"{unanswered_checks[0]}: {cards[-1].says or cards[-1].outcome}")

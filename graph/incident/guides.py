@@ -36,23 +36,23 @@ class GuidedChecks:
     asks: Sequence[tuple[str, str]]
 
 
-def get_unknown_guide(context: IncidentContext, ports: GraphContext) -> str:
+def get_unknown_guide(context: IncidentContext, graph_context: GraphContext) -> str:
     """Return the requested guide's name if there is none of that name."""
     name = get_requested_guide(context)
-    return name if name and name not in ports.guides else ""
+    return name if name and name not in graph_context.guides else ""
 
 
-def answer_unknown_guide(context: IncidentContext, ports: GraphContext) -> TurnResult:
+def answer_unknown_guide(context: IncidentContext, graph_context: GraphContext) -> TurnResult:
     """Answer with the known guides."""
-    known_guides = ", ".join(f"`run guide {name}`" for name in ports.guides) or "none is loaded"
+    known_guides = ", ".join(f"`run guide {name}`" for name in graph_context.guides) or "none is loaded"
     return TurnResult(
-        build_answer_report(context, f"I have no guide called {get_unknown_guide(context, ports)}. There are: {known_guides}.")
+        build_answer_report(context, f"I have no guide called {get_unknown_guide(context, graph_context)}. There are: {known_guides}.")
     )
 
 
-def plan_guided_checks(context: IncidentContext, assessment: Assessment | None, ports: GraphContext) -> GuidedChecks | None:
+def plan_guided_checks(context: IncidentContext, assessment: Assessment | None, graph_context: GraphContext) -> GuidedChecks | None:
     """Return the guide's next checks, then all other passive ones; None if no guide runs or all is done."""
-    guide = ports.guides.get(get_requested_guide(context))
+    guide = graph_context.guides.get(get_requested_guide(context))
     if guide is None or context.turn.cut or not context.turn.hosts:
         return None
     running = start_or_resume_run(context, guide, context.turn.hosts) if assessment is None else get_running_guide(context)
@@ -60,34 +60,40 @@ def plan_guided_checks(context: IncidentContext, assessment: Assessment | None, 
         return None
     hosts = tuple(expand_host_range(running.hosts))
     statuses = compute_step_statuses(
-        guide, _build_guide_context(context, ports, running, planned=_list_planned_remedies(assessment, ports))
+        guide, _build_guide_context(context, graph_context, running, planned=_list_planned_remedies(assessment, graph_context))
     )
-    wave = [row.step for row in statuses if row.mark == "next" and row.step.kind == "look" and not row.step.approve]
+    wave = [
+        step_status.step
+        for step_status in statuses
+        if step_status.mark == "next" and step_status.step.kind == "look" and not step_status.step.approve
+    ]
     observed_steps = (*running.looked, *(step.id for step in wave))
     running = replace(running, looked=observed_steps, rest=not wave)
     requests = [(host, check) for host in hosts for check in dict.fromkeys(check for step in wave for check in step.look)]
-    rest = list_first_wave(build_reference_data(ports, context.facts), hosts)
+    rest = list_first_wave(build_reference_data(graph_context, context.facts), hosts)
     return GuidedChecks(replace(context.turn, guide=running.to_json()), requests if wave else rest)
 
 
-def _list_planned_remedies(assessment: Assessment | None, ports: GraphContext) -> frozenset[str]:
-    labels = {row.label for row in assessment.list_root_causes()} if assessment else set()
-    plans = [plan for label in labels for plan in ports.taxonomy.get_leaf(label).remedies]
+def _list_planned_remedies(assessment: Assessment | None, graph_context: GraphContext) -> frozenset[str]:
+    labels = {cause.label for cause in assessment.list_root_causes()} if assessment else set()
+    plans = [plan for label in labels for plan in graph_context.taxonomy.get_leaf(label).remedies]
     return frozenset(step.name for plan in plans for step in parse_plan(plan))
 
 
 def _build_guide_context(
     context: IncidentContext,
-    ports: GraphContext,
+    graph_context: GraphContext,
     running: GuideRunState | None,
     remediations: Sequence[Remediation] = (),
     planned: frozenset[str] = frozenset(),
 ) -> GuideContext:
     hosts = tuple(expand_host_range(running.hosts)) if running else context.hosts
-    return GuideContext(context.facts, hosts, build_reference_data(ports, context.facts), ports.clock.now(), running, remediations, planned)
+    return GuideContext(
+        context.facts, hosts, build_reference_data(graph_context, context.facts), graph_context.clock.now(), running, remediations, planned
+    )
 
 
-def add_guide_status(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+def add_guide_status(result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
     """Add the running guide's status, or without one a fitting guide if nothing is proven.
 
     A run proposes its exclusive checks one after the other.
@@ -96,23 +102,25 @@ def add_guide_status(result: TurnResult, context: IncidentContext, assessment: A
     running = get_running_guide(context)
     if running and not calls and not (context.report and context.report.guide and context.report.guide.is_open):
         running = None  # it ended and was reported in an earlier turn
-    guide = ports.guides.get(running.id) if running else _find_fitting_guide(result, context, ports)
+    guide = graph_context.guides.get(running.id) if running else _find_fitting_guide(result, context, graph_context)
     if guide is None:
         return result
     remediations = list(context.remediations if result.ladders is None else result.ladders)
-    statuses = compute_step_statuses(guide, _build_guide_context(context, ports, running, remediations))
+    statuses = compute_step_statuses(guide, _build_guide_context(context, graph_context, running, remediations))
     if (
         running
         and calls
         and not context.turn.cut
-        and (card := _build_check_remediation(statuses, running, context, assessment, ports, remediations))
+        and (card := _build_check_remediation(statuses, running, context, assessment, graph_context, remediations))
     ):
         remediations = [*remediations, card]
-        result = _propose_remediations(result, remediations, context, ports)
-        statuses = compute_step_statuses(guide, _build_guide_context(context, ports, running, remediations))
+        result = _propose_remediations(result, remediations, context, graph_context)
+        statuses = compute_step_statuses(guide, _build_guide_context(context, graph_context, running, remediations))
     if running:
         began_by_step = {
-            row.step.id: running.began.get(row.step.id, ports.clock.now()) for row in statuses if row.mark == "waiting" and row.due
+            step_status.step.id: running.began.get(step_status.step.id, graph_context.clock.now())
+            for step_status in statuses
+            if step_status.mark == "waiting" and step_status.due
         }
         running = replace(running, began={**running.began, **began_by_step})
         result = replace(result, turn=replace(result.turn or context.turn, guide=running.to_json()))
@@ -120,9 +128,13 @@ def add_guide_status(result: TurnResult, context: IncidentContext, assessment: A
     return replace(result, report=result.report.model_copy(update={"guide": run}))
 
 
-def _find_fitting_guide(result: TurnResult, context: IncidentContext, ports: GraphContext) -> Guide | None:
+def _find_fitting_guide(result: TurnResult, context: IncidentContext, graph_context: GraphContext) -> Guide | None:
     open_ = result.report.outcome == "abstained" and not (context.turn.cut or context.turn.narrow or context.turn.news)
-    return find_best_guide(ports.guides, context.brief.symptoms, context.brief.text) if open_ and context.hosts and context.facts else None
+    return (
+        find_best_guide(graph_context.guides, context.brief.symptoms, context.brief.text)
+        if open_ and context.hosts and context.facts
+        else None
+    )
 
 
 def _build_check_remediation(
@@ -130,25 +142,29 @@ def _build_check_remediation(
     running: GuideRunState,
     context: IncidentContext,
     assessment: Assessment,
-    ports: GraphContext,
+    graph_context: GraphContext,
     remediations: Sequence[Remediation],
 ) -> Remediation | None:
-    if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in remediations):
+    if any(
+        remediation.is_open and remediation.current_step and remediation.current_step.remedy == "run_check" for remediation in remediations
+    ):
         return None
     hosts = expand_host_range(running.hosts)[:MAX_TEST_HOSTS]
-    guide_context = _build_guide_context(context, ports, running, remediations)
-    for row in stands:
-        if row.mark != "next" or not row.step.approve:
+    guide_context = _build_guide_context(context, graph_context, running, remediations)
+    for step_status in stands:
+        if step_status.mark != "next" or not step_status.step.approve:
             continue
-        check = assessment.reference.checks[next(name for name in row.step.look if not guide_context.was_answered(name))]
-        return build_requested_check(check, hosts, assessment, build_plan_context(context, ports), remediations).model_copy(
+        check = assessment.reference.checks[next(name for name in step_status.step.look if not guide_context.was_answered(name))]
+        return build_requested_check(check, hosts, assessment, build_plan_context(context, graph_context), remediations).model_copy(
             update={"asked_by": running.by}
         )
     return None
 
 
-def _propose_remediations(result: TurnResult, remediations: list[Remediation], context: IncidentContext, ports: GraphContext) -> TurnResult:
-    actions = tuple(list_planned_actions(remediations, build_plan_context(context, ports)))
+def _propose_remediations(
+    result: TurnResult, remediations: list[Remediation], context: IncidentContext, graph_context: GraphContext
+) -> TurnResult:
+    actions = tuple(list_planned_actions(remediations, build_plan_context(context, graph_context)))
     report = result.report.model_copy(update={"actions": actions})
     return replace(
         result,
@@ -159,8 +175,14 @@ def _propose_remediations(result: TurnResult, remediations: list[Remediation], c
 
 
 def _build_guide_run(guide: Guide, stands: Sequence[StepStatus], *, called: bool) -> GuideRun:
-    rows = tuple(
-        GuideStepRow(id=row.step.id, mark=row.mark, does=row.step.says[:MAX_TEXT_CHARS], says=row.says[:MAX_TEXT_CHARS]) for row in stands
+    step_rows = tuple(
+        GuideStepRow(
+            id=step_status.step.id,
+            mark=step_status.mark,
+            does=step_status.step.says[:MAX_TEXT_CHARS],
+            says=step_status.says[:MAX_TEXT_CHARS],
+        )
+        for step_status in stands
     )
-    due_at = min((row.due for row in stands if row.due and row.mark == "waiting"), default=None)
-    return GuideRun(id=guide.id, title=guide.title, called=called, steps=rows, due=due_at if called else None)
+    due_at = min((step_status.due for step_status in stands if step_status.due and step_status.mark == "waiting"), default=None)
+    return GuideRun(id=guide.id, title=guide.title, called=called, steps=step_rows, due=due_at if called else None)

@@ -56,7 +56,7 @@ def partition_causes(context: IncidentContext, assessment: Assessment) -> tuple[
     )
     if not primary_hosts and not own_causes:
         return elsewhere, []
-    return sorted(own_causes, key=lambda row: not assessment.is_cluster_cause(row.label)), elsewhere
+    return sorted(own_causes, key=lambda cause: not assessment.is_cluster_cause(cause.label)), elsewhere
 
 
 def partition_causes_by_hosts(
@@ -71,15 +71,17 @@ def partition_causes_by_hosts(
     """
     scope_hosts = set(hosts)
     own_causes = [
-        row for row in roots if not scope_hosts or row.label in shared or _concerns_hosts(row, scope_hosts, shown.get(row.label, ()))
+        cause
+        for cause in roots
+        if not scope_hosts or cause.label in shared or _concerns_hosts(cause, scope_hosts, shown.get(cause.label, ()))
     ]
-    return own_causes, [row for row in roots if row not in own_causes]
+    return own_causes, [cause for cause in roots if cause not in own_causes]
 
 
-def _concerns_hosts(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
+def _concerns_hosts(cause: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
     """Match a cause without a guilty host by the hosts that show it; uploads concern the hosts asked about."""
-    cause_hosts = set(row.hosts) or {evidence.host for evidence in row.evidence} | set(shown)
-    return not cause_hosts or bool(cause_hosts & (asked if row.hosts else asked | {""}))
+    cause_hosts = set(cause.hosts) or {evidence.host for evidence in cause.evidence} | set(shown)
+    return not cause_hosts or bool(cause_hosts & (asked if cause.hosts else asked | {""}))
 
 
 def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSummary | None:
@@ -97,7 +99,7 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
         if host in names and check in assessment.reference.checks and coverage.has_observed(host, check)
     }
     unobserved = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
-    unobserved |= {row.check_names for row in assessment.open_hidden_causes if names & set(row.hosts)}
+    unobserved |= {hidden_cause.check_names for hidden_cause in assessment.open_hidden_causes if names & set(hidden_cause.hosts)}
     odd = _find_abnormal_line(context, assessment, names)
     finding: HostFinding = (
         "fault" if own_causes else "odd" if odd or unreached else "blind" if unobserved or coverage.has_unasked_check() else "nothing"
@@ -132,7 +134,7 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
         if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
     ]
     lines = [fact.format_sentence() for fact in abnormal_facts if fact.key not in assessment.fleetwide_keys]
-    against = [row for row in list_unproven(context, assessment) if any(map(row.concerns, hosts))]
+    against = [unproven for unproven in list_unproven(context, assessment) if any(map(unproven.concerns, hosts))]
     lines += [format_unproven(against)] if against else []
     lines += [
         f"as on all {len(assessment.hosts)} hosts that were looked at: {fact.format_sentence()}"
@@ -154,8 +156,8 @@ def _get_oldest_read_time(context: IncidentContext, hosts: Collection[str]) -> d
 def render_differences(context: IncidentContext, assessment: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
     """Return peer and past differences of the hosts in a few lines."""
     scope_hosts = set(hosts or expand_host_range(context.turn.about) or context.hosts)
-    rows = sort_rarest_first((fact for fact in assessment.differing if fact.host in scope_hosts), (context.brief.text,))
-    return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in rows[:MAX_DIFFERENCES])
+    facts = sort_rarest_first((fact for fact in assessment.differing if fact.host in scope_hosts), (context.brief.text,))
+    return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in facts[:MAX_DIFFERENCES])
 
 
 def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def is_possible(label: str, assessment: Assessment) -> bool:
 def list_offered_labels(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
     """Return labels offered to a reading, with title and whether checks missed them."""
     spoken = [label for label in rank_labels_by_words(taxonomy, context.brief, MAX_LABELS_BY_WORDS) if is_possible(label, assessment)]
-    possible_labels = [one.label for one in assessment.label_verdicts.values() if one.verdict != "rejected"]
+    possible_labels = [verdict.label for verdict in assessment.label_verdicts.values() if verdict.verdict != "rejected"]
     return {
         label: f"{taxonomy.get_title(label)}{_format_missed_look(label, assessment)}"
         for label in list(dict.fromkeys((*spoken, *possible_labels)))[:MAX_OFFERED_LABELS]
@@ -47,7 +47,7 @@ def find_likely_cause(context: IncidentContext, assessment: Assessment, taxonomy
         verdict = assessment.label_verdicts.get(label)
         because = verdict.because if verdict else "no look of mine can show it"
         return UnprovenCause(label=label, p=round(p, 2), by="reading", because=because[:MAX_REASON_CHARS])
-    best = next((row for row in assessment.suspects if assessment.label_verdicts[row.label].verdict != "rejected"), None)
+    best = next((belief for belief in assessment.suspects if assessment.label_verdicts[belief.label].verdict != "rejected"), None)
     if best is None:
         return None
     because = assessment.label_verdicts[best.label].because[:MAX_REASON_CHARS]

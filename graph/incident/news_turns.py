@@ -93,12 +93,12 @@ def _list_implied_checks(context: IncidentContext, assessment: Assessment, news:
 
 def add_change_summary(result: TurnResult, context: IncidentContext, found: str, about: str) -> TurnResult:
     """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
-    before, after = context.report, result.report
+    previous_report, after = context.report, result.report
     has_physical_report = bool(find_physical_reports(context.item.text))
-    if before is None:
+    if previous_report is None:
         return result
-    if _get_conclusion_key(before) != _get_conclusion_key(after) or after.unknown_hosts or after.unknown_job:
-        was = before.headline if before.headline != after.headline else ""
+    if _get_conclusion_key(previous_report) != _get_conclusion_key(after) or after.unknown_hosts or after.unknown_job:
+        was = previous_report.headline if previous_report.headline != after.headline else ""
         return replace(result, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
     odd = after.about is not None and after.about.found in ("odd", "fault")
     odd = odd or bool(context.item.attachments)
@@ -113,4 +113,4 @@ def add_change_summary(result: TurnResult, context: IncidentContext, found: str,
 
 
 def _get_conclusion_key(report: Report) -> tuple[str, frozenset[tuple[str, tuple[str, ...]]]]:
-    return report.outcome, frozenset((row.label, tuple(sorted(row.hosts))) for row in report.root_causes)
+    return report.outcome, frozenset((cause.label, tuple(sorted(cause.hosts))) for cause in report.root_causes)

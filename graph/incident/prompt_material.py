@@ -19,26 +19,28 @@ MAX_TEMPLATES = 12
 
 
 async def build_material(
-    brief: IncidentBrief, logs: Sequence[LogDigest], context: IncidentContext, ports: GraphContext, findings: str = ""
+    brief: IncidentBrief, logs: Sequence[LogDigest], context: IncidentContext, graph_context: GraphContext, findings: str = ""
 ) -> PromptMaterial:
     """Build the prompt material. Site pages are left out of tenants' incidents."""
-    similar_incidents = await ports.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
+    similar_incidents = (
+        await graph_context.history.find_similar(brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if brief.text else []
+    )
     past = [
-        f"{ports.taxonomy.get_title(one.label)} ({one.label}): {one.title}"
-        for one in similar_incidents
-        if one.label in ports.taxonomy.leaves
+        f"{graph_context.taxonomy.get_title(incident.label)} ({incident.label}): {incident.title}"
+        for incident in similar_incidents
+        if incident.label in graph_context.taxonomy.leaves
     ]
     log_text = "\n".join(line for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))
-    return PromptMaterial(brief.text, log_text, past, _list_page_lines(brief, context, ports), findings)
+    return PromptMaterial(brief.text, log_text, past, _list_page_lines(brief, context, graph_context), findings)
 
 
-def _list_page_lines(brief: IncidentBrief, context: IncidentContext, ports: GraphContext) -> list[str]:
-    if not ports.pages or context.audience_tenant is not None:
+def _list_page_lines(brief: IncidentBrief, context: IncidentContext, graph_context: GraphContext) -> list[str]:
+    if not graph_context.pages or context.audience_tenant is not None:
         return []
-    hosts = [ports.inventory.hosts[name] for name in brief.hosts if name in ports.inventory.hosts]
+    hosts = [graph_context.inventory.hosts[name] for name in brief.hosts if name in graph_context.inventory.hosts]
     return [
         f"{note.title}: {line}"
-        for note in find_site_notes(ports.pages, IncidentSubject.from_hosts(brief.text, (), hosts))
+        for note in find_site_notes(graph_context.pages, IncidentSubject.from_hosts(brief.text, (), hosts))
         for line in note.says
     ]
 
@@ -48,6 +50,6 @@ def list_finding_lines(assessment: Assessment, notes: Sequence[str] = ()) -> lis
     return split_lines(render_findings(assessment, (), notes))
 
 
-def list_corrections(context: IncidentContext, labels: Sequence[str], ports: GraphContext) -> list[str]:
+def list_corrections(context: IncidentContext, labels: Sequence[str], graph_context: GraphContext) -> list[str]:
     """Return earlier human corrections about these causes."""
-    return list_mistake_notes(labels, ports.mistakes(context.audience_tenant), ports.taxonomy.titles)
+    return list_mistake_notes(labels, graph_context.mistakes(context.audience_tenant), graph_context.taxonomy.titles)

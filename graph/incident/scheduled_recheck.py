@@ -46,13 +46,13 @@ def schedule_next_recheck(
     at: datetime,
 ) -> ScheduledRecheck:
     """Return the recheck due after a turn. `looked`: the turn made a diagnosis."""
-    before, done_recheck = context.scheduled_recheck, get_due_recheck(context)
-    done_rechecks = (*before.done, done_recheck) if done_recheck else before.done
+    previous_recheck, done_recheck = context.scheduled_recheck, get_due_recheck(context)
+    done_rechecks = (*previous_recheck.done, done_recheck) if done_recheck else previous_recheck.done
     none = ScheduledRecheck(done=done_rechecks)
     if lifecycle not in ("open", "waiting") or context.turn.cut or (context.kind in ("stop", "close") and not looked):
         return none
     if not looked:
-        return before
+        return previous_recheck
     asks_only = context.turn.question and not context.turn.only  # "how is gpu-001?" only asks; "recheck gpu-001" runs checks
     has_host_facts = any(fact.host for fact in context.facts)
     if (
@@ -84,16 +84,16 @@ def add_recheck_result(
     return replace(result, report=report.model_copy(update={"look_again": announced, "changed": changed}))
 
 
-def render_recheck_notice(row: ScheduledRecheck) -> str:
-    if row.due is None:
+def render_recheck_notice(recheck: ScheduledRecheck) -> str:
+    if recheck.due is None:
         return ""
-    action_text = "read the error counters again" if row.why == COUNTERS_RECHECK else "look again"
-    return f"I {action_text} at {row.due:%H:%M} UTC; say stop to leave it."
+    action_text = "read the error counters again" if recheck.why == COUNTERS_RECHECK else "look again"
+    return f"I {action_text} at {recheck.due:%H:%M} UTC; say stop to leave it."
 
 
 def _is_undecided(report: Report) -> bool:
     if report.outcome == "diagnosed":
-        return min((row.confidence for row in report.root_causes), default=1.0) < CONFIRMED_POSTERIOR
+        return min((cause.confidence for cause in report.root_causes), default=1.0) < CONFIRMED_POSTERIOR
     return report.outcome in ("abstained", "no_fault")
 
 
@@ -104,7 +104,9 @@ def _list_abnormal_findings(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _iter_likely_findings(assessment: Assessment) -> Iterable[str]:
-    return (f"{row.label} {' '.join(row.subject.hosts)} {row.subject.device}" for row in (*assessment.roots, *assessment.suspects))
+    return (
+        f"{belief.label} {' '.join(belief.subject.hosts)} {belief.subject.device}" for belief in (*assessment.roots, *assessment.suspects)
+    )
 
 
 def _has_new_findings(context: IncidentContext, assessment: Assessment, report: Report) -> bool:

@@ -64,53 +64,57 @@ QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  
 
 async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
     """Read the item of this turn."""
-    ports = runtime.context
-    case = await load_incident_context(state, ports)
+    graph_context = runtime.context
+    context = await load_incident_context(state, graph_context)
     turn = TurnState(
-        asked=case.turn.asked,
-        hosts=case.turn.hosts,
-        named=case.turn.named,
-        recalled=case.turn.recalled,
-        guide=case.turn.guide,
-        began=ports.clock.now().isoformat(),
+        asked=context.turn.asked,
+        hosts=context.turn.hosts,
+        named=context.turn.named,
+        recalled=context.turn.recalled,
+        guide=context.turn.guide,
+        began=graph_context.clock.now().isoformat(),
     )
-    if case.kind == "ask" and ports.model and needs_model(case.message):
-        case, turn = await _infer_intent(case, turn, ports, ports.model)
-    second = get_due_recheck(case)
+    if context.kind == "ask" and graph_context.model and needs_model(context.message):
+        context, turn = await _infer_intent(context, turn, graph_context, graph_context.model)
+    second = get_due_recheck(context)
     if second:
-        turn, case = replace(turn, kind="recheck"), replace(case, turn=replace(case.turn, kind="recheck"))
-    if not case.looks_at_hosts and not _has_files(case):
+        turn, context = replace(turn, kind="recheck"), replace(context, turn=replace(context.turn, kind="recheck"))
+    if not context.looks_at_hosts and not _has_files(context):
         same = _restore_previous_subject(
-            replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
+            replace(turn, priors=context.turn.priors, moves=context.turn.moves, past=context.turn.past), context
         )  # an answer keeps the subject and priors of before
-        return {"turn": same.to_json(), **await _store_side_facts(case, ports)}
-    turn = turn if case.looks_at_hosts else replace(turn, kind="reply")
-    await ports.progress(Progress(case.id, "summarise", "reading the report"))
-    pasted, facts, logs, files = await _read_attachments(case, ports)
-    facts = [*facts, *(mark_uploaded(case, "", fact) for fact in parse_ticket_facts(case.item))]
-    turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
-    new = _parse_item(case, ports)
-    place = await _find_job_hosts(get_job_to_look_up(case.brief, new), case, ports)
-    scope = resolve_scope(case.item, case.brief, new, place.hosts, scheduled=bool(ports.inventory.slurm))
-    turn = replace(_apply_named_targets(turn, case, new, scope), why_nowhere=place.why if scope.unknown_job else "")
-    if scope.refused or (case.kind == "recheck" and not turn.about):
-        turn = _restore_previous_subject(turn, case)
-    if scope.refused and case.report:
-        return {"turn": turn.to_json(), "said": _append_message(case), "rounds": 0}
-    logs_say = await asyncio.to_thread(parse_report, pasted, (), case.item.at) if pasted else None
-    brief = _extend_brief(case, new, scope, logs_say or IncidentBrief())
-    brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(case, files)})
+        return {"turn": same.to_json(), **await _store_side_facts(context, graph_context)}
+    turn = turn if context.looks_at_hosts else replace(turn, kind="reply")
+    await graph_context.progress(Progress(context.id, "summarise", "reading the report"))
+    pasted, facts, logs, files = await _read_attachments(context, graph_context)
+    facts = [*facts, *(mark_uploaded(context, "", fact) for fact in parse_ticket_facts(context.item))]
+    turn = replace(turn, files=tuple(file_read.model_dump(mode="json", exclude_defaults=True) for file_read in files))
+    new = _parse_item(context, graph_context)
+    place = await _find_job_hosts(get_job_to_look_up(context.brief, new), context, graph_context)
+    scope = resolve_scope(context.item, context.brief, new, place.hosts, scheduled=bool(graph_context.inventory.slurm))
+    turn = replace(_apply_named_targets(turn, context, new, scope), why_nowhere=place.why if scope.unknown_job else "")
+    if scope.refused or (context.kind == "recheck" and not turn.about):
+        turn = _restore_previous_subject(turn, context)
+    if scope.refused and context.report:
+        return {"turn": turn.to_json(), "said": _append_message(context), "rounds": 0}
+    logs_say = await asyncio.to_thread(parse_report, pasted, (), context.item.at) if pasted else None
+    brief = _extend_brief(context, new, scope, logs_say or IncidentBrief())
+    brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(context, files)})
     turn = replace(turn, hosts=fold_host_names(scope.looked_at) or turn.hosts)
     brief, turn = await _apply_model_reading(
-        case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(scope.unknown or scope.unknown_job)
+        context, brief, merge_log_digests(context.logs, logs), turn, graph_context, lost=bool(scope.unknown or scope.unknown_job)
     )
-    await ports.progress(Progress(case.id, "summarise", _render_brief(brief)))
+    await graph_context.progress(Progress(context.id, "summarise", _render_brief(brief)))
     return {
         "turn": turn.to_json(),
         "brief": brief.model_dump(mode="json"),
-        **({"logs": [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(case.logs, logs)]} if logs else {}),
-        "said": list(case.messages) if second else _append_message(case),
-        "facts": await ports.evidence.put_facts(case.id, merge_facts(case.facts, facts)) if facts else case.snapshot,
+        **(
+            {"logs": [digest.model_dump(mode="json", exclude_defaults=True) for digest in merge_log_digests(context.logs, logs)]}
+            if logs
+            else {}
+        ),
+        "said": list(context.messages) if second else _append_message(context),
+        "facts": await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts)) if facts else context.snapshot,
         "lifecycle": "open",
         "rounds": 0,
         "walk": {},
@@ -118,20 +122,20 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     }
 
 
-async def _store_side_facts(context: IncidentContext, ports: GraphContext) -> dict[str, Any]:
+async def _store_side_facts(context: IncidentContext, graph_context: GraphContext) -> dict[str, Any]:
     """Store what a question or request adds: pasted lines and reports that no check can judge."""
     if context.item.kind not in QUESTION_KINDS:
         return {}
-    _, facts, logs, files = await _read_attachments(context, ports) if context.item.attachments else ("", [], [], [])
+    _, facts, logs, files = await _read_attachments(context, graph_context) if context.item.attachments else ("", [], [], [])
     unjudged = _list_unjudged_reports(context, files)
     stored_facts: dict[str, Any] = {}
     if unjudged != context.brief.unjudged:
         stored_facts["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
     if logs:
-        stored_facts["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(context.logs, logs)]
+        stored_facts["logs"] = [digest.model_dump(mode="json", exclude_defaults=True) for digest in merge_log_digests(context.logs, logs)]
     if facts:
         stored_facts |= {
-            "facts": await ports.evidence.put_facts(context.id, merge_facts(context.facts, facts)),
+            "facts": await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts)),
             "said": _append_message(context),
         }
     return stored_facts
@@ -144,7 +148,7 @@ def _list_unjudged_reports(context: IncidentContext, files: Sequence[FileReadRes
         over = set(message.hosts)
         old = tuple(row for row in old if over and not set(row.hosts) & over)
     new = [UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))]
-    new += [UnjudgedReport(text=row.name, file=True) for row in files if row.unread]
+    new += [UnjudgedReport(text=file_read.name, file=True) for file_read in files if file_read.unread]
     return tuple(dict.fromkeys((*old, *new)))[:MAX_UNJUDGED]
 
 
@@ -153,10 +157,12 @@ def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
 
 
 async def _infer_intent(
-    context: IncidentContext, turn: TurnState, ports: GraphContext, model: Reasoner
+    context: IncidentContext, turn: TurnState, graph_context: GraphContext, model: Reasoner
 ) -> tuple[IncidentContext, TurnState]:
     """Let a model classify a message that the rules did not understand."""
-    offered = build_intent_choices(context.visible, tuple(ports.taxonomy.leaves), tuple(ports.fleet.checks), tuple(REMEDIES))
+    offered = build_intent_choices(
+        context.visible, tuple(graph_context.taxonomy.leaves), tuple(graph_context.fleet.checks), tuple(REMEDIES)
+    )
     guess = await model.classify_intent(context.id, context.item.text, offered)
     if isinstance(guess, DeclinedAnswer):
         return context, replace(turn, without_model=guess.reason)
@@ -176,9 +182,9 @@ def _has_files(context: IncidentContext) -> bool:
     return context.kind in QUESTION_KINDS and any(map(is_file, context.item.attachments))
 
 
-def _parse_item(context: IncidentContext, ports: GraphContext) -> ParsedReport:
+def _parse_item(context: IncidentContext, graph_context: GraphContext) -> ParsedReport:
     """Parse the item. A command's names, or a one-word reply, may be groups."""
-    domains = ports.inventory.list_domains(context.visible)
+    domains = graph_context.inventory.list_domains(context.visible)
     new = parse_report(
         _get_report_text(context),
         context.names,
@@ -204,19 +210,21 @@ def _get_report_text(context: IncidentContext) -> str:
     return "" if context.message.intent is Intent.RUN_GUIDE else context.item.text
 
 
-async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
+async def _read_attachments(
+    context: IncidentContext, graph_context: GraphContext
+) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
     """Return the texts (cut), facts, digests of long logs, and file results. Parsing runs off the event loop."""
     texts: list[str] = []
     facts: list[Fact] = []
     logs: list[LogDigest] = []
     files: list[FileReadResult] = []
-    addresses = list_gpu_addresses(context, ports)
+    addresses = list_gpu_addresses(context, graph_context)
     for attachment in context.item.attachments:
-        text = None if attachment.unread else await ports.evidence.get_text(attachment.sha256)
+        text = None if attachment.unread else await graph_context.evidence.get_text(attachment.sha256)
         if text is None:
             files.append(build_unread_file(attachment, attachment.unread or "gone"))
             continue
-        read = await _parse_attachment(attachment, text, context, ports)
+        read = await _parse_attachment(attachment, text, context, graph_context)
         if read is None:
             files.append(build_unread_file(attachment, "too_long"))
             continue
@@ -277,20 +285,22 @@ def mark_uploaded(context: IncidentContext, name: str, fact: Fact) -> Fact:
     return replace(fact, attrs={**attrs, **source}) if source or FROM_FILE in fact.attrs else fact
 
 
-def list_gpu_addresses(context: IncidentContext, ports: GraphContext) -> frozenset[str]:
+def list_gpu_addresses(context: IncidentContext, graph_context: GraphContext) -> frozenset[str]:
     """Return every possible GPU address of the visible hosts; none if one has no profile."""
-    tables = [ports.skus.get(ports.inventory.hosts[host].sku) for host in context.visible]
+    tables = [graph_context.skus.get(graph_context.inventory.hosts[host].sku) for host in context.visible]
     if not tables or not all(tables):
         return frozenset()
     listed = (str(fact.value) for fact in context.facts if fact.key == "gpu.bdf" and fact.value)
     return frozenset(filter(None, map(normalize_bdf, (*(address for sku in tables if sku for address in sku.bus), *listed))))
 
 
-async def _parse_attachment(given: Attachment, text: str, context: IncidentContext, ports: GraphContext) -> TextExtraction | None:
+async def _parse_attachment(
+    attachment: Attachment, text: str, context: IncidentContext, graph_context: GraphContext
+) -> TextExtraction | None:
     at = context.item.at
-    if ports.reader is not None and len(text) >= MIN_SEPARATE_PROCESS_CHARS:
-        return await ports.reader(given.name, given.sha256, text, at)
-    return await asyncio.to_thread(extract_text, given.name, given.sha256, text, at, ports.fleet.checks)
+    if graph_context.reader is not None and len(text) >= MIN_SEPARATE_PROCESS_CHARS:
+        return await graph_context.reader(attachment.name, attachment.sha256, text, at)
+    return await asyncio.to_thread(extract_text, attachment.name, attachment.sha256, text, at, graph_context.fleet.checks)
 
 
 def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, named: IncidentScope) -> TurnState:
@@ -330,17 +340,17 @@ def _extend_brief(
     )
 
 
-async def _query_job_hosts(job: str, context: IncidentContext, ports: GraphContext) -> JobHosts:
+async def _query_job_hosts(job: str, context: IncidentContext, graph_context: GraphContext) -> JobHosts:
     """Query a job. For a tenant, another's job takes as long as a missing one, so timing reveals nothing."""
-    if ports.own_job is None or not (context.origin and context.origin.tenant):
-        return await ports.job_place(job)
-    return await ports.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), context.visible).hosts))
+    if graph_context.own_job is None or not (context.origin and context.origin.tenant):
+        return await graph_context.job_place(job)
+    return await graph_context.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), context.visible).hosts))
 
 
-async def _find_job_hosts(job: str, context: IncidentContext, ports: GraphContext) -> JobHosts:
+async def _find_job_hosts(job: str, context: IncidentContext, graph_context: GraphContext) -> JobHosts:
     if not job:
         return JobHosts()
-    place = await _query_job_hosts(job, context, ports)
+    place = await _query_job_hosts(job, context, graph_context)
     placed_hosts = find_hosts(" ".join(place.hosts), context.visible).hosts
     return JobHosts(placed_hosts, "other_hosts" if place.hosts and not placed_hosts else place.why)
 
@@ -354,19 +364,21 @@ def _drop_vague(symptoms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _apply_model_reading(
-    context: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool
+    context: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, graph_context: GraphContext, *, lost: bool
 ) -> tuple[IncidentBrief, TurnState]:
     """Let a model read what the rules could not; its causes only order the checks.
 
     It may name visible hosts only, and none if people named unknown hosts or jobs (`lost`).
     """
-    if ports.model is None:
+    if graph_context.model is None:
         return brief, replace(turn, without_model="no model is configured")
     if not context.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, turn
-    material = await build_material(brief, logs, context, ports)
-    sounds = {label: ports.taxonomy.get_title(label) for label in rank_decidable_labels(ports.taxonomy, brief, MAX_OFFERED_LABELS)}
-    answer = await ports.model.extract_report(context.id, material, context.visible, sounds)
+    material = await build_material(brief, logs, context, graph_context)
+    sounds = {
+        label: graph_context.taxonomy.get_title(label) for label in rank_decidable_labels(graph_context.taxonomy, brief, MAX_OFFERED_LABELS)
+    }
+    answer = await graph_context.model.extract_report(context.id, material, context.visible, sounds)
     if isinstance(answer, DeclinedAnswer):
         return brief, replace(turn, without_model=answer.reason)
     next_turn = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))

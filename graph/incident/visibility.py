@@ -23,7 +23,9 @@ def list_visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     groups of the tenant's channel.
     """
     spoken_of = _list_channel_hosts(inventory, origin)
-    tenant_channel = next((row for row in inventory.channels if row.channel == origin.customer.channel), None) if origin.customer else None
+    tenant_channel = (
+        next((channel for channel in inventory.channels if channel.channel == origin.customer.channel), None) if origin.customer else None
+    )
     if not (origin.tenant and tenant_channel and tenant_channel.groups):
         return spoken_of
     within = frozenset(inventory.list_group_hosts(tenant_channel.groups))
@@ -31,7 +33,7 @@ def list_visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
 
 
 def _list_channel_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
-    bound = next((row for row in inventory.channels if row.channel == origin.channel), None) if origin.channel else None
+    bound = next((channel for channel in inventory.channels if channel.channel == origin.channel), None) if origin.channel else None
     if bound is not None and bound.kind == "operators":
         own = inventory.list_group_hosts(bound.groups)
         return tuple(name for name in own if inventory.hosts[name].tenant == origin.tenant) if origin.tenant else own
@@ -45,7 +47,7 @@ def _list_channel_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]
 def list_nameable_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     """Return visible hosts; outside channels and tenants also controllers, which are checked only if named."""
     own = list_visible_hosts(inventory, origin)
-    anywhere = not origin.tenant and not any(row.channel == origin.channel for row in inventory.channels)
+    anywhere = not origin.tenant and not any(channel.channel == origin.channel for channel in inventory.channels)
     return (*own, *(name for name in inventory.hosts if name not in inventory.workers)) if own == inventory.workers and anywhere else own
 
 

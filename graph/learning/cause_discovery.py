@@ -142,16 +142,21 @@ class _DiscoveryPass:
     def _list_taken_labels(self) -> set[str]:
         return {*self.taxonomy.leaves, *self.new}
 
-    def _add_cause(self, label: str, title: str, why: str) -> NewCause:
-        self.new[label] = NewCause(label, title, why)
+    def _add_cause(self, label: str, title: str, reason: str) -> NewCause:
+        self.new[label] = NewCause(label, title, reason)
         self.titles[label] = frozenset(extract_terms(title))
         return self.new[label]
 
-    def _place_rows(self, rows: Iterable[LabelledRow], label: str, why: str) -> None:
+    def _place_rows(self, rows: Iterable[LabelledRow], label: str, reason: str) -> None:
         for row in rows:
             near_labels = (row.label, *row.others)
             self.placed[id(row)] = now = replace(
-                row, verdict="labelled", label=label, why=why, others=tuple(one for one in near_labels if one != label)[:2], confidence=0.0
+                row,
+                verdict="labelled",
+                label=label,
+                why=reason,
+                others=tuple(one for one in near_labels if one != label)[:2],
+                confidence=0.0,
             )
             if label in self.new:
                 self.new[label].of.append(now)
@@ -206,12 +211,12 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
     return label
 
 
-def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[list[LabelledRow]]:
+def _cluster_threads(rows: Sequence[LabelledRow], corpus: BM25Corpus) -> list[list[LabelledRow]]:
     """Group threads around the first similar one, found by rare terms; built-in labels count for rarity."""
     threads = [_ThreadTerms.from_row(row) for row in rows]
     term_counts = Counter(term for one in threads for term in one.every)
-    term_counts.update(term for words in known.documents.values() for term in words)
-    document_count = len(rows) + len(known.documents)
+    term_counts.update(term for words in corpus.documents.values() for term in words)
+    document_count = len(rows) + len(corpus.documents)
     rarity = {term: math.log(1 + (document_count - times + 0.5) / (times + 0.5)) for term, times in term_counts.items()}
     groups: list[list[LabelledRow]] = []
     first: list[_ThreadTerms] = []

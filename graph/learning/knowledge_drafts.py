@@ -83,8 +83,8 @@ def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy
     return {
         "title": cause.title,
         "description": " ".join(dict.fromkeys(row.root_cause for row in cause.of[:3])),
-        "scope": _find_most_common(one.scope for one in near_leaves) or "node",
-        "owner": _find_most_common(one.owner for one in near_leaves) or "provider",
+        "scope": _find_most_common(leaf.scope for leaf in near_leaves) or "node",
+        "owner": _find_most_common(leaf.owner for leaf in near_leaves) or "provider",
         "symptoms": symptoms or ["vague"],
         "words": find_shared_words(cause.of) or [cause.title.lower()],
         **(clue or {"only_words": True}),

@@ -30,7 +30,7 @@ def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[
             f"{len(unread)} could not be read. {_format_label_sources(rows)} causes are sentences of the threads."
         ),
         _render_list("New causes: drafts, each to be accepted or refused", [_render_new_cause(cause) for cause in grown.new]),
-        _render_list("Names that are a cause already", [_render_merged_name(one, titles) for one in grown.merged]),
+        _render_list("Names that are a cause already", [_render_merged_name(merged_name, titles) for merged_name in grown.merged]),
         _render_label_counts(rows_by_verdict["labelled"], titles),
         _render_common_checks(rows, titles),
         _render_months(count_new_labels_by_month(rows)),

@@ -39,8 +39,8 @@ def draft_lesson(
     label, stated_cause = _find_leaf_below(incident, get_established_cause(incident)), _get_stated_cause(incident)
     if label == NO_FAULT or not (label in leaves or stated_cause):
         return None
-    causes = [row for row in (incident.report.root_causes if incident.report else ()) if row.label == label]
-    hosts = {*incident.brief.hosts, *(host for row in causes for host in row.hosts)}
+    causes = [cause for cause in (incident.report.root_causes if incident.report else ()) if cause.label == label]
+    hosts = {*incident.brief.hosts, *(host for cause in causes for host in cause.hosts)}
     owner_tenants = {*tenants_of(hosts), *filter(None, (incident.origin.tenant,))}
     masked_text = _mask_hosts(incident.brief.text, hosts)
     proposed_label, proposed_title = ("", "") if label in leaves else find_new_cause(incident.exploration.ideas, stated_cause, leaves)
@@ -65,15 +65,15 @@ def draft_lesson(
     )
 
 
-def _is_operator_only(incident_view: IncidentView, found: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+def _is_operator_only(incident_view: IncidentView, causes: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
     if incident_view.report is not None and incident_view.report.crossing is not None:
         return True
-    return any(_is_foreign_evidence(row, whose, tenant_of_node) for cause in found for row in cause.evidence)
+    return any(_is_foreign_evidence(evidence, whose, tenant_of_node) for cause in causes for evidence in cause.evidence)
 
 
-def _is_foreign_evidence(row: Evidence, whose: str, tenant_of_node: NodeTenantLookup) -> bool:
-    source = row.source
-    if row.host and row.check not in FILE_READING_CHECKS:
+def _is_foreign_evidence(evidence: Evidence, whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+    source = evidence.source
+    if evidence.host and evidence.check not in FILE_READING_CHECKS:
         return False
     if source is None or source.by == TENANT_SIDE:
         return source is None
@@ -107,14 +107,16 @@ def get_established_cause(incident_view: IncidentView) -> str:
     word = (incident_view.ticket.true_label if incident_view.ticket else "") or (
         incident_view.correction.label if incident_view.correction else ""
     )
-    cured = [row.label for row in incident_view.remediations if row.outcome == "cured"]
+    cured = [remediation.label for remediation in incident_view.remediations if remediation.outcome == "cured"]
     return word or (cured[0] if cured else "")
 
 
 def _find_leaf_below(incident_view: IncidentView, word: str) -> str:
     """Return the only found cause below a named branch, else the name."""
     below = {
-        row.label for row in (incident_view.report.root_causes if incident_view.report else ()) if word and row.label.startswith(f"{word}.")
+        cause.label
+        for cause in (incident_view.report.root_causes if incident_view.report else ())
+        if word and cause.label.startswith(f"{word}.")
     }
     return below.pop() if len(below) == 1 else word
 
@@ -125,24 +127,24 @@ def _get_stated_cause(incident_view: IncidentView) -> str:
     )
 
 
-def _find_deciding_check(found: Iterable[Hypothesis]) -> str:
-    checks = (check for row in found for check in (*(line.check for line in row.evidence), *row.checks))
+def _find_deciding_check(causes: Iterable[Hypothesis]) -> str:
+    checks = (check for cause in causes for check in (*(line.check for line in cause.evidence), *cause.checks))
     return next((check[:MAX_NAME_CHARS] for check in checks if check), "")
 
 
 def _format_resolution(incident_view: IncidentView) -> str:
     remedies = (
         step.remedy
-        for row in incident_view.remediations
-        if row.proven and row.outcome != "recurred"
-        for step in row.rungs[: row.rung + 1]
-        if step.part == "fix" and step.plan == row.tried
+        for remediation in incident_view.remediations
+        if remediation.proven and remediation.outcome != "recurred"
+        for step in remediation.rungs[: remediation.rung + 1]
+        if step.part == "fix" and step.plan == remediation.tried
     )
     return ", ".join(dict.fromkeys(remedies))
 
 
 def _list_misleading_causes(incident_view: IncidentView, label: str) -> list[str]:
-    reported_labels = [row.label for row in incident_view.report.root_causes] if incident_view.report else []
+    reported_labels = [cause.label for cause in incident_view.report.root_causes] if incident_view.report else []
     denied = incident_view.correction.denied if incident_view.correction else ()
     return [
         one for one in (*reported_labels, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")
@@ -157,9 +159,9 @@ def _mask_hosts(text: str, hosts: Collection[str]) -> str:
     """Replace the hosts' names: a lesson must fit other hosts and disclose none."""
     lower = tuple(host.lower() for host in hosts)
 
-    def named(found: re.Match[str]) -> str:
-        name = found[0].lower().rstrip(".")
+    def named(match: re.Match[str]) -> str:
+        name = match[0].lower().rstrip(".")
         head, bracket, _ = name.partition("[")
-        return _HOST_PLACEHOLDER if name in lower or (bracket and any(host.startswith(head) for host in lower)) else found[0]
+        return _HOST_PLACEHOLDER if name in lower or (bracket and any(host.startswith(head) for host in lower)) else match[0]
 
     return _HOST_NAME_PATTERN.sub(named, text) if lower else text

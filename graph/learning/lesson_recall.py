@@ -16,10 +16,15 @@ def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequenc
     """Merge earlier and newly similar lessons, each once; the newest are kept."""
     now = [
         MatchedLesson(
-            lesson=one.lesson, label=one.label, incident=one.learnt, on=one.on, title=one.title[:120], score=round(one.score, 3)
+            lesson=incident.lesson,
+            label=incident.label,
+            incident=incident.learnt,
+            on=incident.on,
+            title=incident.title[:120],
+            score=round(incident.score, 3),
         ).model_dump(mode="json")
-        for one in similar
-        if one.lesson and one.score >= MIN_SAME_CAUSE_LIKENESS
+        for incident in similar
+        if incident.lesson and incident.score >= MIN_SAME_CAUSE_LIKENESS
     ]
     rows = {str(row["lesson"]): row for row in (*before, *now)}
     return tuple(rows.values())[-MAX_REMEMBERED:]
@@ -29,6 +34,6 @@ def add_recalled_lessons(report: Report, rows: Sequence[Mapping[str, Any]]) -> R
     """Return the report with lessons of its causes, or, where it abstained, of similar incidents."""
     lessons = [MatchedLesson.model_validate(row) for row in rows]
     labels = {cause.label for cause in report.root_causes}
-    similar_lessons = [row for row in lessons if row.score >= MIN_LIKENESS] if report.outcome == "abstained" else []
-    shown_lessons = [row for row in lessons if row.label in labels] if labels else similar_lessons
+    similar_lessons = [lesson for lesson in lessons if lesson.score >= MIN_LIKENESS] if report.outcome == "abstained" else []
+    shown_lessons = [lesson for lesson in lessons if lesson.label in labels] if labels else similar_lessons
     return report.model_copy(update={"recalled": tuple(shown_lessons[-MAX_SHOWN:])}) if shown_lessons else report

@@ -47,11 +47,11 @@ class FilterDraft:
 
     @property
     def dropped_kinds(self) -> tuple[RegularLine, ...]:
-        return tuple(one for one in self.kinds if not one.kept)
+        return tuple(line for line in self.kinds if not line.kept)
 
     @property
     def row(self) -> dict[str, Any]:
-        return {"id": self.id, "family": self.family, "lines": [one.example for one in self.dropped_kinds]}
+        return {"id": self.id, "family": self.family, "lines": [line.example for line in self.dropped_kinds]}
 
 
 def build_filter_draft(

@@ -55,7 +55,7 @@ def build_rule_drafts(text: str, others: Iterable[str], log: LogKind = "job") ->
     elsewhere = _count_matches(rare, others)
     taken_ids: set[str] = set()
     drafts = [_build_draft(one, log, lines[one], match_counts[one], elsewhere[one], taken_ids) for one in rare]
-    return sorted(drafts, key=lambda one: (one.elsewhere > 0, one.lines))[:MAX_DRAFTS]
+    return sorted(drafts, key=lambda draft: (draft.elsewhere > 0, draft.lines))[:MAX_DRAFTS]
 
 
 def build_pattern(body: str) -> str:

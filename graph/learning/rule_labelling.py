@@ -98,7 +98,7 @@ class RuleLabeller:
             "label": label,
             "confidence": 1.0 if is_labelled else round(confidence, 4),
             "others": tuple(name for name, _ in ranked[1:]),
-            "description": squash_blanks(" ".join(one.text for one in row.messages))[:MAX_KEPT_CHARS],
+            "description": squash_blanks(" ".join(message.text for message in row.messages))[:MAX_KEPT_CHARS],
             "root_cause": cause,
             "said_by": speaker,
             "resolution": squash_blanks(row.resolution)[:MAX_QUOTE_CHARS] or find_statement(row, FIX_PATTERNS)[0],
@@ -140,9 +140,9 @@ def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[s
 def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
     """Return (sentence, author)."""
     return [
-        (squash_blanks(part)[:MAX_QUOTE_CHARS], one.author)
-        for one in row.messages
-        for part in _SENTENCE_END_PATTERN.split(one.text[:MAX_READ_CHARS])
+        (squash_blanks(part)[:MAX_QUOTE_CHARS], message.author)
+        for message in row.messages
+        for part in _SENTENCE_END_PATTERN.split(message.text[:MAX_READ_CHARS])
         if part.strip()
     ]
 

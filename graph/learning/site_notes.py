@@ -32,8 +32,10 @@ class IncidentSubject:
 
     @classmethod
     def from_hosts(cls, text: str, labels: Collection[str], hosts: Iterable[Host]) -> "IncidentSubject":
-        rows = list(hosts)
-        return cls(text, labels, frozenset(row.group for row in rows), frozenset(row.sku for row in rows if row.sku))
+        inventory_hosts = list(hosts)
+        return cls(
+            text, labels, frozenset(host.group for host in inventory_hosts), frozenset(host.sku for host in inventory_hosts if host.sku)
+        )
 
 
 def find_site_notes(pages: Sequence[SitePage], about: IncidentSubject) -> tuple[SiteNote, ...]:

@@ -29,8 +29,8 @@ def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtr
     """Keep only text found in the material; ids were validated."""
     report, all_read = material.report, f"{material.report}\n{material.logs}\n{material.findings}"
     likely: dict[str, float] = {}
-    for row in sorted(answer.causes, key=lambda row: -row.p):
-        likely.setdefault(row.cause, round(row.p, 3))
+    for cause in sorted(answer.causes, key=lambda likely_cause: -likely_cause.p):
+        likely.setdefault(cause.cause, round(cause.p, 3))
     return ReportExtraction(
         symptoms=remove_duplicates(answer.symptoms),
         hosts=remove_duplicates(answer.hosts),
@@ -74,15 +74,19 @@ def _build_idea(row: IdeaAnswer, material: PromptMaterial) -> Idea:
 def build_objections(answer: CritiqueAnswer, claims: int) -> tuple[Objection, ...]:
     """Return one objection per claim; one without citations counts as `holds`."""
     first: dict[int, ObjectionAnswer] = {}
-    for row in answer.objections:
-        first.setdefault(row.claim, row)
+    for objection_answer in answer.objections:
+        first.setdefault(objection_answer.claim, objection_answer)
     return tuple(_build_objection(first[at]) if at in first else NO_OBJECTION for at in range(claims))
 
 
-def _build_objection(row: ObjectionAnswer) -> Objection:
-    if row.verdict == "holds" or not row.cites:
+def _build_objection(objection_answer: ObjectionAnswer) -> Objection:
+    if objection_answer.verdict == "holds" or not objection_answer.cites:
         return NO_OBJECTION
-    return Objection(row.verdict, sanitize_line(row.because, MAX_LINE_CHARS), remove_duplicates(row.cites)[:MAX_CITES])
+    return Objection(
+        objection_answer.verdict,
+        sanitize_line(objection_answer.because, MAX_LINE_CHARS),
+        remove_duplicates(objection_answer.cites)[:MAX_CITES],
+    )
 
 
 def merge_extractions(readings: Sequence[ReportExtraction]) -> ReportExtraction:
@@ -111,8 +115,8 @@ def merge_objections(answers: Sequence[tuple[Objection, ...]]) -> tuple[Objectio
 
 
 def _select_majority(objections: Sequence[Objection]) -> Objection:
-    verdict, votes = Counter(one.verdict for one in objections).most_common(1)[0]
-    return next(one for one in objections if one.verdict == verdict) if votes * 2 > len(objections) else NO_OBJECTION
+    verdict, votes = Counter(objection.verdict for objection in objections).most_common(1)[0]
+    return next(objection for objection in objections if objection.verdict == verdict) if votes * 2 > len(objections) else NO_OBJECTION
 
 
 def keep_verbatim_quotes(quotes: Iterable[str], text: str, most: int = MAX_LINE_CHARS) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ class ModelReasoner:
             require_offered(answer.symptoms, SYMPTOMS, "symptom")
             require_offered(answer.hosts, names, "host")
             require_offered([answer.category], CATEGORIES, "category")
-            require_offered([row.cause for row in answer.causes], ids, "cause")
+            require_offered([cause.cause for cause in answer.causes], ids, "cause")
             return build_extraction(answer, material)
 
         answers = await self._ask_samples(incident, "read", question, shape, read)
@@ -190,12 +190,12 @@ class ModelReasoner:
         return await self._ask(incident, "judge", question, shape, read)
 
     async def propose_ideas(
-        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
-        lines, hosts = flatten_texts(findings), list(known.hosts[:MAX_HOSTS])
-        check_rows = select_fitting_rows([f"{look}  {description}" for look, description in known.looks.items()], self._room // 3)
-        branches = [f"{branch}  {title}" for branch, title in known.branches.items()]
-        lists = {"Ruled out": list(known.ruled_out[:MAX_LABELS]), "Earlier ideas": list(known.earlier), "Hosts": hosts}
+        lines, hosts = flatten_texts(findings), list(choices.hosts[:MAX_HOSTS])
+        check_rows = select_fitting_rows([f"{look}  {description}" for look, description in choices.looks.items()], self._room // 3)
+        branches = [f"{branch}  {title}" for branch, title in choices.branches.items()]
+        lists = {"Ruled out": list(choices.ruled_out[:MAX_LABELS]), "Earlier ideas": list(choices.earlier), "Hosts": hosts}
         lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
         question = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
@@ -238,9 +238,9 @@ class ModelReasoner:
 
         def read(raw: str) -> tuple[Objection, ...]:
             answer = parse_answer(CritiqueAnswer, raw)
-            require_offered([row.claim for row in answer.objections], range(len(claim_lines)), "claim")
-            for row in answer.objections:
-                require_offered(row.cites, range(len(lines)), "finding")
+            require_offered([objection_answer.claim for objection_answer in answer.objections], range(len(claim_lines)), "claim")
+            for objection in answer.objections:
+                require_offered(objection.cites, range(len(lines)), "finding")
             return build_objections(answer, len(claim_lines))
 
         answers = await self._ask_samples(

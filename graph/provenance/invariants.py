@@ -67,11 +67,11 @@ class InvariantContext:
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
         """(host, check, key) of everything observed."""
-        ready = (match.fact for row in self.reassessment.beliefs for match in (*row.support, *row.against))
+        ready = (match.fact for belief in self.reassessment.beliefs for match in (*belief.support, *belief.against))
         return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
-        return [row for row in self.reassessment.by_label.get(label, ()) if row.proven]
+        return [belief for belief in self.reassessment.by_label.get(label, ()) if belief.proven]
 
 
 # Invariants that assess the facts again.
@@ -123,11 +123,13 @@ def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> Verificatio
     """Check every invariant; after a change of the catalogue reassessing ones are skipped."""
     trial = InvariantContext(graph, ground)
     same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
-    able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
-    broken = tuple(InvariantViolation(one.id, one.promise, violation) for one in able for violation in one.check(trial))
-    failed = {row.contract for row in broken}
+    able = [invariant for invariant in INVARIANTS if same or invariant.id not in REASSESSING_INVARIANTS]
+    broken = tuple(
+        InvariantViolation(invariant.id, invariant.promise, violation) for invariant in able for violation in invariant.check(trial)
+    )
+    failed = {violation.contract for violation in broken}
     other = () if same else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
-    return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(one.id not in failed for one in able))
+    return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(invariant.id not in failed for invariant in able))
 
 
 def _check_well_formed(context: InvariantContext) -> Iterator[str]:
@@ -156,14 +158,14 @@ def _check_confirmed_is_verified(context: InvariantContext) -> Iterator[str]:
 
 
 def _iter_unaccused_targets(node: ReasonNode, proven: Sequence[Belief]) -> Iterator[str]:
-    hosts = {host for row in proven for host in row.accused}
-    devices = {name for row in proven for name in row.subject.named_devices}
+    hosts = {host for belief in proven for host in belief.accused}
+    devices = {name for belief in proven for name in belief.subject.named_devices}
     yield from (f"{node.label}: no fact accuses {host}" for host in node.hosts if host not in hosts)
     yield from (f"{node.label}: no fact accuses {device}" for device in node.devices if device not in devices)
 
 
 def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
-    roots = {row.label for row in context.reassessment.roots}
+    roots = {belief.label for belief in context.reassessment.roots}
     for node in context.graph.list_nodes("proposition"):
         if node.verdict == "rejected" and node.label in roots:
             yield f"{node.label} is said to be ruled out, and the stored facts prove it"
@@ -172,9 +174,9 @@ def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
 def _check_found_again(context: InvariantContext) -> Iterator[str]:
     """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
-    for row in context.reassessment.beliefs:
-        weights_by_source = weights.setdefault(row.label, {})
-        for match in (*row.support, *row.against):
+    for belief in context.reassessment.beliefs:
+        weights_by_source = weights.setdefault(belief.label, {})
+        for match in (*belief.support, *belief.against):
             fact = match.fact
             weights_by_source.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
     for edge in context.graph.edges:
@@ -188,7 +190,7 @@ def _check_found_again(context: InvariantContext) -> Iterator[str]:
 def _check_no_fault_is_earned(context: InvariantContext) -> Iterator[str]:
     if context.graph.outcome != "no_fault":
         return
-    yield from (f"{row.label} is proven, and no fault was reported" for row in context.reassessment.roots)
+    yield from (f"{belief.label} is proven, and no fault was reported" for belief in context.reassessment.roots)
 
 
 def _check_verification_was_seen(context: InvariantContext) -> Iterator[str]:
@@ -319,8 +321,8 @@ def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
     causes = context.ground.causes
     if causes is None:
         return
-    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
-    yield from (f"{row.label} is reported as {row.verdict}" for row in causes if row.verdict != "confirmed")
+    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {cause.label for cause in causes}
+    yield from (f"{cause.label} is reported as {cause.verdict}" for cause in causes if cause.verdict != "confirmed")
     yield from (f"{label} is reported and not confirmed" for label in sorted(reported_labels - drawn_labels))
     yield from (f"{label} is confirmed and not reported" for label in sorted(drawn_labels - reported_labels))
 

@@ -110,10 +110,10 @@ class ReasonGraph:
         }
 
 
-def deduplicate_nodes(rows: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
+def deduplicate_nodes(nodes: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
     first: dict[str, ReasonNode] = {}
-    for row in rows:
-        first.setdefault(row.id, row)
+    for node in nodes:
+        first.setdefault(node.id, node)
     return tuple(first.values())
 
 

@@ -30,7 +30,7 @@ class Receipts:
         for fact in facts:
             if fact.host:
                 by_look.setdefault((fact.host, fact.check), []).append(fact)
-        return Receipts({**self.rows, **{look: _collect_output_digests(rows) for look, rows in by_look.items()}})
+        return Receipts({**self.rows, **{look: _collect_output_digests(facts) for look, facts in by_look.items()}})
 
     def serialize(self) -> str:
         return "\n".join(f"{host} {check} {','.join(sorted(outputs)) or '-'}" for (host, check), outputs in sorted(self.rows.items()))

@@ -56,7 +56,7 @@ def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
 
 def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
     """Return what shaped a cause besides its proof."""
-    node = next((one for one in graph.list_nodes("proposition") if one.label == label), None)
+    node = next((node for node in graph.list_nodes("proposition") if node.label == label), None)
     kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
     return [_render_edge(edge, source) for edge, source in graph.list_incoming(node, *kinds)] if node else []
 
@@ -98,12 +98,12 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
 
 
 def render_verification(came: VerificationResult) -> list[str]:
-    lines = [f"✗ {row.promise}: {row.says}" for row in came.broken]
+    lines = [f"✗ {violation.promise}: {violation.says}" for violation in came.broken]
     lines += [f"? {reason}" for reason in came.unchecked]
     contract_note = f"{came.held} contracts hold"
     return [
         *lines,
         f"{contract_note}."
         if not came.broken
-        else f"{contract_note}, {len({row.contract for row in came.broken})} broken: a fault of RackMedic's.",
+        else f"{contract_note}, {len({violation.contract for violation in came.broken})} broken: a fault of RackMedic's.",
     ]

@@ -27,8 +27,15 @@ def map_cause_locations(causes: Iterable[Hypothesis], plan: PlanContext) -> dict
 
 def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
     """Return the locations of open remediations. Exclusive checks have none."""
-    rows = [row for row in remediations if row.is_open and not any(step.remedy == "run_check" for step in row.rungs)]
-    return {(row.label, row.target): _build_location_names(row.label, row.target, row.devices) for row in rows}
+    matching_remediations = [
+        remediation
+        for remediation in remediations
+        if remediation.is_open and not any(step.remedy == "run_check" for step in remediation.rungs)
+    ]
+    return {
+        (remediation.label, remediation.target): _build_location_names(remediation.label, remediation.target, remediation.devices)
+        for remediation in matching_remediations
+    }
 
 
 def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
@@ -43,21 +50,21 @@ def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: 
 
 def is_owned_elsewhere(report: Report) -> bool:
     """Return whether other incidents own every cause that this one found."""
-    labels = {row.label for row in report.root_causes}
-    return bool(report.shared) and {row.label for row in report.shared} >= labels
+    labels = {cause.label for cause in report.root_causes}
+    return bool(report.shared) and {owned_cause.label for owned_cause in report.shared} >= labels
 
 
 def list_causes_owned_elsewhere(
     causes: Iterable[Hypothesis], elsewhere: Mapping[CauseLocation, str], *, waits: bool = True
 ) -> tuple[CauseOwnedElsewhere, ...]:
     """Return rows per cause and owner. `waits`: this incident resumes on release."""
-    rows: list[CauseOwnedElsewhere] = []
+    owned_causes: list[CauseOwnedElsewhere] = []
     for cause in causes:
         owner_by_host = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
         for incident in dict.fromkeys(owner_by_host.values()):
             hosts = tuple(host for host, other in owner_by_host.items() if host and other == incident)
-            rows.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
-    return tuple(rows)
+            owned_causes.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
+    return tuple(owned_causes)
 
 
 def _build_location_names(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
@@ -71,5 +78,5 @@ def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
         return cause.devices or cause.hosts
     if leaf is not None and leaf.scope == "cluster":
         rows = (plan.inventory.hosts.get(evidence.host) for evidence in cause.evidence)
-        return tuple(dict.fromkeys(f"group:{row.group}" for row in rows if row and row.group))
+        return tuple(dict.fromkeys(f"group:{host.group}" for host in rows if host and host.group))
     return (f"job:{plan.job}",) if plan.job else ()

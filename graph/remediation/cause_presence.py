@@ -25,9 +25,9 @@ class CausePresence:
 
 def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) -> CausePresence:
     """Return the presence on the given devices (`host/gpuN`) of one host; without devices, on the whole host."""
-    rows = [row for row in assessment.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
-    still = next((row for row in rows if row in assessment.roots), None) or next(
-        (row for row in rows if row.proven or is_stated_by_host(row)), None
+    beliefs = [belief for belief in assessment.by_label.get(leaf.label, ()) if can_concern_devices(devices, belief.subject.named_devices)]
+    still = next((belief for belief in beliefs if belief in assessment.roots), None) or next(
+        (belief for belief in beliefs if belief.proven or is_stated_by_host(belief)), None
     )
     if still is not None:
         return CausePresence("shown", still.deciding[0].says)
@@ -36,15 +36,15 @@ def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) 
         return CausePresence("unseen", unobserved[0])
     if not assessment.coverage.is_decidable(leaf):
         return CausePresence("unseen", "no check that was run can decide it")
-    likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)
+    likely = next((belief for belief in beliefs if belief.posterior >= MIN_SUSPICION_POSTERIOR and belief.support), None)
     if likely is not None:
         return CausePresence("likely", f"still likely: {likely.support[0].says}")
     return CausePresence("gone", f"{leaf.title} no longer shows on {', '.join(devices) or ', '.join(assessment.hosts)}")
 
 
-def is_stated_by_host(row: Belief) -> bool:
+def is_stated_by_host(belief: Belief) -> bool:
     """Ignore the posterior if the host itself reports a deciding fact: a lone host has no peers."""
-    return any(not is_tenant_writable(match.fact.key) for match in row.deciding)
+    return any(not is_tenant_writable(match.fact.key) for match in belief.deciding)
 
 
 def can_concern_devices(devices: Sequence[str], named: Sequence[str]) -> bool:

@@ -39,8 +39,8 @@ def is_target_treated(remediation: Remediation) -> bool:
     """An earlier step changed the target: the proof decided to continue, and what shows no longer counts."""
     step = remediation.current_step
     return step is not None and any(
-        _has_taken_effect(row, remediation) and can_concern_devices(step.devices, row.devices)
-        for row in remediation.rungs[: remediation.rung]
+        _has_taken_effect(remediation_step, remediation) and can_concern_devices(step.devices, remediation_step.devices)
+        for remediation_step in remediation.rungs[: remediation.rung]
     )
 
 
@@ -52,9 +52,16 @@ def _has_taken_effect(step: RemediationStep, remediation: Remediation) -> bool:
 def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
     """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
     leaf = alone.reference.taxonomy.leaves[remediation.label]
-    rows = [row for row in alone.by_label.get(remediation.label, ()) if can_concern_devices(remediation.devices, row.subject.named_devices)]
+    beliefs = [
+        belief
+        for belief in alone.by_label.get(remediation.label, ())
+        if can_concern_devices(remediation.devices, belief.subject.named_devices)
+    ]
     matches = [
-        match for row in rows for match in row.deciding if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
+        match
+        for belief in beliefs
+        for match in belief.deciding
+        if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
     ]
     passive = [match for match in matches if (check := alone.reference.checks.get(match.fact.check)) and not check.exclusive]
     states = [match for match in passive if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]

@@ -17,12 +17,15 @@ def get_current_step(remediation: Remediation) -> RemediationStep:
 def enter_next_step(remediation: Remediation, plan: PlanContext) -> Remediation:
     """Continue with the rest of the plan, then the node's return, then the recheck."""
     step = get_current_step(remediation)
-    follow = _find_step_index(remediation, lambda n, row: n > remediation.rung and row.plan == step.plan and row.part != "restore")
+    follow = _find_step_index(
+        remediation,
+        lambda n, remediation_step: n > remediation.rung and remediation_step.plan == step.plan and remediation_step.part != "restore",
+    )
     if follow is not None:
         return enter_step(remediation, follow, plan)
     if step.part == "prepare":
         return escalate_remediation(remediation, "", plan)
-    back = _find_step_index(remediation, lambda n, row: row.part == "restore")
+    back = _find_step_index(remediation, lambda n, step: step.part == "restore")
     return enter_step(remediation, back, plan) if back is not None and remediation.drained else schedule_recheck(remediation, plan)
 
 
@@ -37,25 +40,28 @@ def schedule_recheck(remediation: Remediation, plan: PlanContext) -> Remediation
     return remediation.model_copy(update=watched)
 
 
-def escalate_remediation(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
+def escalate_remediation(remediation: Remediation, reason: str, plan: PlanContext) -> Remediation:
     """Enter the next plan; without one the catalogue's heavier remedy; else hand off."""
     step = get_current_step(remediation)
     manual_work = _get_manual_work(remediation, step.plan)
-    later = _find_step_index(remediation, lambda n, row: n > remediation.rung and row.plan > step.plan and row.part != "restore")
+    later = _find_step_index(
+        remediation,
+        lambda n, remediation_step: n > remediation.rung and remediation_step.plan > step.plan and remediation_step.part != "restore",
+    )
     if manual_work and step.part == "prepare":
-        return hand_off_to_people(remediation, why, manual_work)
+        return hand_off_to_people(remediation, reason, manual_work)
     if later is not None and not _has_manual_plan_between(remediation, step.plan, remediation.rungs[later].plan):
-        return enter_step(remediation, later, plan).model_copy(update={"says": why})
+        return enter_step(remediation, later, plan).model_copy(update={"says": reason})
     if len(remediation.words) <= step.plan + 1 and (more := _find_catalogue_escalation(remediation, step)):
         return enter_step(
             remediation.model_copy(update={"rungs": _insert_step(remediation.rungs, more, remediation.rung)}), remediation.rung + 1, plan
-        ).model_copy(update={"says": why})
-    return hand_off_to_people(remediation, why, manual_work or ", or ".join(filter(None, remediation.words[step.plan + 1 :])))
+        ).model_copy(update={"says": reason})
+    return hand_off_to_people(remediation, reason, manual_work or ", or ".join(filter(None, remediation.words[step.plan + 1 :])))
 
 
 def _has_manual_plan_between(remediation: Remediation, plan: int, later: int) -> bool:
     return any(
-        _get_manual_work(remediation, number) and not any(row.plan == number for row in remediation.rungs)
+        _get_manual_work(remediation, number) and not any(step.plan == number for step in remediation.rungs)
         for number in range(plan + 1, later)
     )
 
@@ -67,7 +73,7 @@ def _find_catalogue_escalation(remediation: Remediation, step: RemediationStep) 
     if heavier == row.id:
         args = {**step.args, **row.harder}
         return None if args == step.args else step.model_copy(update={"args": args, "plan": step.plan + 1})
-    if not heavier or REMEDIES[heavier].args or any(row.remedy == heavier for row in remediation.rungs):
+    if not heavier or REMEDIES[heavier].args or any(step.remedy == heavier for step in remediation.rungs):
         return None
     return RemediationStep(remedy=heavier, plan=step.plan + 1)
 
@@ -76,21 +82,21 @@ def _insert_step(steps: tuple[RemediationStep, ...], more: RemediationStep, behi
     return (*steps[: behind + 1], more, *steps[behind + 1 :])
 
 
-def hand_off_to_people(remediation: Remediation, why: str, words: str) -> Remediation:
-    return end_remediation(remediation, "ticket", "; ".join(filter(None, (why, f"next: {words}" if words else "no remedy is left"))))
+def hand_off_to_people(remediation: Remediation, reason: str, words: str) -> Remediation:
+    return end_remediation(remediation, "ticket", "; ".join(filter(None, (reason, f"next: {words}" if words else "no remedy is left"))))
 
 
-def request_approval_again(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
+def request_approval_again(remediation: Remediation, reason: str, plan: PlanContext) -> Remediation:
     """Propose the same step as a new action with a new mention, at most `waits.asks` times."""
     if remediation.attempt >= plan.waits.asks:
-        return end_remediation(remediation, "undecided", f"asked {remediation.attempt} times; last: {why or 'no decision'}")
-    return propose_again(remediation, why, plan)
+        return end_remediation(remediation, "undecided", f"asked {remediation.attempt} times; last: {reason or 'no decision'}")
+    return propose_again(remediation, reason, plan)
 
 
-def propose_again(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
+def propose_again(remediation: Remediation, reason: str, plan: PlanContext) -> Remediation:
     """Propose the step again; where it needs an idle node, wait for that first."""
     step = get_current_step(remediation)
-    row = remediation.model_copy(update={"attempt": remediation.attempt + 1, "says": why})
+    row = remediation.model_copy(update={"attempt": remediation.attempt + 1, "says": reason})
     if needs_idle_node(step, plan.inventory.hosts.get(remediation.target)) and step.remedy not in NODE_EMPTYING_REMEDIES:
         return row.model_copy(update={"waiting_for": "idle", "due": plan.now + plan.waits.idle, "approval": ""})
     return request_approval(row, plan)
@@ -101,7 +107,7 @@ def set_waiting(remediation: Remediation, reason: RemediationWait, plan: PlanCon
 
 
 def _find_step_index(remediation: Remediation, fits: Callable[[int, RemediationStep], bool]) -> int | None:
-    return next((n for n, row in enumerate(remediation.rungs) if fits(n, row)), None)
+    return next((n for n, step in enumerate(remediation.rungs) if fits(n, step)), None)
 
 
 def _get_manual_work(remediation: Remediation, plan: int) -> str:

@@ -153,10 +153,10 @@ def _find_pci_address(context: StepContext, device: str) -> str:
     """Raise StepUnavailable if the host reports none, or conflicting ones."""
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
-    own = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
-    addresses = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
+    own_facts = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
+    addresses = {str(fact.value).lower() for fact in own_facts if fact.key == "gpu.bdf"}
     addresses = addresses or {
-        str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")
+        str(fact.attrs["bdf"]).lower() for fact in own_facts if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")
     }
     pci_addresses = {address for address in addresses if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
     if len(pci_addresses) != 1:

@@ -61,13 +61,17 @@ TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Reme
 
 def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: PlanContext) -> list[Remediation]:
     """Return the incident's remediations after an event; one for no present step changes nothing."""
-    updated = [apply_event(row, event, plan) if _concerns_remediation(row, event) else row for row in remediations]
-    for row in [row for row in updated if row.outcome == "recurred" and _concerns_remediation(row, event)]:
+    updated = [
+        apply_event(remediation, event, plan) if _concerns_remediation(remediation, event) else remediation for remediation in remediations
+    ]
+    for row in [remediation for remediation in updated if remediation.outcome == "recurred" and _concerns_remediation(remediation, event)]:
         next_remediation = _build_from_next_plan(row, updated, plan)
         updated = (
             [*updated, next_remediation]
             if next_remediation
-            else [end_remediation(row, "ticket", row.says) if other is row else other for other in updated]
+            else [
+                end_remediation(row, "ticket", row.says) if other_remediation is row else other_remediation for other_remediation in updated
+            ]
         )
     return release_finished_nodes(updated, plan)
 

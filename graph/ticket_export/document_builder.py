@@ -158,28 +158,28 @@ class _DocumentBuilder:
     ours: frozenset[str]
 
     def build(self, made: datetime) -> TicketDocument:
-        rows, pseudonymizer, report = self.rows, self.away, self.rows.report
+        incident_view, pseudonymizer, report = self.rows, self.away, self.rows.report
         hypotheses, facts, unobserved = self._list_hypotheses(), self._select_facts(), report.could_not_look if report else ()
         versions, logs = self._export_versions(), self._select_logs()
         return TicketDocument(
-            incident=rows.id,
+            incident=incident_view.id,
             made=made,
-            opened=rows.opened_at,
+            opened=incident_view.opened_at,
             outcome=report.outcome if report else "",
             hosts=fold_host_ranges(self.hosts),
-            job=pseudonymizer.pseudonymize_name(rows.brief.job),
-            symptoms=tuple(pseudonymizer.pseudonymize_name(symptom) for symptom in rows.brief.symptoms[:24]),
-            since=rows.brief.since,
+            job=pseudonymizer.pseudonymize_name(incident_view.brief.job),
+            symptoms=tuple(pseudonymizer.pseudonymize_name(symptom) for symptom in incident_view.brief.symptoms[:24]),
+            since=incident_view.brief.since,
             said=tuple(self._iter_messages())[-MAX_MESSAGES:],
             hypotheses=tuple(map(self._export_hypothesis, hypotheses[:MAX_HYPOTHESES])),
             facts=tuple(map(self._export_fact, facts[:MAX_FACTS])),
             could_not_look=tuple(
                 ExportedUnobservedCheck(
-                    host=pseudonymizer.pseudonymize_name(row.host, MAX_HOST_CHARS),
-                    check=pseudonymizer.pseudonymize_name(row.check),
-                    why=pseudonymizer.pseudonymize_text(row.why),
+                    host=pseudonymizer.pseudonymize_name(unobserved_check.host, MAX_HOST_CHARS),
+                    check=pseudonymizer.pseudonymize_name(unobserved_check.check),
+                    why=pseudonymizer.pseudonymize_text(unobserved_check.why),
                 )
-                for row in unobserved[:MAX_UNOBSERVED_CHECKS]
+                for unobserved_check in unobserved[:MAX_UNOBSERVED_CHECKS]
             ),
             versions=versions[:MAX_VERSIONS],
             logs=tuple(map(self._export_log, logs)),
@@ -199,27 +199,27 @@ class _DocumentBuilder:
     def _list_hypotheses(self) -> list[Hypothesis]:
         report = self.rows.report
         hypotheses = [*(report.root_causes if report else ()), *self.rows.hypotheses, *(report.ruled_out if report else ())]
-        return list({(row.label, row.hosts): row for row in reversed(hypotheses)}.values())[::-1]
+        return list({(cause.label, cause.hosts): cause for cause in reversed(hypotheses)}.values())[::-1]
 
-    def _export_hypothesis(self, row: Hypothesis) -> ExportedHypothesis:
+    def _export_hypothesis(self, cause: Hypothesis) -> ExportedHypothesis:
         word = self.away.pseudonymize_name
         return ExportedHypothesis(
-            label=word(row.label),
-            verdict=row.verdict,
-            confidence=round(min(1.0, max(0.0, row.confidence)), 4),
-            because=self.away.pseudonymize_text(row.because),
-            hosts=fold_host_ranges(host for host in row.hosts if host in self.ours),
-            devices=tuple(word(device, 300) for device in row.devices[:64]),
+            label=word(cause.label),
+            verdict=cause.verdict,
+            confidence=round(min(1.0, max(0.0, cause.confidence)), 4),
+            because=self.away.pseudonymize_text(cause.because),
+            hosts=fold_host_ranges(host for host in cause.hosts if host in self.ours),
+            devices=tuple(word(device, 300) for device in cause.devices[:64]),
         )
 
     def _select_facts(self) -> list[Fact]:
-        cited_keys = {_get_evidence_key(row) for row in self._iter_cited_evidence()}
+        cited_keys = {_get_evidence_key(evidence) for evidence in self._iter_cited_evidence()}
         first = [
             fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited_keys and not fact.status.blind
         ]
-        odd = [fact for fact in self.facts if is_abnormal(fact)]
-        rows = [fact for fact in (*first, *odd) if fact.key and (not fact.host or fact.host in self.ours)]
-        return list({(fact.host, fact.check, fact.key, fact.device, repr(fact.value)): fact for fact in rows}.values())
+        abnormal_facts = [fact for fact in self.facts if is_abnormal(fact)]
+        facts = [fact for fact in (*first, *abnormal_facts) if fact.key and (not fact.host or fact.host in self.ours)]
+        return list({(fact.host, fact.check, fact.key, fact.device, repr(fact.value)): fact for fact in facts}.values())
 
     def _iter_cited_evidence(self) -> Iterator[Evidence]:
         report = self.rows.report
@@ -280,9 +280,12 @@ class _DocumentBuilder:
         return list(select_telling_templates((*self.rows.logs, *([of_hosts] if of_hosts else [])), MAX_TEMPLATES))[:MAX_LOGS]
 
     def _export_log(self, log: LogDigest) -> ExportedLog:
-        rows = log.templates[: MAX_TEMPLATES // MAX_LOGS]
+        shown_templates = log.templates[: MAX_TEMPLATES // MAX_LOGS]
         templates = (
-            ExportedTemplate(text=self.away.pseudonymize_text(row.text), count=row.count, first=row.first, last=row.last) for row in rows
+            ExportedTemplate(
+                text=self.away.pseudonymize_text(template.text), count=template.count, first=template.first, last=template.last
+            )
+            for template in shown_templates
         )
         return ExportedLog(name=self.away.pseudonymize_text(log.name, 80), lines=log.lines, templates=tuple(templates))
 
@@ -303,7 +306,7 @@ class _DocumentBuilder:
             for fact in self._select_facts()[:MAX_FACTS]
             for part in (fact.line, *(str(fact.attrs.get(name) or "") for name in NAME_ATTRIBUTES))
         ]
-        texts += [row.text for log in logs for row in log.templates]
+        texts += [template.text for log in logs for template in log.templates]
         signatures: dict[str, PseudonymKind] = self.away.find_signatures(texts)
         return tuple(ExportedSignature(kind=kind, signature=signature) for signature, kind in list(signatures.items())[:MAX_SIGNATURES])
 
@@ -332,8 +335,8 @@ def _fit_to_size(document: TicketDocument) -> TicketDocument:
     return document
 
 
-def _get_evidence_key(row: Evidence) -> tuple[str, str, str, str]:
-    return row.host, row.check, row.key, row.device
+def _get_evidence_key(evidence: Evidence) -> tuple[str, str, str, str]:
+    return evidence.host, evidence.check, evidence.key, evidence.device
 
 
 def _parse_timestamp(text: object) -> datetime | None:

@@ -115,7 +115,7 @@ class Pseudonymizer:
 
     def _pseudonymize_range(self, text: str) -> str:
         """Treat brackets with other hosts as plain text."""
-        return _CHUNK_PATTERN.sub(lambda found: self._pseudonymize_chunk(found[0]), text)
+        return _CHUNK_PATTERN.sub(lambda match: self._pseudonymize_chunk(match[0]), text)
 
     def _is_own_range(self, text: str) -> bool:
         try:

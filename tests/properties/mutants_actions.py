@@ -13,7 +13,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the fault is not read again",
         "I11",
-        (Edit(claim_action, "await _verify_fault_present(seen, ports)"),),
+        (Edit(claim_action, "await _verify_fault_present(action_record, action_context)"),),
         stories.test_what_is_mended_before_the_start_is_not_treated,
     ),
     Mutant(

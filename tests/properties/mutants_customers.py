@@ -97,7 +97,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "whose job it is is not asked",
         "I27",
-        (Edit(_query_job_hosts, "ports.own_job is None or not (context.origin and context.origin.tenant)", "True"),),
+        (Edit(_query_job_hosts, "graph_context.own_job is None or not (context.origin and context.origin.tenant)", "True"),),
         i27_jobs,
     ),
     Mutant(

@@ -118,7 +118,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a cause that was not offered is taken",
         "I16",
-        (Edit(ModelReasoner.extract_report, "require_offered([row.cause for row in answer.causes], ids, 'cause')"),),
+        (Edit(ModelReasoner.extract_report, "require_offered([cause.cause for cause in answer.causes], ids, 'cause')"),),
     ),
     Mutant(
         "a look that was not offered is taken for an idea",
@@ -229,7 +229,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    Mutant("a turn reads the machine's own clock", "I22", (Edit(_compute_costs, "ports.clock.now", "datetime.now().astimezone"),)),
+    Mutant("a turn reads the machine's own clock", "I22", (Edit(_compute_costs, "graph_context.clock.now", "datetime.now().astimezone"),)),
 )
 
 

@@ -272,11 +272,11 @@ class FakeModel:
         return self.judgement
 
     async def propose_ideas(
-        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
         self.calls.append("explore")
         self.shown.append("\n".join((*findings, material.logs)))
-        self.earlier = known.earlier
+        self.earlier = choices.earlier
         again = self.later is not None and self.calls.count("explore") > 1
         return self.later if again and self.later is not None else self.thinks
 

@@ -34,37 +34,39 @@ _ANY: Final = re.compile(
 
 def find_named_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     """Return the files that a question names, or all if it asks about uploads."""
-    if context.case.kind not in ("ask", "why", "status") or context.message.intent not in MAY_ASK:
+    if context.incident.kind not in ("ask", "why", "status") or context.message.intent not in MAY_ASK:
         return ()
     text = context.message.text[:MAX_CHARS]
     attachments = list_attachments(context)
-    named_attachments = tuple(row for row in attachments if re.search(rf"(?<![\w.-]){re.escape(row.name)}(?![\w-])", text, re.IGNORECASE))
+    named_attachments = tuple(
+        attachment for attachment in attachments if re.search(rf"(?<![\w.-]){re.escape(attachment.name)}(?![\w-])", text, re.IGNORECASE)
+    )
     return named_attachments or (attachments if _ANY.search(text) else ())
 
 
 def list_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     """Return all attachments so far, each text once, latest first."""
-    rows = [Attachment.model_validate(row) for message in context.case.messages for row in message.get("attachments", ())]
-    return tuple({(row.name, row.sha256): row for row in reversed(rows)}.values())
+    attachments = [Attachment.model_validate(row) for message in context.incident.messages for row in message.get("attachments", ())]
+    return tuple({(attachment.name, attachment.sha256): attachment for attachment in reversed(attachments)}.values())
 
 
 async def show_attached(context: AnswerContext, files: Sequence[Attachment]) -> TurnResult:
     """Answer with the findings of each file, or why it was not read."""
-    lines = [line for row in files[:MAX_FILES] for line in _render_attachment(context, row)]
+    lines = [line for attachment in files[:MAX_FILES] for line in _render_attachment(context, attachment)]
     more = [f"… and {len(files) - MAX_FILES} more; ask for one by its name."] if len(files) > MAX_FILES else []
     return build_answer(context, [*lines, *more], most=MAX_FILES * (MAX_LINES_PER_FILE + 2))
 
 
-def _render_attachment(context: AnswerContext, row: Attachment) -> list[str]:
-    head = f"{clean_text(row.name, 80)} (handed in)"
-    if row.unread:
-        return [f"{head}: not read, {UNREAD_REASONS[row.unread]}."]
-    own = [fact for fact in context.case.facts if not fact.host and fact.sha256 == row.sha256 and fact.status is Status.OK]
-    file_facts = [fact for fact in context.now.uploaded_facts if fact.sha256 == row.sha256]
-    unknown = [fact for fact in own if fact.key in (NOT_UNDERSTOOD_KEY, "check.foreign")]
-    lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.case))}" for fact in file_facts[:MAX_LINES_PER_FILE]]
+def _render_attachment(context: AnswerContext, attachment: Attachment) -> list[str]:
+    head = f"{clean_text(attachment.name, 80)} (handed in)"
+    if attachment.unread:
+        return [f"{head}: not read, {UNREAD_REASONS[attachment.unread]}."]
+    own_facts = [fact for fact in context.incident.facts if not fact.host and fact.sha256 == attachment.sha256 and fact.status is Status.OK]
+    file_facts = [fact for fact in context.assessment.uploaded_facts if fact.sha256 == attachment.sha256]
+    unknown = [fact for fact in own_facts if fact.key in (NOT_UNDERSTOOD_KEY, "check.foreign")]
+    lines = [f"  {clean_text(fact.line or format_uploaded_fact(fact, context.incident))}" for fact in file_facts[:MAX_LINES_PER_FILE]]
     lines += [f"  not understood: {clean_text(line)}" for fact in unknown for line in _get_lines(fact)][: MAX_LINES_PER_FILE - len(lines)]
-    if not own:
+    if not own_facts:
         return [f"{head}: nothing of it is kept; attach it again."]
     kinds = len({(fact.key, repr(fact.value)) for fact in file_facts})
     findings = f"{kinds} kind{'s' * (kinds != 1)} of trouble" if file_facts else "no trouble that I know"

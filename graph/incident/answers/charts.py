@@ -35,11 +35,11 @@ async def show_chart(context: AnswerContext) -> TurnResult:
 
 def _answer_timeline(context: AnswerContext) -> TurnResult:
     """Answer with the last events; approvals, known to the ledger, are on the chart only."""
-    events = build_timeline(context.case).events
+    events = build_timeline(context.incident).events
     last = [
-        f"{row.at:%H:%M:%S} {row.kind}: {clean_text(row.says, 120)}{_render_event_basis(context, row.says)}"
-        for row in events
-        if row.kind not in ("logged", "said")
+        f"{event.at:%H:%M:%S} {event.kind}: {clean_text(event.says, 120)}{_render_event_basis(context, event.says)}"
+        for event in events
+        if event.kind not in ("logged", "said")
     ][-MAX_LATEST_EVENTS:]
     if not events:
         return build_answer(context, ["No moment of this incident is known yet, so there is nothing to draw."])
@@ -48,22 +48,24 @@ def _answer_timeline(context: AnswerContext) -> TurnResult:
 
 
 def _render_event_basis(context: AnswerContext, says: str) -> str:
-    return next((render_citation(row) for row in context.root_causes if context.get_title(row.label) in says), "")
+    return next((render_citation(cause) for cause in context.root_causes if context.get_title(cause.label) in says), "")
 
 
 def _render_counter_evidence(context: AnswerContext, branch: SearchBranch) -> str:
-    return render_counter_evidence(context, branch.path) if branch.path in context.now.label_verdicts else clean_text(branch.reason, 60)
+    return (
+        render_counter_evidence(context, branch.path) if branch.path in context.assessment.label_verdicts else clean_text(branch.reason, 60)
+    )
 
 
 def _answer_search_tree(context: AnswerContext) -> TurnResult:
-    tree = build_search_tree(context.case, context.now.reference.taxonomy.titles)
-    if not (context.case.search_steps or context.case.report):
+    tree = build_search_tree(context.incident, context.assessment.reference.taxonomy.titles)
+    if not (context.incident.search_steps or context.incident.report):
         return build_answer(context, ["I have looked into nothing yet, so nothing is ruled out."])
     out = [f"{branch.title} ({_render_counter_evidence(context, branch)})" for branch in tree.find_leaves("ruled out")]
     unobserved_titles = [branch.title for branch in tree.find_leaves("could not look")]
     lines = [
         f"{summarize_search_tree(tree)} {CHART_INTRO}",
-        *(f"{context.get_title(row.label)}{render_citation(row)}." for row in context.root_causes[:3]),
+        *(f"{context.get_title(cause.label)}{render_citation(cause)}." for cause in context.root_causes[:3]),
         f"Ruled out: {_join_titles(out)}." if out else "Nothing of what I went into is ruled out.",
         f"Could not look: {_join_titles(unobserved_titles)}." if unobserved_titles else "",
     ]
@@ -78,7 +80,7 @@ def _join_titles(titles: list[str]) -> str:
 def answer_bandwidth(context: AnswerContext) -> TurnResult:
     """Answer with the hosts' bandwidth by message size."""
     target_hosts = resolve_target_hosts(context)
-    hosts = target_hosts.hosts if target_hosts.named else context.case.visible
+    hosts = target_hosts.hosts if target_hosts.named else context.incident.visible
     measurements = measured(context, hosts)
     if not measurements.curves:
         instruction = f"Say `run nccl1 on {fold_host_names(hosts[:1])}` to propose the test for approval." if hosts else ""
@@ -100,7 +102,7 @@ def answer_bandwidth(context: AnswerContext) -> TurnResult:
 
 
 def _format_bandwidth_checks(context: AnswerContext) -> str:
-    facts = [fact for fact in context.case.facts if fact.key.startswith("nccl.") and fact.check]
+    facts = [fact for fact in context.incident.facts if fact.key.startswith("nccl.") and fact.check]
     latest = max((fact.time for fact in facts if fact.time), default=None)
     return f"{', '.join(dict.fromkeys(get_check_name(fact.check) for fact in facts))} · read {format_age(latest, context.current_time)}"
 
@@ -109,9 +111,9 @@ def measured(context: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
     """Return the known curves; hosts not named are not reported missing."""
 
     def expected(host: str) -> Value:
-        return context.now.reference.expected(host, "nccl.busbw_max", None) if host else None
+        return context.assessment.reference.expected(host, "nccl.busbw_max", None) if host else None
 
-    measured_bandwidths = bandwidths(hosts, context.case.facts, expected)
+    measured_bandwidths = bandwidths(hosts, context.incident.facts, expected)
     return measured_bandwidths if context.message.hosts else Bandwidths(measured_bandwidths.curves)
 
 

@@ -45,20 +45,20 @@ CLOSURE_TEXTS: Final = {
 def build_query(context: AnswerContext) -> ClosedIncidentQuery:
     """Build the query from what the message names, else from the findings."""
     query_hosts = resolve_target_hosts(context)
-    hosts = query_hosts.hosts if query_hosts.named or context.faulty_hosts else context.case.brief.hosts
+    hosts = query_hosts.hosts if query_hosts.named or context.faulty_hosts else context.incident.brief.hosts
     roots = context.root_causes
-    devices = [name for row in roots for name in row.devices if name.partition("/")[0] in hosts]
-    labels = context.message.labels or tuple(row.label for row in roots)
-    reader = context.case.origin or Origin()
-    visible = context.case.visible
+    devices = [name for cause in roots for name in cause.devices if name.partition("/")[0] in hosts]
+    labels = context.message.labels or tuple(cause.label for cause in roots)
+    reader = context.incident.origin or Origin()
+    visible = context.incident.visible
     return ClosedIncidentQuery(
-        context.case.id, reader, visible, hosts[:MAX_QUERY_HOSTS], tuple(devices[:MAX_QUERY_DEVICES]), labels[:MAX_QUERY_LABELS]
+        context.incident.id, reader, visible, hosts[:MAX_QUERY_HOSTS], tuple(devices[:MAX_QUERY_DEVICES]), labels[:MAX_QUERY_LABELS]
     )
 
 
-def classify_proximity(row: ClosedIncident, query: ClosedIncidentQuery) -> IncidentProximity:
+def classify_proximity(incident: ClosedIncident, query: ClosedIncidentQuery) -> IncidentProximity:
     """Return the closest proximity."""
-    same = [cause for cause in row.causes if cause.label in query.labels]
+    same = [cause for cause in incident.causes if cause.label in query.labels]
     if any(set(cause.devices) & set(query.devices) for cause in same):
         return IncidentProximity.DEVICE
     if any(set(cause.hosts) & set(query.hosts) for cause in same):
@@ -67,30 +67,30 @@ def classify_proximity(row: ClosedIncident, query: ClosedIncidentQuery) -> Incid
 
 
 def render_matches(
-    context: AnswerContext, query: ClosedIncidentQuery, seen: ClosedIncidentMatches
+    context: AnswerContext, query: ClosedIncidentQuery, matches: ClosedIncidentMatches
 ) -> tuple[list[str], tuple[ClosedIncidentLink, ...]]:
     """Return the answer's lines, and the incidents they mention."""
-    if seen.could_not:
-        return [f"I could not look for earlier incidents: {seen.could_not}."], ()
+    if matches.could_not:
+        return [f"I could not look for earlier incidents: {matches.could_not}."], ()
     if not (query.hosts or query.labels):
         return ["Name a host, and I look for its earlier incidents; nothing is found here yet."], ()
-    rows = [(classify_proximity(row, query), row) for row in seen.found]
+    rows = [(classify_proximity(incident, query), incident) for incident in matches.found]
     shown_incidents = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
     lines = [
-        *_render_headings(context, query, rows, cut=seen.cut),
-        *(f"• {_render_incident(context, proximity, row, query)}" for proximity, row in shown_incidents),
+        *_render_headings(context, query, rows, cut=matches.cut),
+        *(f"• {_render_incident(context, proximity, incident, query)}" for proximity, incident in shown_incidents),
     ]
     lines += [f"… and {len(rows) - MAX_SHOWN_INCIDENTS} more."] if len(rows) > MAX_SHOWN_INCIDENTS else []
-    return [*lines, _render_retention(seen.since)], tuple(
-        ClosedIncidentLink(incident=row.incident, opened=row.opened) for _, row in shown_incidents
+    return [*lines, _render_retention(matches.since)], tuple(
+        ClosedIncidentLink(incident=incident.incident, opened=incident.opened) for _, incident in shown_incidents
     )
 
 
 def _render_headings(
     context: AnswerContext, query: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
 ) -> list[str]:
-    same = [row for proximity, row in rows if proximity is not IncidentProximity.OTHER]
-    other_incidents = [row for proximity, row in rows if proximity is IncidentProximity.OTHER]
+    same = [incident for proximity, incident in rows if proximity is not IncidentProximity.OTHER]
+    other_incidents = [incident for proximity, incident in rows if proximity is IncidentProximity.OTHER]
     cause_titles = " or ".join(context.get_title(label) for label in query.labels[:2])
     heads = []
     if same:
@@ -108,7 +108,9 @@ def _render_headings(
             proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST) for proximity, _ in rows
         )
         yes = "Yes: " if context.message.predicate == "happened" and has_close_match else ""
-        heads.append(f"{yes}{cause_titles} {least}{format_times(len(same))} since {min(row.opened for row in same):%Y-%m-%d} ({parts}).")
+        heads.append(
+            f"{yes}{cause_titles} {least}{format_times(len(same))} since {min(incident.opened for incident in same):%Y-%m-%d} ({parts})."
+        )
     elif query.labels:
         heads.append(f"None of the closed incidents that I keep was {cause_titles}.")
     host_names = fold_host_names(query.hosts)
@@ -122,14 +124,14 @@ def _render_headings(
     return heads
 
 
-def _render_incident(context: AnswerContext, how: IncidentProximity, row: ClosedIncident, query: ClosedIncidentQuery) -> str:
+def _render_incident(context: AnswerContext, how: IncidentProximity, incident: ClosedIncident, query: ClosedIncidentQuery) -> str:
     """Return `2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
-    causes = [cause for cause in row.causes if cause.label in query.labels] or list(row.causes)
-    hosts = [host for cause in causes for host in cause.hosts] or list(row.hosts)
+    causes = [cause for cause in incident.causes if cause.label in query.labels] or list(incident.causes)
+    hosts = [host for cause in causes for host in cause.hosts] or list(incident.hosts)
     cause_titles = " and ".join(dict.fromkeys(context.get_title(cause.label) for cause in causes[:2])) or "no cause found"
     host_suffix = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
-    did = f"{' and '.join(row.did[:2]).replace('_', ' ')}, " if row.did else ""
-    return f"{row.opened:%Y-%m-%d}{host_suffix} ({how}): {cause_titles}; {did}{CLOSURE_TEXTS[row.ended]}"
+    did = f"{' and '.join(incident.did[:2]).replace('_', ' ')}, " if incident.did else ""
+    return f"{incident.opened:%Y-%m-%d}{host_suffix} ({how}): {cause_titles}; {did}{CLOSURE_TEXTS[incident.ended]}"
 
 
 def _render_retention(since: datetime | None) -> str:

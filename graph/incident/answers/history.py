@@ -46,25 +46,25 @@ async def answer_changes_since(context: AnswerContext) -> TurnResult:
     """Answer with logs and our actions since a time; by default DEFAULT_LOOKBACK before the incident."""
     target_hosts = resolve_target_hosts(context)
     hosts = target_hosts.hosts if target_hosts.named else context.observed_hosts
-    since = context.message.at or context.case.brief.since or context.case.opened - DEFAULT_LOOKBACK
-    rows = sorted(
-        (row for row in (*_iter_logged_events(context, set(hosts)), *_iter_our_actions(context, set(hosts))) if row.at >= since),
-        key=lambda row: row.at,
+    since = context.message.at or context.incident.brief.since or context.incident.opened - DEFAULT_LOOKBACK
+    events = sorted(
+        (event for event in (*_iter_logged_events(context, set(hosts)), *_iter_our_actions(context, set(hosts))) if event.at >= since),
+        key=lambda event: event.at,
     )
     when = f"{since:%H:%M}" if since.date() == context.current_time.date() else f"{since:%Y-%m-%d %H:%M}"
     if not context.observed_hosts:
         return build_answer(context, [*render_unknown_names(context), "I have checked no host yet, so I cannot tell what changed."])
-    head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if rows else ' nothing new was logged, as far as it was read.'}"
-    lines = [f"• {row.at:%H:%M:%S} {row.says}" for row in rows[:MAX_EVENTS]]
-    lines += [f"• … and {len(rows) - MAX_EVENTS} more"] if len(rows) > MAX_EVENTS else []
-    settings = "Settings that were changed without a log line do not show in one reading." if not rows else ""
+    head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if events else ' nothing new was logged, as far as it was read.'}"
+    lines = [f"• {event.at:%H:%M:%S} {event.says}" for event in events[:MAX_EVENTS]]
+    lines += [f"• … and {len(events) - MAX_EVENTS} more"] if len(events) > MAX_EVENTS else []
+    settings = "Settings that were changed without a log line do not show in one reading." if not events else ""
     return build_answer(context, [*render_unknown_names(context), head, *lines, settings, render_recheck_offer(context, hosts)])
 
 
 def _iter_logged_events(context: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
     """Yield timed events, each kind once per host and device."""
     seen_events: set[tuple[str, str, str, str]] = set()
-    for fact in context.case.facts:
+    for fact in context.incident.facts:
         name = (fact.host, fact.key, fact.device or "", repr(fact.value))
         if fact.host in hosts and _is_logged_event(fact) and name not in seen_events and fact.time:
             seen_events.add(name)
@@ -95,22 +95,25 @@ def _parse_timestamp(text: str) -> datetime | None:
 
 
 def _iter_our_actions(context: AnswerContext, hosts: set[str]) -> Iterable[PastEvent]:
-    for row in context.case.remediations:
-        if row.target in hosts and row.drained_at:
-            yield PastEvent(row.drained_at, f"{row.target} was drained by RackMedic for {context.get_title(row.label)}")
-        if row.target in hosts and row.since:
+    for remediation in context.incident.remediations:
+        if remediation.target in hosts and remediation.drained_at:
             yield PastEvent(
-                row.since, f"{row.target}: last remedy started for {context.get_title(row.label)}; {row.says or format_current_step(row)}"
+                remediation.drained_at, f"{remediation.target} was drained by RackMedic for {context.get_title(remediation.label)}"
+            )
+        if remediation.target in hosts and remediation.since:
+            yield PastEvent(
+                remediation.since,
+                f"{remediation.target}: last remedy started for {context.get_title(remediation.label)}; {remediation.says or format_current_step(remediation)}",
             )
 
 
 async def answer_happened_before(context: AnswerContext) -> TurnResult:
     """Answer with recurrences, closed incidents of the same host or cause, and similar recorded ones."""
-    back = [row for row in context.case.remediations if row.outcome == "recurred"]
+    back = [remediation for remediation in context.incident.remediations if remediation.outcome == "recurred"]
     yes = "Yes, in this incident" if context.message.predicate == "happened" else "In this incident"
-    lines = [f"{yes}: {context.get_title(row.label)} on {row.target} came back after a fix." for row in back[:2]]
+    lines = [f"{yes}: {context.get_title(remediation.label)} on {remediation.target} came back after a fix." for remediation in back[:2]]
     query = build_query(context)
-    matches, threads = render_matches(context, query, await context.ports.earlier(query))
+    matches, threads = render_matches(context, query, await context.graph_context.earlier(query))
     concluded = build_answer(
         context, [*lines, *matches, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
     )
@@ -118,7 +121,7 @@ async def answer_happened_before(context: AnswerContext) -> TurnResult:
 
 
 def _render_old_log_line(context: AnswerContext) -> list[str]:
-    old = [fact for fact in (*context.now.old, *context.now.abnormal_facts) if fact.attrs.get("aged") and fact.host]
+    old = [fact for fact in (*context.assessment.old, *context.assessment.abnormal_facts) if fact.attrs.get("aged") and fact.host]
     return [
         f"On {fact.host} the {get_check_name(fact.check)} shows it {format_age(fact.time, context.current_time)} too: {clean_text(fact.line, 100)}"
         for fact in old[:1]
@@ -131,15 +134,15 @@ async def _render_past_incidents(context: AnswerContext) -> list[str]:
     Lessons from our closed incidents are left out: those are listed separately.
     """
     causes, titles = context.root_causes, context.get_title
-    words = " ".join(filter(None, (context.case.brief.text, *(titles(row.label) for row in causes))))
-    similar = await context.ports.history.find_similar(words, MAX_PAST_INCIDENTS, context.case.audience_tenant) if words else []
-    independent_rows = [row for row in similar if not row.learnt or row.learnt == row.lesson]
-    labels = {row.label for row in causes}
-    same = [row for row in independent_rows if row.label in labels and row.score >= MIN_SIMILARITY_SAME_CAUSE]
-    similar_incidents = [row for row in independent_rows if row.score >= MIN_SIMILARITY]
+    words = " ".join(filter(None, (context.incident.brief.text, *(titles(cause.label) for cause in causes))))
+    similar = await context.graph_context.history.find_similar(words, MAX_PAST_INCIDENTS, context.incident.audience_tenant) if words else []
+    independent_rows = [incident for incident in similar if not incident.learnt or incident.learnt == incident.lesson]
+    labels = {cause.label for cause in causes}
+    same = [incident for incident in independent_rows if incident.label in labels and incident.score >= MIN_SIMILARITY_SAME_CAUSE]
+    similar_incidents = [incident for incident in independent_rows if incident.score >= MIN_SIMILARITY]
     head = f"Recorded incidents from other sites{' with the same cause' if same else ' that sound similar'}:"
     rows = [
-        f"• {clean_text(row.title, 120) or titles(row.label)}{'' if row.label in labels else f' (it was: {titles(row.label)})'}"
-        for row in (same or similar_incidents)[:MAX_SIMILAR_INCIDENTS]
+        f"• {clean_text(incident.title, 120) or titles(incident.label)}{'' if incident.label in labels else f' (it was: {titles(incident.label)})'}"
+        for incident in (same or similar_incidents)[:MAX_SIMILAR_INCIDENTS]
     ]
     return [head, *rows] if rows else []

@@ -31,8 +31,8 @@ async def compare_hosts(context: AnswerContext) -> TurnResult:
     """Compare the hosts named, one with the rest, or those at fault with the rest."""
     hosts, compared_hosts = _choose_sides(context)
     host_knowledge = [build_host_knowledge(context, host) for host in (*hosts, *compared_hosts)]
-    dark = [row.host for row in host_knowledge if row.is_unobserved]
-    compared = [row.host for row in host_knowledge if not row.is_unobserved][:MAX_COMPARED_HOSTS]
+    dark = [knowledge.host for knowledge in host_knowledge if knowledge.is_unobserved]
+    compared = [knowledge.host for knowledge in host_knowledge if not knowledge.is_unobserved][:MAX_COMPARED_HOSTS]
     if len(compared) < 2:
         lacking = (
             f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."
@@ -44,13 +44,18 @@ async def compare_hosts(context: AnswerContext) -> TurnResult:
     head = f"{_format_hosts(compared)}: " + (
         f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}."
         if lines
-        else f"nothing differs in what was read with {max(len(row.looked) for row in host_knowledge)} checks."
+        else f"nothing differs in what was read with {max(len(knowledge.looked) for knowledge in host_knowledge)} checks."
     )
     shown_lines = lines[:MAX_LINES] if len(lines) <= MAX_LINES else [*lines[: MAX_LINES - 1], f"• … and {len(lines) - MAX_LINES + 1} more"]
     read = min((at for host in compared if (at := get_read_time(context, host))), default=None)
     unobserved_lines = [f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."] if dark else []
     unobserved = sorted(
-        {f"{get_check_name(check)} on {row.host}" for row in host_knowledge for check, _ in row.blind if not row.is_unobserved}
+        {
+            f"{get_check_name(check)} on {knowledge.host}"
+            for knowledge in host_knowledge
+            for check, _ in knowledge.blind
+            if not knowledge.is_unobserved
+        }
     )
     unobserved_lines += [f"Could not look: {', '.join(unobserved[:4])}."] if unobserved else []
     return build_answer(
@@ -83,9 +88,9 @@ def _format_hosts(hosts: Sequence[str]) -> str:
 
 def _collect_values(context: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
     """Collect settings and abnormal facts by check, without counters and site-defined keys."""
-    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.now.abnormal_facts}
+    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.assessment.abnormal_facts}
     values_by_host: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
-    for fact in context.case.facts:
+    for fact in context.incident.facts:
         slot = (fact.key, fact.device or "")
         if fact.host not in values_by_host or fact.status is not Status.OK or fact.stale:
             continue
@@ -101,8 +106,8 @@ def _collect_values(context: AnswerContext, hosts: Sequence[str]) -> ValuesByHos
 
 
 def _is_setting(fact: Fact) -> bool:
-    row = find_key(fact.key)
-    return is_comparable(fact) and row is not None and not row.name.endswith(".*") and "counter" not in row.means
+    fact_key = find_key(fact.key)
+    return is_comparable(fact) and fact_key is not None and not fact_key.name.endswith(".*") and "counter" not in fact_key.means
 
 
 def _format_value(fact: Fact) -> str:
@@ -112,14 +117,14 @@ def _format_value(fact: Fact) -> str:
 
 def _list_differences(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     """Return a line per setting, equal devices folded, abnormal ones first."""
-    abnormal = {fact.key for fact in context.now.abnormal_facts if fact.host in hosts}
+    abnormal = {fact.key for fact in context.assessment.abnormal_facts if fact.host in hosts}
     rows: dict[tuple[str, str, str], list[str]] = {}
     table = _collect_values(context, hosts)
     for (check, key, device), values in table.iter_settings():
         if len(values) > 1 and (all(values) or key in abnormal):
             sides = {", ".join(sorted(value)) or ABSENT_VALUE: table.list_hosts(mask) for value, mask in values.items()}
             rows.setdefault((check, key, _format_sides(sides)), []).append(device)
-    cited_keys = {line.key for row in context.root_causes for line in row.evidence}
+    cited_keys = {line.key for cause in context.root_causes for line in cause.evidence}
     order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited_keys, item[0][1] not in abnormal))
     return [
         f"• {_describe_key(key)}{_format_devices(devices)} · {get_check_name(check)} · {sides}" for (check, key, sides), devices in order
@@ -127,8 +132,8 @@ def _list_differences(context: AnswerContext, hosts: Sequence[str]) -> list[str]
 
 
 def _describe_key(key: str) -> str:
-    row = find_key(key)
-    return row.means.partition(";")[0].strip() if row and row.means else key
+    fact_key = find_key(key)
+    return fact_key.means.partition(";")[0].strip() if fact_key and fact_key.means else key
 
 
 def _format_devices(devices: Sequence[str]) -> str:

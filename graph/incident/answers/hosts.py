@@ -56,52 +56,57 @@ async def answer_group_state(context: AnswerContext) -> TurnResult:
     return _answer_hosts(context, resolve_target_hosts(context).hosts)
 
 
-def render_not_checked(context: AnswerContext, known: HostKnowledge) -> str:
+def render_not_checked(context: AnswerContext, knowledge: HostKnowledge) -> str:
     """Return why nothing is known of a host, with the offer to check."""
-    if known.blind:
+    if knowledge.blind:
         reason, causes = (
-            known.blind[0][1],
-            "".join(f"{context.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1]),
+            knowledge.blind[0][1],
+            "".join(f"{context.get_title(cause.label)}, {format_confidence(cause)}; " for cause in knowledge.causes[:1]),
         )
-        attempt = f"tried {format_age(known.read, context.current_time)}"
-        return (
-            f"{known.host}: {causes}could not be looked at ({clean_text(reason, 80)}), {attempt}. Say `recheck {known.host}` to try again."
-        )
-    return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
+        attempt = f"tried {format_age(knowledge.read, context.current_time)}"
+        return f"{knowledge.host}: {causes}could not be looked at ({clean_text(reason, 80)}), {attempt}. Say `recheck {knowledge.host}` to try again."
+    return f"{knowledge.host}: not looked at. Say `recheck {knowledge.host}` and I look."
 
 
-def _render_host_details(context: AnswerContext, known: HostKnowledge) -> list[str]:
-    lines = [f"{known.host}: {render_host_summary(context, known, quoted_below=True)}."]
-    if known.causes or known.shows:
-        lines += [f"Also {format_unproven(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
-    if any(row.reported for row in (*known.unproven, *known.unplaced)):
+def _render_host_details(context: AnswerContext, knowledge: HostKnowledge) -> list[str]:
+    lines = [f"{knowledge.host}: {render_host_summary(context, knowledge, quoted_below=True)}."]
+    if knowledge.causes or knowledge.shows:
+        lines += [f"Also {format_unproven(against)}."] if (against := (*knowledge.unproven, *knowledge.unplaced)) else []
+    if any(unproven.reported for unproven in (*knowledge.unproven, *knowledge.unplaced)):
         lines.append(CLEARED)
     device = context.message.device
-    for row in (*known.causes, *known.shows)[:2]:
-        own = [line for line in row.evidence if line.host in (known.host, "")]
-        lines += [render_evidence(context, line) for line in own[:MAX_QUOTES]]
-    if not known.causes and not known.shows:
-        odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
-        lines += [render_fact(context, fact) for fact in odd[:MAX_QUOTES]]
-    if known.blind:
-        lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean_text(known.blind[0][1], 80)}.")
+    for cause in (*knowledge.causes, *knowledge.shows)[:2]:
+        own_evidence = [line for line in cause.evidence if line.host in (knowledge.host, "")]
+        lines += [render_evidence(context, line) for line in own_evidence[:MAX_QUOTES]]
+    if not knowledge.causes and not knowledge.shows:
+        abnormal_facts = [fact for fact in knowledge.odd if not device or fact.device in (device, None, "")] or list(knowledge.odd)
+        lines += [render_fact(context, fact) for fact in abnormal_facts[:MAX_QUOTES]]
+    if knowledge.blind:
+        lines.append(
+            f"Could not look with {', '.join(check for check, _ in knowledge.blind[:6])}: {clean_text(knowledge.blind[0][1], 80)}."
+        )
     return lines
 
 
-def render_host_summary(context: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
+def render_host_summary(context: AnswerContext, knowledge: HostKnowledge, *, quoted_below: bool = False) -> str:
     """Summarize a host in a clause; cite evidence unless it is quoted below."""
-    coverage, cite = render_coverage(context, known), (lambda row: "") if quoted_below else render_citation
-    if known.causes:
+    coverage, cite = render_coverage(context, knowledge), (lambda row: "") if quoted_below else render_citation
+    if knowledge.causes:
         causes = "; ".join(
-            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{cite(row)}" for row in known.causes[:2]
+            f"{context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{cite(cause)}"
+            for cause in knowledge.causes[:2]
         )
         return f"{causes}; {coverage}"
-    if known.shows:
-        return f"{coverage}, nothing wrong with the machine itself; it shows {context.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{cite(known.shows[0])}"
-    but = f"; but {format_unproven(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
-    if known.odd:
-        return f"{coverage}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
-    if not known.whole:
+    if knowledge.shows:
+        cause = knowledge.shows[0]
+        shown_cause = f"{context.get_title(cause.label)}, {format_confidence(cause)}{cite(cause)}"
+        return f"{coverage}, nothing wrong with the machine itself; it shows {shown_cause}"
+    but = f"; but {format_unproven(against)}" if (against := (*knowledge.unproven, *knowledge.unplaced)) else ""
+    if knowledge.odd:
+        return (
+            f"{coverage}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(knowledge.odd)})'}{but}"
+        )
+    if not knowledge.whole:
         return f"{coverage}: {PARTLY_CHECKED_TEXT}{but}"
     return f"{coverage}, {NOTHING_READ}{but}" if but else f"{coverage}, nothing abnormal"
 
@@ -111,42 +116,48 @@ def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
         nothing = "" if context.message.unknown_hosts else "I have checked no host yet. Name hosts, for example `recheck gpu-[001-004]`."
         return build_answer(context, [*render_unknown_names(context), nothing or "I looked at nothing."])
     host_knowledge = [build_host_knowledge(context, host) for host in hosts]
-    sick = [row for row in host_knowledge if row.causes and not row.is_unobserved]
-    odd = [row for row in host_knowledge if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
-    rest = [row for row in host_knowledge if row not in sick and row not in odd and not row.is_unobserved]
-    partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
-    dark = [row for row in host_knowledge if row.is_unobserved]
+    sick = [knowledge for knowledge in host_knowledge if knowledge.causes and not knowledge.is_unobserved]
+    odd = [
+        knowledge
+        for knowledge in host_knowledge
+        if not knowledge.causes and (knowledge.odd or knowledge.shows or knowledge.unproven) and not knowledge.is_unobserved
+    ]
+    rest = [knowledge for knowledge in host_knowledge if knowledge not in sick and knowledge not in odd and not knowledge.is_unobserved]
+    partly, well = [knowledge for knowledge in rest if not knowledge.whole], [knowledge for knowledge in rest if knowledge.whole]
+    dark = [knowledge for knowledge in host_knowledge if knowledge.is_unobserved]
     head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
     parts = [
         f"{len(sick)} with a fault" if sick else "",
         f"{len(odd)} with something to say" if odd else "",
         f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}" if well else "",
     ]
-    shut, dark = [row for row in dark if row.blind], [row for row in dark if not row.blind]
+    shut, dark = [knowledge for knowledge in dark if knowledge.blind], [knowledge for knowledge in dark if not knowledge.blind]
     parts += [f"{len(partly)} not wholly looked at" if partly else ""]
     parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
     lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
-    lines += [f"{row.host}: {render_host_summary(context, row)}." for row in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
-    lines += [render_not_checked(context, row) for row in shut[:MAX_SEPARATE_HOSTS]]
+    lines += [f"{knowledge.host}: {render_host_summary(context, knowledge)}." for knowledge in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
+    lines += [render_not_checked(context, knowledge) for knowledge in shut[:MAX_SEPARATE_HOSTS]]
     lines += (
-        [f"{fold_host_names([row.host for row in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."]
+        [f"{fold_host_names([knowledge.host for knowledge in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."]
         if len(shut) > MAX_SEPARATE_HOSTS
         else []
     )
     lines += [f"… and {len(sick) + len(odd) - MAX_SEPARATE_HOSTS} more."] if len(sick) + len(odd) > MAX_SEPARATE_HOSTS else []
-    lines += [f"{fold_host_names([row.host for row in well])}: {render_host_summary(context, well[0])}."] if well else []
-    lines += [f"{fold_host_names([row.host for row in partly])}: {render_host_summary(context, partly[0])}."] if partly else []
+    lines += [f"{fold_host_names([knowledge.host for knowledge in well])}: {render_host_summary(context, well[0])}."] if well else []
+    lines += [f"{fold_host_names([knowledge.host for knowledge in partly])}: {render_host_summary(context, partly[0])}."] if partly else []
     lines += (
-        [f"{fold_host_names([row.host for row in dark])}: not looked at. Say `recheck {fold_host_names([row.host for row in dark])}`."]
+        [
+            f"{fold_host_names([knowledge.host for knowledge in dark])}: not looked at. Say `recheck {fold_host_names([knowledge.host for knowledge in dark])}`."
+        ]
         if dark
         else []
     )
-    lines += [f"{row.host}: {format_unproven(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
+    lines += [f"{knowledge.host}: {format_unproven(knowledge.unproven)}." for knowledge in dark if knowledge.unproven][:MAX_SEPARATE_HOSTS]
     return build_answer(
         context,
         [
             *render_unknown_names(context),
             *lines,
-            render_recheck_offer(context, [row.host for row in host_knowledge if not row.is_unobserved]),
+            render_recheck_offer(context, [knowledge.host for knowledge in host_knowledge if not knowledge.is_unobserved]),
         ],
     )

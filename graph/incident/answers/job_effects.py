@@ -65,8 +65,8 @@ def _find_remedy(words: str) -> str:
 
 async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
     """Answer with the outage, the reach and the jobs on the hosts."""
-    row = _fix_meant(context, named_remedy := _find_remedy(_fix_in(context.message.text)))
-    remedy = REMEDIES.get(named_remedy or (row.current_step.remedy if row and row.current_step else ""))
+    remediation = _fix_meant(context, named_remedy := _find_remedy(_fix_in(context.message.text)))
+    remedy = REMEDIES.get(named_remedy or (remediation.current_step.remedy if remediation and remediation.current_step else ""))
     if remedy is None:
         return build_answer(
             context,
@@ -75,11 +75,13 @@ async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
                 "No fix is waiting for approval, so none affects the job. Name the fix that you mean.",
             ],
         )
-    hosts = tuple(row.target.split(",")) if row else resolve_target_hosts(context).hosts
+    hosts = tuple(remediation.target.split(",")) if remediation else resolve_target_hosts(context).hosts
     waiting_action = (
-        f"{render_step_summary(row)} is waiting for approval" if row and row.current_step and row.current_step.remedy == remedy.id else ""
+        f"{render_step_summary(remediation)} is waiting for approval"
+        if remediation and remediation.current_step and remediation.current_step.remedy == remedy.id
+        else ""
     )
-    waiting_action = waiting_action or ("It is a later step of the fix that waits" if row else "Nothing found needs it")
+    waiting_action = waiting_action or ("It is a later step of the fix that waits" if remediation else "Nothing found needs it")
     lines = [
         f"Outage: {remedy.outage}. Reach: {remedy.blast}.",
         describe_running_jobs(context, hosts) if hosts else "",
@@ -90,9 +92,13 @@ async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
 
 def _fix_meant(context: AnswerContext, remedy: str) -> Remediation | None:
     """Return the pending remediation of the named cause, host or remedy, else the first."""
-    rows: Sequence[Remediation] = list_pending_approvals(context)
+    remediations: Sequence[Remediation] = list_pending_approvals(context)
     if remedy:
-        rows = [row for row in rows if any(step.remedy == remedy for step in row.rungs)]
+        remediations = [remediation for remediation in remediations if any(step.remedy == remedy for step in remediation.rungs)]
     message = context.message
-    own = [row for row in rows if row.label in message.labels or set(row.target.split(",")) & set(message.hosts)]
-    return next(iter(own or ([] if message.hosts and remedy else rows)), None)
+    own_remediations = [
+        remediation
+        for remediation in remediations
+        if remediation.label in message.labels or set(remediation.target.split(",")) & set(message.hosts)
+    ]
+    return next(iter(own_remediations or ([] if message.hosts and remedy else remediations)), None)

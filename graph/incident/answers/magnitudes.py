@@ -39,19 +39,21 @@ def asks_about_remediated_cause(context: AnswerContext) -> bool:
 
 def list_proven_remediations(context: AnswerContext) -> list[Remediation]:
     """Return the proven remediations of the causes named, unless the cause shows again."""
-    shown_labels = {row.label for row in context.root_causes}
-    rows = [
-        row for row in context.case.remediations if row.proven and row.label in context.message.labels and row.label not in shown_labels
+    shown_labels = {cause.label for cause in context.root_causes}
+    remediations = [
+        remediation
+        for remediation in context.incident.remediations
+        if remediation.proven and remediation.label in context.message.labels and remediation.label not in shown_labels
     ]
-    return [row for row in rows if not context.message.hosts or row.target in context.message.hosts]
+    return [remediation for remediation in remediations if not context.message.hosts or remediation.target in context.message.hosts]
 
 
 async def answer_how_much(context: AnswerContext) -> TurnResult:
     """Answer with the numbers of the named causes, and with proven remediations."""
     fixes, numbers = list_proven_remediations(context), _list_measurements(context)
-    lines = [f"{describe_remediation(row, context.get_title(row.label))}." for row in fixes[:2]]
+    lines = [f"{describe_remediation(remediation, context.get_title(remediation.label))}." for remediation in fixes[:2]]
     lines += [_in_words(context, fact) for fact in numbers[:MAX_NUMBERS]]
-    old = [row.target for row in fixes if row.target not in {fact.host for fact in numbers}]
+    old = [remediation.target for remediation in fixes if remediation.target not in {fact.host for fact in numbers}]
     lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in old[:2]]
     return build_answer(
         context,
@@ -71,18 +73,23 @@ def _list_target_hosts(context: AnswerContext) -> tuple[str, ...]:
     target_hosts = resolve_target_hosts(context)
     if target_hosts.named:
         return target_hosts.hosts
-    at_fault = [host for row in context.root_causes if row.label in context.message.labels for host in row.hosts]
-    return tuple(dict.fromkeys(at_fault or [row.target for row in list_proven_remediations(context)] or target_hosts.hosts))
+    at_fault = [host for cause in context.root_causes if cause.label in context.message.labels for host in cause.hosts]
+    return tuple(dict.fromkeys(at_fault or [remediation.target for remediation in list_proven_remediations(context)] or target_hosts.hosts))
 
 
 def _list_measurements(context: AnswerContext) -> list[Fact]:
     """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
-    taxonomy, labels = context.now.reference.taxonomy, context.message.labels
+    taxonomy, labels = context.assessment.reference.taxonomy, context.message.labels
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
-    rows = [match.fact for label in labels for row in context.now.by_label.get(label, ()) for match in (*row.support, *row.against)]
-    hosts, fixed = _list_target_hosts(context), {row.target: row.since for row in list_proven_remediations(context)}
+    facts = [
+        match.fact
+        for label in labels
+        for belief in context.assessment.by_label.get(label, ())
+        for match in (*belief.support, *belief.against)
+    ]
+    hosts, fixed = _list_target_hosts(context), {remediation.target: remediation.since for remediation in list_proven_remediations(context)}
     fact_by_source: dict[tuple[str, str, str], Fact] = {}
-    for fact in (*rows, *context.case.facts):
+    for fact in (*facts, *context.incident.facts):
         if fact.key in keys and fact.host in hosts and _is_number(fact) and _is_measured_after(fact, fixed.get(fact.host)):
             fact_by_source.setdefault((fact.host, fact.key, fact.device or ""), fact)
     return sorted(fact_by_source.values(), key=_size, reverse=True)

@@ -21,24 +21,28 @@ NOTHING_RUNS_TEXT = "Nothing runs until an approver presses Approve."
 
 
 def list_pending_approvals(context: AnswerContext) -> list[Remediation]:
-    return [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
+    return [remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"]
 
 
 async def answer_next_step(context: AnswerContext) -> TurnResult:
     """Answer with pending approvals, else running work, else the cause's next step."""
-    case, report = context.case, context.case.report
-    if case.lifecycle == "closed":
+    incident, report = context.incident, context.incident.report
+    if incident.lifecycle == "closed":
         return build_answer(context, ["Nothing: this incident is closed. Say “reopen” if it is not over."])
     if approvals := list_pending_approvals(context):
         lines = [
-            f"Approve or reject on its card: {render_step_summary(row)}. Ask “what happens if I approve?” for details."
-            for row in approvals[:2]
+            f"Approve or reject on its card: {render_step_summary(remediation)}. Ask “what happens if I approve?” for details."
+            for remediation in approvals[:2]
         ]
         lines += [f"… and {len(approvals) - 2} more cards."] if len(approvals) > 2 else []
         return build_answer(context, [*lines, *(report.by_hand[:2] if report else ())])
-    if going := [row for row in case.remediations if row.is_open]:
+    if going := [remediation for remediation in incident.remediations if remediation.is_open]:
         return build_answer(
-            context, ["Nothing to do for you now.", *(f"• {describe_remediation(row, context.get_title(row.label))}" for row in going[:3])]
+            context,
+            [
+                "Nothing to do for you now.",
+                *(f"• {describe_remediation(remediation, context.get_title(remediation.label))}" for remediation in going[:3]),
+            ],
         )
     if report and report.questions:
         return build_answer(context, ["Answer what I asked:", *(f"• {question}" for question in report.questions)])
@@ -52,21 +56,23 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
 async def answer_on_approve(context: AnswerContext) -> TurnResult:
     """Answer what runs where, its preconditions, its proof and what follows."""
     approvals = [
-        row for row in list_pending_approvals(context) if not context.message.hosts or row.target in context.message.hosts
+        remediation
+        for remediation in list_pending_approvals(context)
+        if not context.message.hosts or remediation.target in context.message.hosts
     ] or list_pending_approvals(context)
     if not approvals:
-        going = [row for row in context.case.remediations if row.is_open]
+        going = [remediation for remediation in context.incident.remediations if remediation.is_open]
         later = f" {describe_remediation(going[0], context.get_title(going[0].label))}." if going else ""
         return build_answer(context, [f"Nothing is waiting for approval.{later}"])
     row = approvals[0]
     action, remedy = (
-        build_planned_action(row, build_plan_context(context.case, context.ports)),
+        build_planned_action(row, build_plan_context(context.incident, context.graph_context)),
         REMEDIES[row.current_step.remedy] if row.current_step else None,
     )
     if action is None or remedy is None:
         return build_answer(context, [f"{render_step_summary(row)}; see its card."])
     via = "" if action.via == action.target else f", run via {action.via}"
-    holds = [one.says for one in action.conditions] + (
+    holds = [condition.says for condition in action.conditions] + (
         [f"the fault is still there: {clean_text(action.fault.says, 80)}"] if action.fault else []
     )
     lines = [
@@ -81,20 +87,24 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
         if len(approvals) > 1
         else "",
     ]
-    live = await context.ports.decisions(context.case.id)
-    lines += [line for one in live or () if one.open and one.approval == row.approval for line in render_approval_status(one)]
+    live = await context.graph_context.decisions(context.incident.id)
+    lines += [
+        line for approval in live or () if approval.open and approval.approval == row.approval for line in render_approval_status(approval)
+    ]
     return build_answer(context, [*lines, NOTHING_RUNS_TEXT])
 
 
-def _render_following_step(row: Remediation) -> str:
+def _render_following_step(remediation: Remediation) -> str:
     later = [
-        step for step in row.rungs[row.rung + 1 :] if row.current_step and step.plan == row.current_step.plan and step.part != "restore"
+        step
+        for step in remediation.rungs[remediation.rung + 1 :]
+        if remediation.current_step and step.plan == remediation.current_step.plan and step.part != "restore"
     ]
     if later:
-        return f"{format_current_step(row.model_copy(update={'rung': row.rungs.index(later[0], row.rung + 1)}))}, on a separate card"
-    if row.current_step and row.current_step.remedy == "run_check":
+        return f"{format_current_step(remediation.model_copy(update={'rung': remediation.rungs.index(later[0], remediation.rung + 1)}))}, on a separate card"
+    if remediation.current_step and remediation.current_step.remedy == "run_check":
         return "the diagnosis is repeated with its result"
-    back = "I propose the node's return to service, and " if will_return_node(row) else ""
+    back = "I propose the node's return to service, and " if will_return_node(remediation) else ""
     return f"if that helps, {back}I check again later; if not, a heavier fix is proposed or people take over"
 
 

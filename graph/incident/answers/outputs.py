@@ -37,8 +37,8 @@ async def show_output(context: AnswerContext) -> TurnResult:
         return build_answer(context, [*render_unknown_names(context), _ask_which_output(context)])
     lines, files = render_unknown_names(context), list[AttachedOutput]()
     for host, check in pairs[:MAX_HOSTS]:
-        more, own = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
-        lines, files = [*lines, *more], [*files, *own]
+        more, own_outputs = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
+        lines, files = [*lines, *more], [*files, *own_outputs]
     remaining_hosts = [host for host, _ in pairs[MAX_HOSTS:]]
     lines += [f"The same for {fold_host_names(remaining_hosts)}: ask for one host at a time."] if remaining_hosts else []
     lines += (
@@ -60,11 +60,11 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
     hosts_in_scope = resolve_target_hosts(context)
     hosts = hosts_in_scope.hosts if hosts_in_scope.named else context.observed_hosts
     heat = Heatmap(key, hosts)
-    heat.add_facts(context.case.facts)
+    heat.add_facts(context.incident.facts)
     if heat.compute_spread() is None and key == "nccl.pair_busbw" and measured(context, tuple(hosts)).curves:
         return answer_bandwidth(context)  # measured by message size, not per pair
     if heat.compute_spread() is None:
-        check = next((row for row in context.now.reference.checks.values() if key in row.establishes), None)
+        check = next((check for check in context.assessment.reference.checks.values() if key in check.establishes), None)
         exclusive = check is not None and check.exclusive
         instruction = (
             f"Say `run {check.id} on {fold_host_names(hosts)}` to propose it for approval."
@@ -92,17 +92,17 @@ def _answer_heatmap(context: AnswerContext, key: str) -> TurnResult:
 
 
 def _format_reading_checks(context: AnswerContext, key: str) -> str:
-    return ", ".join(dict.fromkeys(get_check_name(fact.check) for fact in context.case.facts if fact.key == key))
+    return ", ".join(dict.fromkeys(get_check_name(fact.check) for fact in context.incident.facts if fact.key == key))
 
 
 def _list_wanted_outputs(context: AnswerContext) -> list[tuple[str, str]]:
     hosts_in_scope = resolve_target_hosts(context)
     if context.message.check:
         return [(host, context.message.check) for host in hosts_in_scope.hosts]
-    cited_outputs = [(line.host, line.check) for row in context.root_causes for line in row.evidence if line.host]
+    cited_outputs = [(line.host, line.check) for cause in context.root_causes for line in cause.evidence if line.host]
     if hosts_in_scope.named:
         of_theirs = [pair for pair in cited_outputs if pair[0] in hosts_in_scope.hosts]
-        odd = [(fact.host, fact.check) for fact in context.now.abnormal_facts if fact.host in hosts_in_scope.hosts]
+        odd = [(fact.host, fact.check) for fact in context.assessment.abnormal_facts if fact.host in hosts_in_scope.hosts]
         return list(dict.fromkeys((*of_theirs, *odd)))[:1]
     return list(dict.fromkeys(cited_outputs))[:1]
 
@@ -110,7 +110,7 @@ def _list_wanted_outputs(context: AnswerContext) -> list[tuple[str, str]]:
 def _ask_which_output(context: AnswerContext) -> str:
     if context.message.unknown_hosts:
         return "I can show no output of those."
-    observed_checks = sorted({fact.check for fact in context.case.facts if fact.host and fact.sha256})
+    observed_checks = sorted({fact.check for fact in context.incident.facts if fact.host and fact.sha256})
     names = ", ".join(get_check_name(check) for check in observed_checks[:12])
     return (
         f"Which output do you want? I have {names}. For example “show kernel log of {context.observed_hosts[0]}”."
@@ -121,19 +121,21 @@ def _ask_which_output(context: AnswerContext) -> str:
 
 async def _render_output(context: AnswerContext, host: str, check: str, room: int) -> tuple[list[str], list[AttachedOutput]]:
     """Return a head and the relevant lines, and files if lines are cut or files requested."""
-    digests = list(dict.fromkeys(fact.sha256 for fact in context.case.facts if (fact.host, fact.check) == (host, check) and fact.sha256))
+    digests = list(
+        dict.fromkeys(fact.sha256 for fact in context.incident.facts if (fact.host, fact.check) == (host, check) and fact.sha256)
+    )
     texts = _drop_boot_id_texts(
-        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await context.ports.evidence.get_text(sha)) is not None],
+        [(sha, text) for sha in digests[:MAX_COMMANDS] if (text := await context.graph_context.evidence.get_text(sha)) is not None],
         _list_boot_ids(context, host),
     )
-    reason = context.now.coverage.unobserved.get((host, check), "")
+    reason = context.assessment.coverage.unobserved.get((host, check), "")
     if not texts:
         return [_render_no_output(context, host, check, reason, kept=not digests)], []
     head = f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
     lines = [line for _, text in texts for line in split_lines(text[:MAX_OUTPUT_CHARS]) if line.strip()]
     telling = _select_telling_lines(
         lines,
-        [fact.line for fact in context.now.abnormal_facts if (fact.host, fact.check) == (host, check)],
+        [fact.line for fact in context.assessment.abnormal_facts if (fact.host, fact.check) == (host, check)],
         room,
         newest=check in LOG_CHECKS,
     )
@@ -147,7 +149,9 @@ async def _render_output(context: AnswerContext, host: str, check: str, room: in
 
 def _list_boot_ids(context: AnswerContext, host: str) -> set[str]:
     return {
-        fact.boot_id or str(fact.value) for fact in context.case.facts if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
+        fact.boot_id or str(fact.value)
+        for fact in context.incident.facts
+        if fact.host == host and (fact.boot_id or fact.key == "host.boot_id")
     }
 
 
@@ -156,15 +160,15 @@ def _drop_boot_id_texts(texts: Sequence[tuple[str, str]], boots: Set[str]) -> li
     return [(sha, text) for sha, text in texts if text.strip() not in boots] or list(texts)
 
 
-def _render_no_output(context: AnswerContext, host: str, check: str, why: str, *, kept: bool) -> str:
-    if why:
-        return f"{host} · {get_check_name(check)}: could not look: {clean_text(why, 100)}. Say `recheck {host}` to try again."
-    if (host, check) in context.now.coverage.skipped:
-        return f"{host} · {get_check_name(check)}: was not run: {clean_text(context.now.coverage.skipped[host, check], 120)}."
-    if any((fact.host, fact.check) == (host, check) for fact in context.case.facts):
+def _render_no_output(context: AnswerContext, host: str, check: str, reason: str, *, kept: bool) -> str:
+    if reason:
+        return f"{host} · {get_check_name(check)}: could not look: {clean_text(reason, 100)}. Say `recheck {host}` to try again."
+    if (host, check) in context.assessment.coverage.skipped:
+        return f"{host} · {get_check_name(check)}: was not run: {clean_text(context.assessment.coverage.skipped[host, check], 120)}."
+    if any((fact.host, fact.check) == (host, check) for fact in context.incident.facts):
         at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
-    row = context.now.reference.checks.get(check)
+    row = context.assessment.reference.checks.get(check)
     instruction = (
         f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
     )

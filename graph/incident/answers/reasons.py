@@ -34,8 +34,8 @@ async def explain_cause(context: AnswerContext) -> TurnResult:
     """Answer with the evidence of the findings, or of the cause named."""
     labels = _list_named_labels(context)
     if labels:
-        rows = [context.now.build_hypothesis(label) for label in labels if label in context.now.label_verdicts]
-        proven = [row for row in rows if row.verdict == "confirmed"]
+        causes = [context.assessment.build_hypothesis(label) for label in labels if label in context.assessment.label_verdicts]
+        proven = [cause for cause in causes if cause.verdict == "confirmed"]
         return (
             _build_explanation(context, proven, await _render_other_influences(context, proven))
             if proven
@@ -47,45 +47,53 @@ async def explain_cause(context: AnswerContext) -> TurnResult:
     unsure = [f"• {line[:160]}" for line in list_doubts(context)[:4]]
     if unsure:
         return build_answer(context, ["The cause is not proven, because:", *unsure, "Tell me anything new, or say `recheck`."])
-    hosts = fold_host_names(context.now.hosts)
+    hosts = fold_host_names(context.assessment.hosts)
     if not hosts:
         return build_answer(context, ["I have checked no host yet, so there is nothing to explain."])
-    coverage = render_coverage(context, build_host_knowledge(context, context.now.hosts[0]))
+    coverage = render_coverage(context, build_host_knowledge(context, context.assessment.hosts[0]))
     return build_answer(
         context,
         [
             f"I found nothing abnormal on {hosts} ({coverage}), so there is no cause to explain.",
-            render_recheck_offer(context, context.now.hosts),
+            render_recheck_offer(context, context.assessment.hosts),
         ],
     )
 
 
 def list_doubts(context: AnswerContext) -> list[str]:
     """Return why no cause is proven, with the basis of each suspect."""
-    likely = {f"{row.leaf.title} is likely and unproven": render_basis(match.fact for match in row.support) for row in context.now.suspects}
-    return [f"{line} ({likely[line]})" if line in likely else line for line in context.now.why_unsure]
+    likely = {
+        f"{belief.leaf.title} is likely and unproven": render_basis(match.fact for match in belief.support)
+        for belief in context.assessment.suspects
+    }
+    return [f"{line} ({likely[line]})" if line in likely else line for line in context.assessment.why_unsure]
 
 
 def _filter_by_named_hosts(context: AnswerContext, roots: Sequence[Hypothesis]) -> list[Hypothesis]:
     hosts = set(context.message.hosts)
-    return [row for row in roots if not hosts or hosts & {*row.hosts, *(line.host for line in row.evidence)}]
+    return [cause for cause in roots if not hosts or hosts & {*cause.hosts, *(line.host for line in cause.evidence)}]
 
 
-async def _render_other_influences(context: AnswerContext, rows: Sequence[Hypothesis]) -> list[str]:
+async def _render_other_influences(context: AnswerContext, causes: Sequence[Hypothesis]) -> list[str]:
     """Return other influences from the stored reasoning; hidden from tenants."""
-    graph = await load_reasoning(context.case.stored, context.ports.evidence) if context.case.audience_tenant is None else None
-    lines = list_other_influences(graph, rows[0].label)[:MAX_OTHER_INFLUENCES] if graph and rows else []
+    graph = (
+        await load_reasoning(context.incident.stored, context.graph_context.evidence) if context.incident.audience_tenant is None else None
+    )
+    lines = list_other_influences(graph, causes[0].label)[:MAX_OTHER_INFLUENCES] if graph and causes else []
     return ["What else went into it:", *(f"  {line}" for line in lines)] if lines else []
 
 
-def _build_explanation(context: AnswerContext, rows: Sequence[Hypothesis], more: Sequence[str] = ()) -> TurnResult:
+def _build_explanation(context: AnswerContext, causes: Sequence[Hypothesis], more: Sequence[str] = ()) -> TurnResult:
     lines = render_unknown_names(context)
-    for row in rows[:2]:
-        lines.append(f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}: {row.because}.")
-        lines += [render_evidence(context, line) for line in row.evidence[:MAX_QUOTES]]
-    lines += [f"… and {len(rows) - 2} more causes; ask “why” with a name."] if len(rows) > 2 else []
-    out = [f"{context.get_title(row.label)} ({render_counter_evidence(context, row.label)})" for row in context.now.list_ruled_out(2)]
-    lines += [f"Ruled out: {', '.join(out)}."] if out and len(rows) == 1 else []
+    for cause in causes[:2]:
+        lines.append(f"{context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}: {cause.because}.")
+        lines += [render_evidence(context, line) for line in cause.evidence[:MAX_QUOTES]]
+    lines += [f"… and {len(causes) - 2} more causes; ask “why” with a name."] if len(causes) > 2 else []
+    out = [
+        f"{context.get_title(hypothesis.label)} ({render_counter_evidence(context, hypothesis.label)})"
+        for hypothesis in context.assessment.list_ruled_out(2)
+    ]
+    lines += [f"Ruled out: {', '.join(out)}."] if out and len(causes) == 1 else []
     return build_answer(context, [*lines, *more, render_recheck_offer(context, context.faulty_hosts)])
 
 
@@ -94,16 +102,16 @@ async def explain_why_not(context: AnswerContext) -> TurnResult:
     labels, name = _list_named_labels(context), _format_subject(context)
     if not labels:
         return build_answer(context, ["Which cause do you mean? For example “why not the network?” or “why not ECC?”."])
-    verdicts = [context.now.label_verdicts[label] for label in labels if label in context.now.label_verdicts]
-    confirmed = [row for row in verdicts if row.verdict == "confirmed"]
+    verdicts = [context.assessment.label_verdicts[label] for label in labels if label in context.assessment.label_verdicts]
+    confirmed = [verdict for verdict in verdicts if verdict.verdict == "confirmed"]
     if confirmed:
-        causes = [context.now.build_hypothesis(row.label) for row in confirmed]
+        causes = [context.assessment.build_hypothesis(verdict.label) for verdict in confirmed]
         rows = [
-            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}."
-            for row in causes[:3]
+            f"{context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{render_citation(cause)}."
+            for cause in causes[:3]
         ]
         return build_answer(context, [f"Cause: {name}.", *rows])
-    if not context.now.hosts:
+    if not context.assessment.hosts:
         return build_answer(context, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
     return build_answer(
         context,
@@ -111,45 +119,45 @@ async def explain_why_not(context: AnswerContext) -> TurnResult:
             _render_verdict(context, verdicts, name),
             *_render_contradictions(context, verdicts),
             *_render_doubts(verdicts),
-            render_recheck_offer(context, context.now.hosts),
+            render_recheck_offer(context, context.assessment.hosts),
         ],
     )
 
 
-def _render_verdict(context: AnswerContext, rows: Sequence[LabelVerdict], name: str) -> str:
-    out = [row for row in rows if row.verdict == "rejected"]
-    if len(out) == len(rows):
+def _render_verdict(context: AnswerContext, verdicts: Sequence[LabelVerdict], name: str) -> str:
+    out = [verdict for verdict in verdicts if verdict.verdict == "rejected"]
+    if len(out) == len(verdicts):
         return f"{name}: ruled out."
-    if not out and not any(row.best.support or row.best.against for row in rows):
+    if not out and not any(verdict.best.support or verdict.best.against for verdict in verdicts):
         return f"{name}: not ruled out; nothing was looked at that could tell."
-    some = f" ({len(out)} of its {len(rows)} causes {'are' if len(out) != 1 else 'is'})" if out else ""
+    some = f" ({len(out)} of its {len(verdicts)} causes {'are' if len(out) != 1 else 'is'})" if out else ""
     return f"{name}: not ruled out{some}."
 
 
-def _render_contradictions(context: AnswerContext, rows: Sequence[LabelVerdict]) -> list[str]:
+def _render_contradictions(context: AnswerContext, verdicts: Sequence[LabelVerdict]) -> list[str]:
     matches: dict[str, ClueMatch] = {}
-    for row in rows:
-        for match in row.best.against:
+    for verdict in verdicts:
+        for match in verdict.best.against:
             matches.setdefault(match.says, match)
     lines = [
         f"• {match.says} ({render_source(context, match.fact.host, match.fact.check)})" for match in list(matches.values())[:MAX_QUOTES]
     ]
     if lines:
         return lines
-    reasons = dict.fromkeys(row.because for row in rows if row.verdict == "rejected")
+    reasons = dict.fromkeys(label_verdict.because for label_verdict in verdicts if label_verdict.verdict == "rejected")
     return [f"• {because}" for because in list(reasons)[:2]]
 
 
-def _render_doubts(rows: Sequence[LabelVerdict]) -> list[str]:
-    doubtful = [row for row in rows if row.verdict != "rejected"]
-    return [f"• {row.best.leaf.title}: {row.because}" for row in doubtful[:2]]
+def _render_doubts(verdicts: Sequence[LabelVerdict]) -> list[str]:
+    doubtful = [verdict for verdict in verdicts if verdict.verdict != "rejected"]
+    return [f"• {verdict.best.leaf.title}: {verdict.because}" for verdict in doubtful[:2]]
 
 
 def _list_named_labels(context: AnswerContext) -> list[str]:
-    named_labels = [label for label in context.message.labels if label in context.now.label_verdicts]
+    named_labels = [label for label in context.message.labels if label in context.assessment.label_verdicts]
     if named_labels or not context.message.category:
         return named_labels
-    return [label for label in context.now.label_verdicts if label.startswith(f"{context.message.category}.")]
+    return [label for label in context.assessment.label_verdicts if label.startswith(f"{context.message.category}.")]
 
 
 def _format_subject(context: AnswerContext) -> str:

@@ -71,11 +71,11 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
 
 
-async def answer_item(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+async def answer_item(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
     """Answer the turn's item."""
     if context.keeps_last_report:
         return answer_unknown_names(context)
-    answer_context = AnswerContext(context, assessment, ports)
+    answer_context = AnswerContext(context, assessment, graph_context)
     if files := attachments.find_named_attachments(answer_context):
         return await attachments.show_attached(answer_context, files)
     if context.kind in HANDLERS_BY_QUESTION_KIND:
