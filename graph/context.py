@@ -128,7 +128,7 @@ async def load_no_baselines(hosts: Collection[str]) -> Mapping[str, HostBaseline
     return {}
 
 
-async def discard_baselines(rows: Mapping[str, HostBaseline]) -> None:
+async def discard_baselines(baselines: Mapping[str, HostBaseline]) -> None:
     """Drop the baselines (terminal, bench)."""
 
 

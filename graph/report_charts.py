@@ -46,13 +46,13 @@ def _is_accused_device(cause: Hypothesis, key: str, host: str, column: str) -> b
 def select_report_charts(causes: Sequence[Hypothesis], facts: Sequence[Fact]) -> tuple[AttachedChart, ...]:
     """Return charts in which an accused host is the outlier; any other chart would say nothing or mislead."""
     telling = (
-        row
-        for row in iter_deciding_heatmaps(causes, facts)
-        if count_known_values(row) >= MIN_CHART_VALUES
-        and (far := row.find_outlier())
-        and any(_is_accused_device(cause, row.key, far[0], far[1]) for cause in causes)
+        heatmap
+        for heatmap in iter_deciding_heatmaps(causes, facts)
+        if count_known_values(heatmap) >= MIN_CHART_VALUES
+        and (far := heatmap.find_outlier())
+        and any(_is_accused_device(cause, heatmap.key, far[0], far[1]) for cause in causes)
     )
-    charts = [AttachedChart(key=row.key, hosts=tuple(row.list_outlier_hosts(MAX_CHART_HOSTS)), asked=False) for row in telling]
+    charts = [AttachedChart(key=heatmap.key, hosts=tuple(heatmap.list_outlier_hosts(MAX_CHART_HOSTS)), asked=False) for heatmap in telling]
     return tuple(charts[:MAX_UNREQUESTED_CHARTS])
 
 

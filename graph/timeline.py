@@ -68,8 +68,8 @@ class Timeline:
         return tuple(dict.fromkeys(event.by for event in self.events if event.by))
 
 
-def _replace_user_id(event: TimelineEvent, names: Mapping[str, str]) -> TimelineEvent:
-    return TimelineEvent(event.at, event.kind, event.says, event.host, names.get(event.by, event.by))
+def _replace_user_id(event: TimelineEvent, names_by_user: Mapping[str, str]) -> TimelineEvent:
+    return TimelineEvent(event.at, event.kind, event.says, event.host, names_by_user.get(event.by, event.by))
 
 
 def _get_actor(event: TimelineEvent) -> str:
@@ -124,10 +124,10 @@ def _list_log_events(incident_view: IncidentView) -> list[TimelineEvent]:
 
 def _list_message_events(incident_view: IncidentView) -> list[TimelineEvent]:
     events = []
-    for row in incident_view.messages:
-        at = _parse_timestamp(row.get("at"))
-        words = _clean_text(str(row.get("text", "")).strip())
-        events += [TimelineEvent(at, "said", words or "handed in a file", by=str(row.get("user") or ""))] if at else []
+    for message in incident_view.messages:
+        at = _parse_timestamp(message.get("at"))
+        words = _clean_text(str(message.get("text", "")).strip())
+        events += [TimelineEvent(at, "said", words or "handed in a file", by=str(message.get("user") or ""))] if at else []
     return events
 
 

@@ -198,8 +198,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def _list_fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Return the fields of the thread's checkpoints, newest first."""
         rows = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
-        split_fields = [(row, *split_field(row)) for row in rows]
-        return [row for row, of, _ in sorted(split_fields, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
+        split_fields = [(field, *split_field(field)) for field in rows]
+        return [field for field, of, _ in sorted(split_fields, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
 
     async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
         step = await self._threads.load_checkpoint(thread, field)
@@ -232,7 +232,11 @@ class RedisSaver(BaseCheckpointSaver[str]):
             return
         async for thread in self.iter_threads():
             rows = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
-            keep = {f: row for f, row in rows.items() if row and row.metadata.get("run_id") not in checkpoint_run_ids}
+            keep = {
+                f: checkpoint
+                for f, checkpoint in rows.items()
+                if checkpoint and checkpoint.metadata.get("run_id") not in checkpoint_run_ids
+            }
             if len(keep) < len(rows):
                 await self._keep_only(thread, keep)
 
@@ -258,13 +262,13 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def _prune(self, thread: str) -> None:
         fields = await self._list_fields(thread, None)
         newest = {ns: await self._load_latest(thread, ns) for ns in {split_field(field)[0] for field in fields}}
-        chained = {ns for ns, row in newest.items() if row and row.metadata.get("counters_since_delta_snapshot")}
-        keep = {build_field(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
+        chained = {ns for ns, checkpoint in newest.items() if checkpoint and checkpoint.metadata.get("counters_since_delta_snapshot")}
+        keep = {build_field(ns, checkpoint.checkpoint["id"]): checkpoint for ns, checkpoint in newest.items() if checkpoint}
         keep |= {f: row for f in fields if split_field(f)[0] in chained and (row := await self._load(thread, f))}
         if len(keep) < len(fields):
             await self._keep_only(thread, keep, fields)
 
-    async def _keep_only(self, thread: str, keep: dict[bytes, CheckpointTuple], known: Iterable[bytes] | None = None) -> None:
+    async def _keep_only(self, thread: str, keep: dict[bytes, CheckpointTuple], known_fields: Iterable[bytes] | None = None) -> None:
         """Drop every known checkpoint not in `keep`, its writes, and the values that no kept one refers to.
 
         A concurrent put survives: what it adds is in none of the lists read here.
@@ -274,13 +278,13 @@ class RedisSaver(BaseCheckpointSaver[str]):
             pipe.hkeys(self._threads.build_key(thread, "values"))
             pipe.zrange(self._threads.build_key(thread, "windex"), 0, -1)
             index, values, writes = await pipe.execute()
-        drop = set(known if known is not None else index) - set(keep)
+        drop = set(known_fields if known_fields is not None else index) - set(keep)
         needed = {
             build_field(split_field(field)[0], channel, version)
-            for field, row in keep.items()
-            for channel, version in row.checkpoint["channel_versions"].items()
+            for field, checkpoint in keep.items()
+            for channel, version in checkpoint.checkpoint["channel_versions"].items()
         }
-        if known is not None and set(index) - set(known):
+        if known_fields is not None and set(index) - set(known_fields):
             needed |= set(values)  # a newer checkpoint arrived: its values are among these, so leave them to the next pruning
         await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if get_checkpoint_field(w) in drop])
 

@@ -384,7 +384,7 @@ def _is_on_all_hosts(fact: Fact, matcher: ClueMatcher) -> bool:
         return False
     facts = [fact for fact in matcher.by_key.get(fact.key, ()) if fact.host and fact.status is Status.OK]
     hosts = {fact.host for fact in facts}
-    return len(hosts) >= MIN_MAJORITY_OBSERVATIONS and hosts == {row.host for row in facts if repr(row.value) == repr(fact.value)}
+    return len(hosts) >= MIN_MAJORITY_OBSERVATIONS and hosts == {other.host for other in facts if repr(other.value) == repr(fact.value)}
 
 
 def _find_questioned_profiles(matcher: ClueMatcher) -> dict[str, str]:

@@ -152,7 +152,7 @@ def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[s
 
 
 def _merge_addresses(places: Collection[KnownAddresses]) -> KnownAddresses:
-    known_places = [one for one in places if one is not None]
+    known_places = [place for place in places if place is not None]
     return frozenset().union(*known_places) if known_places and len(known_places) == len(places) else None
 
 
@@ -188,6 +188,6 @@ def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _format_addresses(names: set[str]) -> str:
-    first = sorted(names)[:2]
-    return f"{', '.join(first)}{f' and {len(names) - 2} other addresses' if len(names) > 2 else ''}"
+def _format_addresses(addresses: set[str]) -> str:
+    first = sorted(addresses)[:2]
+    return f"{', '.join(first)}{f' and {len(addresses) - 2} other addresses' if len(addresses) > 2 else ''}"

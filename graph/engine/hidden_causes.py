@@ -66,10 +66,10 @@ def find_hidden_causes(
 
 
 def _find_measured_cause(
-    names: Sequence[str], fitting: Sequence[LabelVerdict], reference: ReferenceData, coverage: Coverage
+    check_names: Sequence[str], fitting: Sequence[LabelVerdict], reference: ReferenceData, coverage: Coverage
 ) -> HiddenCause | None:
     """Return the first alternative that can run on this many hosts, with the likeliest cause it can confirm."""
-    able = (reference.checks[name] for name in names if name in reference.checks)
+    able = (reference.checks[name] for name in check_names if name in reference.checks)
     check = next((check for check in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(check.scope, 1)), None)
     leaf = next((verdict.best.leaf for verdict in fitting if check and check.id in verdict.best.leaf.confirms), None)
     hidden = _build_hidden_cause(leaf, [check], coverage) if check and leaf else None

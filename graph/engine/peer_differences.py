@@ -159,8 +159,8 @@ def _compare_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact
             yield from _compare_kind(facts)
 
 
-def _build_empty_fact(rows: Mapping[str, Fact], device: str) -> Fact:
-    return replace(next(iter(rows.values())), device=device, value=[], line="")
+def _build_empty_fact(facts_by_host: Mapping[str, Fact], device: str) -> Fact:
+    return replace(next(iter(facts_by_host.values())), device=device, value=[], line="")
 
 
 def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
@@ -177,33 +177,33 @@ def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
             yield from _build_difference_facts(fact, differences, shared.of)
 
 
-def _parse_rows(rows: Iterable[str]) -> dict[str, str]:
+def _parse_rows(lines: Iterable[str]) -> dict[str, str]:
     """Return name → value; values of a repeated name are joined."""
     value_by_row: dict[str, str] = {}
-    for row in rows:
-        name, _, value = row.partition(NAME_VALUE_SEPARATOR)
+    for line in lines:
+        name, _, value = line.partition(NAME_VALUE_SEPARATOR)
         value_by_row[name] = f"{value_by_row[name]}, {value}" if name in value_by_row else value
     return value_by_row
 
 
-def _count_majority(held: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
+def _count_majority(values_by_rows: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
     pairs, names = Counter[tuple[str, str]](), Counter[str]()
-    for rows, own in held.items():
+    for rows, own in values_by_rows.items():
         for pair in own.items():
             pairs[pair] += counts[rows]
             names[pair[0]] += counts[rows]
     total = sum(counts.values())
     most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > total}
-    alone = sum(counts[rows] for rows, own in held.items() if any(names[name] == 1 for name in own))
+    alone = sum(counts[rows] for rows, own in values_by_rows.items() if any(names[name] == 1 for name in own))
     return _GroupMajority(most, names, total, 2 * alone > total)
 
 
-def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
+def _find_differences(kind: str, own_values: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
     """Yield (kind and name, own value, majority value, its number of hosts)."""
     for name, (value, count) in shared.most.items():
-        if not _is_alike(own.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
-            yield f"{kind} {name}", own.get(name, ABSENT), value, count
-    for name, value in own.items():
+        if not _is_alike(own_values.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
+            yield f"{kind} {name}", own_values.get(name, ABSENT), value, count
+    for name, value in own_values.items():
         if (
             name not in shared.most
             and 2 * shared.names[name] < shared.of
@@ -213,28 +213,28 @@ def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority)
             yield f"{kind} {name}", value, ABSENT, shared.of - shared.names[name]
 
 
-def _is_alike(one: str, other: str) -> bool:
-    if one == other:
+def _is_alike(first: str, other: str) -> bool:
+    if first == other:
         return True
-    if _SIZE_PATTERN.sub("#", one) != _SIZE_PATTERN.sub("#", other):
+    if _SIZE_PATTERN.sub("#", first) != _SIZE_PATTERN.sub("#", other):
         return False
-    pairs = zip(map(int, _SIZE_PATTERN.findall(one)), map(int, _SIZE_PATTERN.findall(other)), strict=True)
+    pairs = zip(map(int, _SIZE_PATTERN.findall(first)), map(int, _SIZE_PATTERN.findall(other)), strict=True)
     return all(abs(a - b) <= MAX_RELATIVE_SIZE_DIFFERENCE * max(a, b) for a, b in pairs)
 
 
-def _build_difference_facts(fact: Fact, found: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
-    for name, own, most, count in found[:MAX_DIFFERENCES_PER_KIND]:
+def _build_difference_facts(fact: Fact, differences: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
+    for name, own, most, count in differences[:MAX_DIFFERENCES_PER_KIND]:
         line = f"{name}: {own} here, {most} on {count} of {of} hosts"[:400]
         yield replace(fact, key=PEER_DIFFERS_KEY, value=own, device=name, line=line, attrs={"most": most, "hosts": count, "of": of})
-    if len(found) > MAX_DIFFERENCES_PER_KIND:
-        line = f"{fact.device}: {len(found) - MAX_DIFFERENCES_PER_KIND} more differ from most of {of} hosts, first {found[MAX_DIFFERENCES_PER_KIND][0]}"[
+    if len(differences) > MAX_DIFFERENCES_PER_KIND:
+        line = f"{fact.device}: {len(differences) - MAX_DIFFERENCES_PER_KIND} more differ from most of {of} hosts, first {differences[MAX_DIFFERENCES_PER_KIND][0]}"[
             :400
         ]
-        attrs = {"most": "", "hosts": found[MAX_DIFFERENCES_PER_KIND][3], "of": of}
+        attrs = {"most": "", "hosts": differences[MAX_DIFFERENCES_PER_KIND][3], "of": of}
         yield replace(
             fact,
             key=PEER_DIFFERS_KEY,
-            value=f"{len(found) - MAX_DIFFERENCES_PER_KIND} more",
+            value=f"{len(differences) - MAX_DIFFERENCES_PER_KIND} more",
             device=f"{fact.device} (more)",
             line=line,
             attrs=attrs,

@@ -111,7 +111,7 @@ def _index_by_consequence(proven: Sequence[Belief]) -> CausesByConsequence:
 
 def _find_candidate_causes(belief: Belief, causes: CausesByConsequence) -> Sequence[Belief]:
     hosts = ("", *belief.subject.hosts) if belief.subject.hosts else ("*",)
-    candidates = dict(one for host in hosts for one in causes.get((belief.label, host), ()))
+    candidates = dict(cause for host in hosts for cause in causes.get((belief.label, host), ()))
     return [candidates[place] for place in sorted(candidates)]
 
 

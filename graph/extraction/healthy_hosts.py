@@ -66,7 +66,7 @@ def find_hosts_called_healthy(text: str, host_index: HostIndex) -> frozenset[str
     spans = find_host_spans(text, host_index)
     fine = _find_healthy_spans(text, spans)
     names = [frozenset(resolve_names(span.names, host_index, lenient=True).hosts) for span in spans]
-    blamed = frozenset[str]().union(*(row for at, row in enumerate(names) if at not in fine))
+    blamed = frozenset[str]().union(*(span_hosts for at, span_hosts in enumerate(names) if at not in fine))
     return frozenset[str]().union(*(names[at] for at in fine)) - blamed
 
 

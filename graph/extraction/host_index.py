@@ -27,18 +27,18 @@ class HostIndex:
     `known`: hosts, or a mapping of all their names to hosts. Built once per inventory: the cost grows with all hosts.
     """
 
-    def __init__(self, known: Collection[str], domains: Collection[str] | None = None) -> None:
-        host_of = known if isinstance(known, Mapping) else {host: host for host in known}
+    def __init__(self, hosts: Collection[str], domains: Collection[str] | None = None) -> None:
+        host_of = hosts if isinstance(hosts, Mapping) else {host: host for host in hosts}
         short = [(name.partition(".")[0].lower(), host) for name, host in host_of.items()]
         self._domains = domains
         self._exact = {name.lower(): host for name, host in host_of.items()}
         self._short = _index_unique(short)
         self._numbered = _index_unique((key, host) for name, host in short if (key := _get_number_key(name)))
         self._spelt = _index_unique((_normalize_pieces(name), host) for name, host in short)
-        self.stems = {stem for host in known if (stem := get_stem(host))}
-        self._padded = {get_stem(host) for host in known if get_digits(host).startswith("0")}
+        self.stems = {stem for host in hosts if (stem := get_stem(host))}
+        self._padded = {get_stem(host) for host in hosts if get_digits(host).startswith("0")}
         self._letters = {strip_separators(stem) for stem in self.stems}
-        self._numbers = {number for host in known if (number := get_digits(host))}
+        self._numbers = {number for host in hosts if (number := get_digits(host))}
         self._width = max(map(len, self._numbers), default=1)
         self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
         # `wordy`: hosts named by a word without digits

@@ -218,7 +218,7 @@ def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
     if host_index.find_host(name) and (inside.isdigit() or text[len(name)] == "("):
         return [name]  # followed by a process or GPU number
     try:
-        names = [one for choice in _split_bracket_choices(plain) for one in expand_host_range(choice)]
+        names = [name for choice in _split_bracket_choices(plain) for name in expand_host_range(choice)]
     except BadRange:
         names = []
     is_known_stem = name.lower() in host_index.stems
@@ -231,7 +231,7 @@ def _split_bracket_choices(text: str) -> Iterator[str]:
     rows = [list(_split_bracket_parts(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
     if len(rows) > 7:
         raise BadRange(text)
-    return ("".join(row) for row in product(*rows))
+    return ("".join(choice) for choice in product(*rows))
 
 
 def _split_bracket_parts(body: str) -> Iterator[str]:

@@ -35,8 +35,15 @@ def digest_log(name: str, sha256: str, text: str, now: datetime | None = None, r
     data = text[:MAX_LOG_CHARS].encode("utf-8", "replace")
     digest = compress_log(data, MAX_TEMPLATES_PER_INCIDENT, rules, now)
     templates = tuple(
-        LogTemplate(text=row.text[:MAX_TEMPLATE_CHARS], count=row.count, first=row.first, last=row.last, line=line, last_line=last)
-        for row, line, last in add_line_numbers(data, digest.templates)
+        LogTemplate(
+            text=template.text[:MAX_TEMPLATE_CHARS],
+            count=template.count,
+            first=template.first,
+            last=template.last,
+            line=line,
+            last_line=last,
+        )
+        for template, line, last in add_line_numbers(data, digest.templates)
     )
     return LogDigest(
         name=name[:80],
@@ -88,7 +95,11 @@ def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
     same: dict[str, list[LogTemplate]] = defaultdict(list)
     logs: list[Fact] = []
     for fact in (fact for fact in facts if fact.key == "job.log" and fact.host):
-        bad = [row for row in fact.attrs.get("templates", ()) if has_trouble_word(row["text"]) or XID_PATTERN.search(row["text"])]
+        bad = [
+            template
+            for template in fact.attrs.get("templates", ())
+            if has_trouble_word(template["text"]) or XID_PATTERN.search(template["text"])
+        ]
         logs += [fact] if bad else []
         for row in bad:
             same[row["text"]].append(LogTemplate.model_validate(row))

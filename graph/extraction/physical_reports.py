@@ -57,6 +57,6 @@ def find_physical_reports(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(reports))[:MAX_REPORTS]
 
 
-def _is_question(said: str) -> bool:
+def _is_question(sentence: str) -> bool:
     """Return whether a sentence only asks: “is there smoke?”, but not “it smells of smoke, is that bad?”."""
-    return said.endswith("?") and bool(_ASKS.match(said))
+    return sentence.endswith("?") and bool(_ASKS.match(sentence))

@@ -77,7 +77,7 @@ def add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: 
 
 def _can_ask_tenant(context: IncidentContext) -> bool:
     """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
-    has_upload = any(row.get("attachments") for row in context.messages)
+    has_upload = any(message.get("attachments") for message in context.messages)
     is_tenant = context.origin is not None and context.origin.customer is not None
     return is_tenant and not (_has_open_ticket(context) or has_upload or context.turn.cut)
 
@@ -164,7 +164,7 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
 def _add_file_results(result: TurnResult, context: IncidentContext) -> TurnResult:
     if not context.turn.files and not result.report.files:
         return result
-    files = tuple(FileReadResult.model_validate(row) for row in context.turn.files)
+    files = tuple(FileReadResult.model_validate(file_row) for file_row in context.turn.files)
     report = result.report.model_copy(update={"files": files})
     return replace(result, report=report, turn=replace(result.turn or context.turn, files=()))
 

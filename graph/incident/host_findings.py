@@ -78,10 +78,10 @@ def partition_causes_by_hosts(
     return own_causes, [cause for cause in roots if cause not in own_causes]
 
 
-def _concerns_hosts(cause: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
+def _concerns_hosts(cause: Hypothesis, asked_hosts: set[str], shown: Collection[str]) -> bool:
     """Match a cause without a guilty host by the hosts that show it; uploads concern the hosts asked about."""
     cause_hosts = set(cause.hosts) or {evidence.host for evidence in cause.evidence} | set(shown)
-    return not cause_hosts or bool(cause_hosts & (asked if cause.hosts else asked | {""}))
+    return not cause_hosts or bool(cause_hosts & (asked_hosts if cause.hosts else asked_hosts | {""}))
 
 
 def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSummary | None:
@@ -164,7 +164,7 @@ def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple
     rows = (
         f"{fact.host or 'in what was handed in'}: {format_old_event(fact, context.item.at)}" for fact in assessment.old[:MAX_DIFFERENCES]
     )
-    return tuple(row[:MAX_DIFFERENCE_CHARS] for row in rows)
+    return tuple(line[:MAX_DIFFERENCE_CHARS] for line in rows)
 
 
 def render_hosts_summary(about: HostsSummary, today: datetime) -> str:

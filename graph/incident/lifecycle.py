@@ -57,9 +57,9 @@ LIFECYCLE_TRANSITIONS: Final[Mapping[Lifecycle, Mapping[TurnEvent, Lifecycle]]] 
 assert set(LIFECYCLE_TRANSITIONS) == set(get_args(Lifecycle))
 
 
-def get_next_lifecycle(before: Lifecycle, came: TurnEvent | None) -> Lifecycle:
+def get_next_lifecycle(lifecycle: Lifecycle, came: TurnEvent | None) -> Lifecycle:
     """Return the next lifecycle; unchanged if the table has no entry."""
-    return before if came is None else LIFECYCLE_TRANSITIONS[before].get(came, before)
+    return lifecycle if came is None else LIFECYCLE_TRANSITIONS[lifecycle].get(came, lifecycle)
 
 
 def get_remediation_event(remediations: Sequence[Remediation]) -> TurnEvent | None:

@@ -91,7 +91,7 @@ def _list_implied_checks(context: IncidentContext, assessment: Assessment, news:
     )
 
 
-def add_change_summary(result: TurnResult, context: IncidentContext, found: str, about: str) -> TurnResult:
+def add_change_summary(result: TurnResult, context: IncidentContext, causes: str, about: str) -> TurnResult:
     """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
     previous_report, after = context.report, result.report
     has_physical_report = bool(find_physical_reports(context.item.text))
@@ -104,7 +104,7 @@ def add_change_summary(result: TurnResult, context: IncidentContext, found: str,
     odd = odd or bool(context.item.attachments)
     if after.questions:
         return replace(result, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
-    stays = f"The cause stays: {found}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
+    stays = f"The cause stays: {causes}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
     first = UNJUDGED if has_physical_report else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
     reply = " ".join(
         part for part in (first, describe_unknown_writers(context) if after.outcome != "abstained" else "", about, stays) if part

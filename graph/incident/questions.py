@@ -83,7 +83,7 @@ def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[s
         f"If it is {title}{f' on {fold_host_names(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
         for (title, step), hosts in list(steps.items())[:2]
     ]
-    leaves = [row.leaf for row in assessment.suspects] + [row.leaf for row in assessment.open_hidden_causes]
+    leaves = [suspect.leaf for suspect in assessment.suspects] + [hidden_cause.leaf for hidden_cause in assessment.open_hidden_causes]
     exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.reference.checks})
     if exclusive:
         suggestions.append(f"Run {', '.join(exclusive)} once the machines are idle")
@@ -129,7 +129,7 @@ def list_tenant_question_ids(incident_view: IncidentView, report: Report) -> tup
     """Return phrase ids of what a tenant is asked; questions about machines are not theirs to answer."""
     if not report.questions:
         return ()
-    brief, attached = incident_view.brief, any(row.get("attachments") for row in incident_view.messages)
+    brief, attached = incident_view.brief, any(message.get("attachments") for message in incident_view.messages)
     missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
     return tuple(id_ for id_, is_ in missing.items() if is_)
 

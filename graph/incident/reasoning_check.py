@@ -154,7 +154,7 @@ async def _load_cited_outputs(
     cited_nodes = cited_nodes if whole else cited_nodes[:MAX_OUTPUTS]
     texts = {sha256: await _load_text(sha256, graph_context, whole=whole) for sha256 in dict.fromkeys(node.sha256 for node in cited_nodes)}
     apart = [node for node in cited_nodes if (text := texts[node.sha256]) is not None and not is_quoted_in(node.line, text)]
-    for sha256 in dict.fromkeys(one for node in apart for one in list_output_digests(facts, node.host, node.check)):
+    for sha256 in dict.fromkeys(digest for node in apart for digest in list_output_digests(facts, node.host, node.check)):
         if sha256 not in texts:
             texts[sha256] = await _load_text(sha256, graph_context, whole=whole)
     return texts
@@ -200,7 +200,7 @@ async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> Reaso
 
 async def verify_stored_reasoning(graph: ReasonGraph, graph_context: GraphContext) -> VerificationResult:
     """Verify every invariant of a stored reasoning; unchecked if its facts expired."""
-    field_names = {row.name for row in fields(ReasoningInputs)}
+    field_names = {input_field.name for input_field in fields(ReasoningInputs)}
     under = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in field_names})
     try:
         facts = await graph_context.evidence.get_facts(under.facts)

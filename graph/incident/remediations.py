@@ -202,14 +202,14 @@ async def _find_owned_elsewhere(
         **{spot: names for spot, names in map_cause_locations(unseen, plan).items() if not spot[1]},
         **map_remediation_locations(kept_remediations),
     }
-    names = dict.fromkeys(name for row in (*spots.values(), *own_locations.values()) for name in row)
+    names = dict.fromkeys(name for location in (*spots.values(), *own_locations.values()) for name in location)
     return find_owned_elsewhere(spots, await graph_context.keep(context.id, tuple(names)))
 
 
 async def _find_known_elsewhere(aside: Sequence[Hypothesis], plan: PlanContext, graph_context: GraphContext) -> Mapping[CauseLocation, str]:
     """Return who owns the causes outside this incident's question, without claiming any."""
     spots = map_cause_locations(aside, plan)
-    names = dict.fromkeys(name for row in spots.values() for name in row)
+    names = dict.fromkeys(name for location in spots.values() for name in location)
     return find_owned_elsewhere(spots, await graph_context.keepers(plan.incident, tuple(names))) if names else {}
 
 
@@ -340,8 +340,8 @@ def _add_remediation_lines(ticket: HandoffTicket, remediations: Sequence[Remedia
     )
 
 
-def _render_section(title: str, rows: Sequence[str]) -> list[str]:
-    return [title, *(f"  {row}" for row in rows)] if rows else []
+def _render_section(title: str, lines: Sequence[str]) -> list[str]:
+    return [title, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> HandoffTicket:

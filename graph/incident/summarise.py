@@ -251,7 +251,7 @@ async def _read_attachments(
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 
-def _add_writing_host(fact: Fact, said: str, context: IncidentContext) -> Fact:
+def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -> Fact:
     """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
 
     `said`: the message in which it was pasted.
@@ -259,7 +259,7 @@ def _add_writing_host(fact: Fact, said: str, context: IncidentContext) -> Fact:
     line = fact.line.strip()
     if not line:
         return fact
-    matching_line = next((row for row in split_lines(said) if line[:LONGEST_HEAD] in row), line)
+    matching_line = next((row for row in split_lines(message_text) if line[:LONGEST_HEAD] in row), line)
     writing_hosts = find_hosts(get_line_head(matching_line), context.names).hosts
     name = writing_hosts[0] if len(writing_hosts) == 1 else "" if writing_hosts else get_line_writer(matching_line)
     return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact

@@ -81,14 +81,18 @@ def build_host_scope(inventory: Inventory, origin: Origin, item: InboxItem, look
     return HostScope(tuple(dict.fromkeys((*own, *kept_hosts, *_find_named_hosts(item, names, groups)))), names, groups)
 
 
-def _find_named_hosts(item: InboxItem, names: Mapping[str, str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _find_named_hosts(item: InboxItem, host_names: Mapping[str, str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     message = get_parsed_message(item)
     if message is None:
         return ()
     if message.intent is Intent.WIDEN and message.group in (ALL, OTHERS) and not item.data.get("hosts"):
-        return tuple(dict.fromkeys(names.values()))
-    given_hosts = resolve_hosts_and_groups(str(item.data.get("hosts") or ""), names, groups, strict=False).hosts
-    return (*(host for host in message.hosts if host in names), *given_hosts, *find_hosts(item.text[:MAX_NAMED_CHARS], names).hosts)
+        return tuple(dict.fromkeys(host_names.values()))
+    given_hosts = resolve_hosts_and_groups(str(item.data.get("hosts") or ""), host_names, groups, strict=False).hosts
+    return (
+        *(host for host in message.hosts if host in host_names),
+        *given_hosts,
+        *find_hosts(item.text[:MAX_NAMED_CHARS], host_names).hosts,
+    )
 
 
 def map_visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -113,7 +117,7 @@ def build_vocabulary(inventory: Inventory, taxonomy: Taxonomy, checks: Iterable[
         groups=map_visible_groups(inventory, hosts),
         titles={label: leaf.title for label, leaf in taxonomy.leaves.items()},
         checks=tuple(checks),
-        remedies={row.id: row.id.replace("_", " ") for row in REMEDIES.values() if row.at != "fleet"},
+        remedies={remedy.id: remedy.id.replace("_", " ") for remedy in REMEDIES.values() if remedy.at != "fleet"},
     )
 
 

@@ -34,13 +34,18 @@ def draft_leaves(new: Sequence[NewCause], rows: Sequence[LabelledRow], taxonomy:
     return {name: {key: part for key, part in file.items() if part} for name, file in files.items() if name in CATEGORIES}
 
 
-def draft_checks(rows: Sequence[LabelledRow], known: Mapping[str, Check]) -> list[dict[str, Any]]:
+def draft_checks(rows: Sequence[LabelledRow], known_checks: Mapping[str, Check]) -> list[dict[str, Any]]:
     """Return a check per read-only command that several threads typed and no check runs. Its lines are shown unparsed."""
     typed = Counter(command for row in rows for command in row.used.commands)
     check_by_name: dict[str, dict[str, Any]] = {}
     for command, times in typed.items():
         name = re.sub(r"[^a-z0-9]+", "_", command.lower()).strip("_")[:32].rstrip("_")
-        if times >= MIN_COMMAND_THREADS and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name) and name not in known and name not in check_by_name:
+        if (
+            times >= MIN_COMMAND_THREADS
+            and re.fullmatch(r"[a-z][a-z0-9_]{1,31}", name)
+            and name not in known_checks
+            and name not in check_by_name
+        ):
             check_by_name[name] = {
                 "id": name,
                 "asks": f"What does {command} say? People of {times} past incidents typed it.",
@@ -78,7 +83,7 @@ def find_common_checks(rows: Iterable[LabelledRow]) -> dict[str, tuple[str, int,
 
 def _draft_leaf(cause: NewCause, rows: Sequence[LabelledRow], taxonomy: Taxonomy, checks: Mapping[str, Check]) -> dict[str, Any]:
     near_leaves = [taxonomy.leaves[row.others[0]] for row in cause.of if row.others and row.others[0] in taxonomy.leaves]
-    symptoms = [one for one, _ in Counter(symptom for row in cause.of for symptom in row.used.symptoms).most_common(3)]
+    symptoms = [symptom for symptom, _ in Counter(symptom for row in cause.of for symptom in row.used.symptoms).most_common(3)]
     clue = _draft_clue(cause, rows, checks)
     return {
         "title": cause.title,
@@ -142,6 +147,6 @@ def _slugify_label(label: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
 
-def _find_most_common(found: Iterable[str]) -> str:
-    counts = Counter(found)
+def _find_most_common(names: Iterable[str]) -> str:
+    counts = Counter(names)
     return min(counts, key=lambda one: (-counts[one], one)) if counts else ""

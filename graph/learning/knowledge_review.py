@@ -36,7 +36,7 @@ def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[
         _render_months(count_new_labels_by_month(rows)),
         _render_list("Doubtful: a person chooses", [_render_doubtful_row(row) for row in rows_by_verdict["doubtful"]]),
         _render_list("Dropped", [f"{escape_markdown(row.id)}: {row.why}" for row in rows_by_verdict["dropped"]]),
-        _render_list("Could not be read", [escape_markdown(one) for one in unread]),
+        _render_list("Could not be read", [escape_markdown(line) for line in unread]),
         _render_list(f"{len(sample)} drawn by lot: is the label what the thread says?", [_render_sample_row(row) for row in sample]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"

@@ -49,7 +49,7 @@ def draft_lesson(
         title=shorten_text(masked_text.partition("\n")[0] or stated_cause or label, MAX_TITLE_CHARS),
         description=shorten_text(masked_text, MAX_TEXT_CHARS),
         symptoms=_cut_names(incident.brief.symptoms),
-        signatures=_cut_names(_mask_hosts(one, hosts) for one in incident.brief.signatures),
+        signatures=_cut_names(_mask_hosts(signature, hosts) for signature in incident.brief.signatures),
         label=label if label in leaves else "",
         new_cause=proposed_label,
         new_title=shorten_text(_mask_hosts(proposed_title, hosts), MAX_TITLE_CHARS),
@@ -65,13 +65,13 @@ def draft_lesson(
     )
 
 
-def _is_operator_only(incident_view: IncidentView, causes: Iterable[Hypothesis], whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+def _is_operator_only(incident_view: IncidentView, causes: Iterable[Hypothesis], tenant: str, tenant_of_node: NodeTenantLookup) -> bool:
     if incident_view.report is not None and incident_view.report.crossing is not None:
         return True
-    return any(_is_foreign_evidence(evidence, whose, tenant_of_node) for cause in causes for evidence in cause.evidence)
+    return any(_is_foreign_evidence(evidence, tenant, tenant_of_node) for cause in causes for evidence in cause.evidence)
 
 
-def _is_foreign_evidence(evidence: Evidence, whose: str, tenant_of_node: NodeTenantLookup) -> bool:
+def _is_foreign_evidence(evidence: Evidence, tenant: str, tenant_of_node: NodeTenantLookup) -> bool:
     source = evidence.source
     if evidence.host and evidence.check not in FILE_READING_CHECKS:
         return False
@@ -81,7 +81,7 @@ def _is_foreign_evidence(evidence: Evidence, whose: str, tenant_of_node: NodeTen
         nodes = expand_host_range(source.nodes) if source.uid and source.job else []
     except BadRange:
         return True
-    return {tenant_of_node(node) for node in nodes} != {whose}
+    return {tenant_of_node(node) for node in nodes} != {tenant}
 
 
 def find_new_cause(ideas: Sequence[Conjecture], words: str, leaves: Collection[str]) -> tuple[str, str]:
@@ -147,12 +147,14 @@ def _list_misleading_causes(incident_view: IncidentView, label: str) -> list[str
     reported_labels = [cause.label for cause in incident_view.report.root_causes] if incident_view.report else []
     denied = incident_view.correction.denied if incident_view.correction else ()
     return [
-        one for one in (*reported_labels, *denied) if label and one not in (label, NO_FAULT, ABSTAIN) and not one.startswith(f"{label}.")
+        other
+        for other in (*reported_labels, *denied)
+        if label and other not in (label, NO_FAULT, ABSTAIN) and not other.startswith(f"{label}.")
     ]
 
 
 def _cut_names(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(shorten_text(one, MAX_NAME_CHARS) for one in texts if one))[:MAX_SYMPTOMS]
+    return tuple(dict.fromkeys(shorten_text(text, MAX_NAME_CHARS) for text in texts if text))[:MAX_SYMPTOMS]
 
 
 def _mask_hosts(text: str, hosts: Collection[str]) -> str:

@@ -12,7 +12,7 @@ MAX_REMEMBERED = 6
 MAX_SHOWN = 2
 
 
-def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
+def merge_recalled_lessons(earlier_rows: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
     """Merge earlier and newly similar lessons, each once; the newest are kept."""
     now = [
         MatchedLesson(
@@ -26,7 +26,7 @@ def merge_recalled_lessons(before: Sequence[Mapping[str, Any]], similar: Sequenc
         for incident in similar
         if incident.lesson and incident.score >= MIN_SAME_CAUSE_LIKENESS
     ]
-    rows = {str(row["lesson"]): row for row in (*before, *now)}
+    rows = {str(row["lesson"]): row for row in (*earlier_rows, *now)}
     return tuple(rows.values())[-MAX_REMEMBERED:]
 
 

@@ -78,8 +78,8 @@ def build_filter_draft(
         if reason := _find_keep_reason(template, example[template], words):
             wanted_templates[template] = reason
     kinds = [
-        RegularLine(one, example[one], times, drafts[one], wanted_templates.get(one, ""))
-        for one, times in template_counts.most_common(MAX_FILTER_LINES)
+        RegularLine(template, example[template], times, drafts[template], wanted_templates.get(template, ""))
+        for template, times in template_counts.most_common(MAX_FILTER_LINES)
     ]
     return FilterDraft(name, family, tuple(kinds), len(lines))
 
@@ -111,9 +111,9 @@ def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
             yield template
 
 
-def _find_wanted_templates(rows: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
+def _find_wanted_templates(template_lines: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
     reason_by_template: dict[str, str] = {}
-    for template, line in rows:
+    for template, line in template_lines:
         if template not in reason_by_template and (
             reason := explain_unfilterable(line) or next((f"the rule {rule.id} wants it" for rule in rules if rule.match_line(line)), "")
         ):

@@ -54,7 +54,7 @@ def build_rule_drafts(text: str, others: Iterable[str], log: LogKind = "job") ->
     rare = sorted(match_counts, key=lambda one: (match_counts[one], one))[: MAX_DRAFTS * 4]
     elsewhere = _count_matches(rare, others)
     taken_ids: set[str] = set()
-    drafts = [_build_draft(one, log, lines[one], match_counts[one], elsewhere[one], taken_ids) for one in rare]
+    drafts = [_build_draft(template, log, lines[template], match_counts[template], elsewhere[template], taken_ids) for template in rare]
     return sorted(drafts, key=lambda draft: (draft.elsewhere > 0, draft.lines))[:MAX_DRAFTS]
 
 

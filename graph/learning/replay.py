@@ -47,7 +47,7 @@ def label_incidents(
     known_incidents: Sequence[PastIncident],
     taxonomy: Taxonomy,
     checks: Mapping[str, Check],
-    held: Collection[str] = (),
+    held_back: Collection[str] = (),
 ) -> dict[str, str]:
     """Return each incident's label from its text and from other threads. Those in `held` were right before and keep
     their label in a tie.
@@ -67,15 +67,17 @@ def label_incidents(
         )
         label, p = ranked[0]
         label_by_incident[incident.id] = (
-            incident.label if incident.id in held and dict(ranked).get(incident.label, 0.0) >= MIN_TIE_SHARE * p else label
+            incident.label if incident.id in held_back and dict(ranked).get(incident.label, 0.0) >= MIN_TIE_SHARE * p else label
         )
     return label_by_incident
 
 
 def compare_replays(
-    asked_incidents: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
+    asked_incidents: Sequence[PastIncident], labels_before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
 ) -> ReplayResult:
-    right = {incident.id: (before[incident.id] == incident.label, after[incident.id] == incident.label) for incident in asked_incidents}
+    right = {
+        incident.id: (labels_before[incident.id] == incident.label, after[incident.id] == incident.label) for incident in asked_incidents
+    }
     lost = [_build_lost_incident(incident, after[incident.id], new) for incident in asked_incidents if right[incident.id] == (True, False)]
     return ReplayResult(
         len(asked_incidents),

@@ -106,7 +106,7 @@ class RuleLabeller:
             "named": "" if is_labelled else squash_blanks(row.label)[:MAX_NAME_CHARS],
             "used": used,
         }
-        verdict, reason = self._decide_verdict(row, cause, confidence, given=is_labelled)
+        verdict, reason = self._decide_verdict(row, cause, confidence, is_given=is_labelled)
         return LabelledRow(**row_fields, verdict=verdict, why=reason)
 
     def find_guide_label(self, guide: ExportRow) -> str:
@@ -115,12 +115,12 @@ class RuleLabeller:
         return label if confidence >= MIN_GUIDE_SHARE else ""
 
     def _find_deciding_check(self, label: str, used: ThreadContents) -> str:
-        return next((one for one in used.looks if one in self.taxonomy.leaves[label].checks), "")
+        return next((check for check in used.looks if check in self.taxonomy.leaves[label].checks), "")
 
-    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[RowVerdict, str]:
+    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, is_given: bool) -> tuple[RowVerdict, str]:
         if not cause:
             return "doubtful", "nobody says what the cause was"
-        if given:
+        if is_given:
             return "labelled", "the export names the label"
         if row.label:
             return "doubtful", f"the export calls it {row.label[:80]}, which is no label here"

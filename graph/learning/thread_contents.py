@@ -84,9 +84,11 @@ class ThreadReader:
             looks=_select_most_common(look for look in found_checks if look),
             commands=_select_most_common(own),
             errors=self._list_errors(text),
-            symptoms=tuple(one for one in parse_report(text, (), UNKNOWN_TIME).symptoms if one != "vague")[:MAX_PER_KIND],
-            lasting=_select_most_common(one for one in sentences if is_lasting_statement(one)),
-            told=_select_most_common(one for one in sentences if 20 <= len(one) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(one)),
+            symptoms=tuple(symptom for symptom in parse_report(text, (), UNKNOWN_TIME).symptoms if symptom != "vague")[:MAX_PER_KIND],
+            lasting=_select_most_common(sentence for sentence in sentences if is_lasting_statement(sentence)),
+            told=_select_most_common(
+                sentence for sentence in sentences if 20 <= len(sentence) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(sentence)
+            ),
         )
 
     def _find_check(self, words: tuple[str, ...]) -> str:
@@ -99,7 +101,7 @@ class ThreadReader:
     def _list_errors(self, text: str) -> tuple[str, ...]:
         facts = (fact for fact in extract_pasted_facts(text, self.checks).facts if fact.key in self.keys)
         plain = (f"{fact.key}={fact.value}" for fact in facts if isinstance(fact.value, str | int) and not isinstance(fact.value, bool))
-        return _select_most_common(one for one in plain if len(one) <= MAX_SENTENCE_CHARS)
+        return _select_most_common(command for command in plain if len(command) <= MAX_SENTENCE_CHARS)
 
 
 def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
@@ -125,5 +127,5 @@ def _get_program(word: str) -> str:
     return PurePosixPath(word).name
 
 
-def _select_most_common(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(one for one, _ in Counter(found).most_common(MAX_PER_KIND))
+def _select_most_common(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name, _ in Counter(names).most_common(MAX_PER_KIND))

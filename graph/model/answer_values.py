@@ -45,29 +45,33 @@ def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtr
 
 def build_ideas(answer: ExploreAnswer, material: PromptMaterial) -> Ideas:
     """Return ideas that rest on shown material. Raises BadAnswer where neither an idea nor a question is left."""
-    ideas = [_build_idea(row, material) for row in answer.ideas]
+    ideas = [_build_idea(idea, material) for idea in answer.ideas]
     resting = {idea.title.lower(): idea for idea in reversed(ideas) if idea.title and idea.cause and (idea.cites or idea.quotes)}
-    questions = remove_duplicates(sanitize_line(one, MAX_LINE_CHARS) for one in answer.questions if one.strip().endswith("?"))
+    questions = remove_duplicates(
+        sanitize_line(question, MAX_LINE_CHARS) for question in answer.questions if question.strip().endswith("?")
+    )
     kept_ideas = tuple(idea for idea in ideas if resting.get(idea.title.lower()) is idea)[:MAX_IDEAS]
     if not kept_ideas and not questions:
         raise BadAnswer("it has no idea that rests on what was shown, and asks nothing")
     return Ideas(kept_ideas, questions[:MAX_QUESTIONS])
 
 
-def _build_idea(row: IdeaAnswer, material: PromptMaterial) -> Idea:
-    cites = remove_duplicates(row.cites)[:MAX_CITES]
+def _build_idea(answer: IdeaAnswer, material: PromptMaterial) -> Idea:
+    cites = remove_duplicates(answer.cites)[:MAX_CITES]
     return Idea(
-        title=sanitize_line(row.title, MAX_TITLE_CHARS).rstrip("."),
-        cause=sanitize_line(row.cause, MAX_LINE_CHARS),
-        branch=row.branch,
+        title=sanitize_line(answer.title, MAX_TITLE_CHARS).rstrip("."),
+        cause=sanitize_line(answer.cause, MAX_LINE_CHARS),
+        branch=answer.branch,
         cites=cites,
-        quotes=keep_verbatim_quotes(row.quotes, f"{material.report}\n{material.logs}", MAX_SENTENCE_CHARS)[:MAX_QUOTES],
-        confirms=sanitize_line(row.confirms, MAX_SENTENCE_CHARS),
-        refutes=sanitize_line(row.refutes, MAX_SENTENCE_CHARS),
-        hosts=remove_duplicates(row.hosts),
-        looks=remove_duplicates(row.looks)[:MAX_LOOKS],
-        suggestions=remove_duplicates(sanitize_line(one, MAX_SENTENCE_CHARS) for one in row.suggestions if one.strip())[:MAX_SUGGESTIONS],
-        standing=row.standing if cites else "open",
+        quotes=keep_verbatim_quotes(answer.quotes, f"{material.report}\n{material.logs}", MAX_SENTENCE_CHARS)[:MAX_QUOTES],
+        confirms=sanitize_line(answer.confirms, MAX_SENTENCE_CHARS),
+        refutes=sanitize_line(answer.refutes, MAX_SENTENCE_CHARS),
+        hosts=remove_duplicates(answer.hosts),
+        looks=remove_duplicates(answer.looks)[:MAX_LOOKS],
+        suggestions=remove_duplicates(
+            sanitize_line(suggestion, MAX_SENTENCE_CHARS) for suggestion in answer.suggestions if suggestion.strip()
+        )[:MAX_SUGGESTIONS],
+        standing=answer.standing if cites else "open",
     )
 
 

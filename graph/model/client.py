@@ -215,11 +215,11 @@ class ModelReasoner:
 
         def read(raw: str) -> Ideas:
             answer = parse_answer(ExploreAnswer, raw)
-            for row in answer.ideas:
-                require_offered(row.cites, range(len(lines)), "finding")
-                require_offered(row.hosts, hosts, "host")
-                require_offered(row.looks, ids["Looks"], "look")
-                require_offered([row.branch], ["", *ids["Branches"]], "branch")
+            for idea in answer.ideas:
+                require_offered(idea.cites, range(len(lines)), "finding")
+                require_offered(idea.hosts, hosts, "host")
+                require_offered(idea.looks, ids["Looks"], "look")
+                require_offered([idea.branch], ["", *ids["Branches"]], "branch")
             return build_ideas(answer, material)
 
         return await self._ask(
@@ -315,8 +315,8 @@ class ModelReasoner:
     ) -> list[T] | DeclinedAnswer:
         """Ask `samples` times; decline if no answer is usable."""
         answers = [await self._ask(incident, name, replace(question, sample=at), shape, read) for at in range(self._samples)]
-        readable_answers = [one for one in answers if not isinstance(one, DeclinedAnswer)]
-        return readable_answers or next(one for one in answers if isinstance(one, DeclinedAnswer))
+        readable_answers = [answer for answer in answers if not isinstance(answer, DeclinedAnswer)]
+        return readable_answers or next(answer for answer in answers if isinstance(answer, DeclinedAnswer))
 
     async def _ask(
         self, incident: str, name: str, question: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]

@@ -31,7 +31,7 @@ class HttpEmbedder:
         vectors: list[list[float]] = []
         for at in range(0, len(texts), BATCH_TEXTS):
             vectors += self._embed_batch([redact_once(text)[:MAX_TEXT_CHARS] or "." for text in texts[at : at + BATCH_TEXTS]])
-        if len({len(one) for one in vectors}) > 1:
+        if len({len(vector) for vector in vectors}) > 1:
             raise EmbeddingUnavailable("the embeddings endpoint answered with vectors of different lengths")
         return vectors
 

@@ -40,14 +40,14 @@ def number_lines(lines: Sequence[str]) -> str:
     return "\n".join(f"{at}: {line}" for at, line in enumerate(lines))
 
 
-def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
+def select_fitting_rows(lines: Sequence[str], room: int) -> list[str]:
     """Return the first whole rows that fit in `room` characters, at least one."""
     fitting_rows: list[str] = []
-    for row in rows:
-        room -= len(row) + 3
+    for line in lines:
+        room -= len(line) + 3
         if room < 0 and fitting_rows:
             break
-        fitting_rows.append(row)
+        fitting_rows.append(line)
     return fitting_rows
 
 

@@ -41,7 +41,7 @@ def build_shifts(by: ShiftSource, weights: Mapping[str, float]) -> list[BeliefSh
 def parse_shifts(kept: str, labels: Mapping[str, float]) -> tuple[BeliefShift, ...]:
     """Parse stored shifts. `labels` are the beliefs stored beside them, in order. Unknown entries are ignored."""
     names, movers = list(labels), {by[0]: by for by in get_args(ShiftSource)}
-    rows = (row.split(":") for row in kept.split())
+    rows = (part.split(":") for part in kept.split())
     return tuple(
         BeliefShift(movers[row[0]], names[int(row[1])], float(row[2]))
         for row in rows

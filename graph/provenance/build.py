@@ -206,16 +206,16 @@ def _add_conjectures(report: Report, builder: ReasonGraphBuilder) -> None:
 
 
 def _add_remedies(reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
-    for row in reasoning.report.actions:
-        origin = "earlier" if (row.label, row.target) in reasoning.earlier else "new"
+    for action in reasoning.report.actions:
+        origin = "earlier" if (action.label, action.target) in reasoning.earlier else "new"
         node = ReasonNode(
-            _build_id("a", row.label, row.remedy, row.target, str(row.rung)),
+            _build_id("a", action.label, action.remedy, action.target, str(action.rung)),
             "remedy",
-            shorten_text(f"{row.remedy} on {row.target}"),
-            label=row.label,
-            verdict="look" if row.remedy == CHECK_REMEDY else origin,
-            host=row.target,
+            shorten_text(f"{action.remedy} on {action.target}"),
+            label=action.label,
+            verdict="look" if action.remedy == CHECK_REMEDY else origin,
+            host=action.target,
         )
         builder.nodes.append(node)
-        if _build_proposition_id(row.label) in {node.id for node in builder.nodes}:
-            builder.edges.append(ReasonEdge(_build_proposition_id(row.label), node.id, "calls for"))
+        if _build_proposition_id(action.label) in {node.id for node in builder.nodes}:
+            builder.edges.append(ReasonEdge(_build_proposition_id(action.label), node.id, "calls for"))

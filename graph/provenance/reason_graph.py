@@ -117,9 +117,9 @@ def deduplicate_nodes(nodes: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
     return tuple(first.values())
 
 
-def _to_plain_dict(row: ReasonNode | ReasonEdge) -> dict[str, Any]:
-    usual = {one.name: one.default for one in fields(row)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(row).items() if value != usual[name]}
+def _to_plain_dict(item: ReasonNode | ReasonEdge) -> dict[str, Any]:
+    usual = {field.name: field.default for field in fields(item)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(item).items() if value != usual[name]}
 
 
 def _freeze_lists(row: dict[str, Any]) -> dict[str, Any]:

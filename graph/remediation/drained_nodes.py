@@ -58,7 +58,7 @@ def list_drained_nodes(remediations: Sequence[Remediation]) -> list[DrainedNode]
 
 def render_drained_nodes(remediations: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
     """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
-    lines = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
+    lines = [drained.render_line(taxonomy.get_title(drained.label)) for drained in list_drained_nodes(remediations)]
     lines += [
         f"{remediation.target} is locked: {remediation.approval} ended in doubt"
         for remediation in remediations
@@ -75,7 +75,9 @@ def _format_status(remediation: Remediation) -> str:
 
 def list_returnable_nodes(remediations: Sequence[Remediation]) -> tuple[ReturnableNode, ...]:
     """Return drained nodes whose return may be requested; a fresh check decides whether it is proposed."""
-    return tuple(ReturnableNode(ladder=row.ladder, host=row.host) for row in list_drained_nodes(remediations) if not row.no_return)
+    return tuple(
+        ReturnableNode(ladder=drained.ladder, host=drained.host) for drained in list_drained_nodes(remediations) if not drained.no_return
+    )
 
 
 def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediation]) -> str:
@@ -98,7 +100,7 @@ def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediat
 
 def list_unresolved_on_host(remediation: Remediation, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the host's other remediations not known to have succeeded."""
-    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
+    others_on_host = [other for other in remediations if other.target == remediation.target and other.id != remediation.id]
     return [
         remediation
         for remediation in others_on_host

@@ -44,7 +44,7 @@ def _is_ready_to_return(remediation: Remediation) -> bool:
 
 
 def _request_return(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation:
-    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
+    others_on_host = [other for other in remediations if other.target == remediation.target and other.id != remediation.id]
     if any(remediation.is_open and remediation.waiting_for != "proof" for remediation in others_on_host):
         return remediation
     bad = next((remediation for remediation in others_on_host if remediation.outcome in UNRESOLVED_OUTCOMES), None)

@@ -73,7 +73,7 @@ def _build_check_remediation(
 
 def list_planned_actions(remediations: Iterable[Remediation], plan: PlanContext) -> list[PlannedAction]:
     """Return present and later steps of each open remediation's present plan, without returns."""
-    return [row for remediation in remediations if remediation.is_open for row in _list_for_remediation(remediation, plan)]
+    return [action for remediation in remediations if remediation.is_open for action in _list_for_remediation(remediation, plan)]
 
 
 def _list_for_remediation(remediation: Remediation, plan: PlanContext) -> list[PlannedAction]:

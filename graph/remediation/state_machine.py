@@ -64,13 +64,16 @@ def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: 
     updated = [
         apply_event(remediation, event, plan) if _concerns_remediation(remediation, event) else remediation for remediation in remediations
     ]
-    for row in [remediation for remediation in updated if remediation.outcome == "recurred" and _concerns_remediation(remediation, event)]:
-        next_remediation = _build_from_next_plan(row, updated, plan)
+    for recurred in [
+        remediation for remediation in updated if remediation.outcome == "recurred" and _concerns_remediation(remediation, event)
+    ]:
+        next_remediation = _build_from_next_plan(recurred, updated, plan)
         updated = (
             [*updated, next_remediation]
             if next_remediation
             else [
-                end_remediation(row, "ticket", row.says) if other_remediation is row else other_remediation for other_remediation in updated
+                end_remediation(recurred, "ticket", recurred.says) if other_remediation is recurred else other_remediation
+                for other_remediation in updated
             ]
         )
     return release_finished_nodes(updated, plan)

@@ -192,9 +192,9 @@ class _DocumentBuilder:
         )
 
     def _iter_messages(self) -> Iterator[ExportedMessage]:
-        for row in self.rows.messages:
-            if text := self.away.pseudonymize_text(str(row.get("text") or "")):
-                yield ExportedMessage(at=_parse_timestamp(row.get("at")), text=text)
+        for message in self.rows.messages:
+            if text := self.away.pseudonymize_text(str(message.get("text") or "")):
+                yield ExportedMessage(at=_parse_timestamp(message.get("at")), text=text)
 
     def _list_hypotheses(self) -> list[Hypothesis]:
         report = self.rows.report
@@ -300,7 +300,7 @@ class _DocumentBuilder:
                 )
 
     def _list_signatures(self, logs: Sequence[LogDigest]) -> tuple[ExportedSignature, ...]:
-        texts = [str(row.get("text") or "") for row in self.rows.messages]
+        texts = [str(message.get("text") or "") for message in self.rows.messages]
         texts += [
             part
             for fact in self._select_facts()[:MAX_FACTS]

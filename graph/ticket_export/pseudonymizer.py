@@ -71,11 +71,11 @@ class Pseudonymizer:
     hosts: Collection[str] = ()
     names: Collection[str] = ()
 
-    def pseudonymize_text(self, said: str, most: int = 400) -> str:
+    def pseudonymize_text(self, text: str, most: int = 400) -> str:
         """Return the text with private names signed, on one line of at most `most` characters."""
         pieces: list[str] = []
         room = most
-        for piece in self._iter_pieces(said):
+        for piece in self._iter_pieces(text):
             room -= len(piece)
             if room < 0:
                 pieces.append("…" if room + len(piece) > 0 else "")
@@ -83,8 +83,8 @@ class Pseudonymizer:
             pieces.append(piece)
         return "".join(pieces).strip()[:most]
 
-    def pseudonymize_name(self, said: str, most: int = 80) -> str:
-        return self.pseudonymize_text(said, most) if self._is_public(said) or not said else self.sign_name(said)
+    def pseudonymize_name(self, name: str, most: int = 80) -> str:
+        return self.pseudonymize_text(name, most) if self._is_public(name) or not name else self.sign_name(name)
 
     def sign_name(self, name: str) -> str:
         digest = hmac.new(self.salt, name.casefold().encode("utf-8", "replace"), hashlib.sha256).hexdigest()

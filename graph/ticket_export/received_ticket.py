@@ -75,24 +75,24 @@ def _reject_constant(constant: str) -> float:
     raise ValueError(f"{constant} is no number")
 
 
-def _verify_format(said: object) -> None:
-    if said == DOCUMENT_FORMAT:
+def _verify_format(document: object) -> None:
+    if document == DOCUMENT_FORMAT:
         return
-    match = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
+    match = _VERSION_PATTERN.fullmatch(document) if isinstance(document, str) else None
     if match:
         raise BadTicket(
             [
                 f"format: version {int(match[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
             ]
         )
-    raise BadTicket([f"format: {said!r:.60} is none of {DOCUMENT_FORMAT}"])
+    raise BadTicket([f"format: {document!r:.60} is none of {DOCUMENT_FORMAT}"])
 
 
 def _measure_depth(value: object) -> int:
     """Return at most `MAX_DEPTH` + 1, without recursion."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
-        level = [part for one in level if isinstance(one, dict | list) for part in (one.values() if isinstance(one, dict) else one)]
+        level = [part for item in level if isinstance(item, dict | list) for part in (item.values() if isinstance(item, dict) else item)]
         depth += 1
     return depth
 
@@ -114,9 +114,9 @@ def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iter
             yield show_invisible(redact(f"{where}{name}"))[:120]
             continue
         below = _find_model(inside.annotation)
-        for row in part if isinstance(part, list) else ():
-            if below is not None and isinstance(row, dict):
-                yield from _iter_unknown_fields(row, below, f"{where}{name}.")
+        for part_item in part if isinstance(part, list) else ():
+            if below is not None and isinstance(part_item, dict):
+                yield from _iter_unknown_fields(part_item, below, f"{where}{name}.")
 
 
 def _find_model(annotation: Any) -> type[BaseModel] | None:
@@ -136,13 +136,14 @@ _TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "
 def build_report_text(document: TicketDocument) -> str:
     """Return the people's messages as the text of a report."""
     return (
-        "\n".join(row.text for row in document.said)[-MAX_REPORT_CHARS:] or "Their RackMedic sent this ticket without a word of a person."
+        "\n".join(message.text for message in document.said)[-MAX_REPORT_CHARS:]
+        or "Their RackMedic sent this ticket without a word of a person."
     )
 
 
 def build_item_data(document: TicketDocument) -> dict[str, Any]:
     """Return an inbox item's data: folded hosts, and facts with catalogued keys and matching value types."""
-    fact_rows = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
+    fact_rows = [_build_fact(exported_fact).to_json() for exported_fact in document.facts if _is_known_fact(exported_fact)]
     return {"hosts": _fold_hosts(document), "told": fact_rows[:MAX_TICKET_FACTS]}
 
 
@@ -160,15 +161,24 @@ def _fold_hosts(document: TicketDocument) -> str:
     return fold_host_names(names) if len(names) <= MAX_TICKET_HOSTS else ""
 
 
-def _is_known_fact(row: ExportedFact) -> bool:
-    key = find_key(row.key)
-    if key is None or key.name.startswith("site.") or row.check not in CHECKS or row.status != "ok":
+def _is_known_fact(exported_fact: ExportedFact) -> bool:
+    key = find_key(exported_fact.key)
+    if key is None or key.name.startswith("site.") or exported_fact.check not in CHECKS or exported_fact.status != "ok":
         return False
-    return isinstance(row.value, _TYPES_BY_KIND[key.kind]) and (key.kind == "bool" or not isinstance(row.value, bool))
+    return isinstance(exported_fact.value, _TYPES_BY_KIND[key.kind]) and (key.kind == "bool" or not isinstance(exported_fact.value, bool))
 
 
-def _build_fact(row: ExportedFact) -> Fact:
-    value = list(row.value) if isinstance(row.value, tuple) else row.value
-    line = f"{row.host}: {row.line}" if row.host and row.line else row.line
-    attrs = {**row.attrs, "told": True}
-    return Fact(row.check, row.key, value, row.device or None, unit=row.unit, line=line, attrs=attrs, time=row.time)
+def _build_fact(exported_fact: ExportedFact) -> Fact:
+    value = list(exported_fact.value) if isinstance(exported_fact.value, tuple) else exported_fact.value
+    line = f"{exported_fact.host}: {exported_fact.line}" if exported_fact.host and exported_fact.line else exported_fact.line
+    attrs = {**exported_fact.attrs, "told": True}
+    return Fact(
+        exported_fact.check,
+        exported_fact.key,
+        value,
+        exported_fact.device or None,
+        unit=exported_fact.unit,
+        line=line,
+        attrs=attrs,
+        time=exported_fact.time,
+    )

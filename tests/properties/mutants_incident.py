@@ -123,7 +123,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a look that was not offered is taken for an idea",
         "I16",
-        (Edit(ModelReasoner.propose_ideas, "require_offered(row.looks, ids['Looks'], 'look')"),),
+        (Edit(ModelReasoner.propose_ideas, "require_offered(idea.looks, ids['Looks'], 'look')"),),
     ),
     Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "BadAnswer", "ZeroDivisionError"),)),
     Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "so_far.calls >= self.calls", "False"),)),

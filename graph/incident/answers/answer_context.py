@@ -199,8 +199,8 @@ def format_confidence(cause: Hypothesis) -> str:
 def render_basis(rows: Iterable[Evidence | Fact]) -> str:
     """Return `lspci, kernel log on gpu-003`, or `… handed in` without a host."""
     basis_rows = list(rows)
-    checks = list(dict.fromkeys(get_check_name(row.check) for row in basis_rows))
-    hosts = tuple(dict.fromkeys(row.host for row in basis_rows if row.host))
+    checks = list(dict.fromkeys(get_check_name(item.check) for item in basis_rows))
+    hosts = tuple(dict.fromkeys(item.host for item in basis_rows if item.host))
     return (
         f"{', '.join(checks[:MAX_CITED_CHECKS])} on {fold_host_names(hosts)}"
         if hosts

@@ -46,7 +46,9 @@ def find_named_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
 
 def list_attachments(context: AnswerContext) -> tuple[Attachment, ...]:
     """Return all attachments so far, each text once, latest first."""
-    attachments = [Attachment.model_validate(row) for message in context.incident.messages for row in message.get("attachments", ())]
+    attachments = [
+        Attachment.model_validate(attachment) for message in context.incident.messages for attachment in message.get("attachments", ())
+    ]
     return tuple({(attachment.name, attachment.sha256): attachment for attachment in reversed(attachments)}.values())
 
 

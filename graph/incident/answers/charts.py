@@ -96,7 +96,7 @@ def answer_bandwidth(context: AnswerContext) -> TurnResult:
     lines = [
         *render_unknown_names(context),
         f"{clean_text(summarize_bandwidths(measurements), 400)} · {_format_bandwidth_checks(context)} · messages of {span}. {CHART_INTRO}",
-        render_recheck_offer(context, [row.host for row in measurements.curves]),
+        render_recheck_offer(context, [curve.host for curve in measurements.curves]),
     ]
     return build_answer(context, lines, pictures=(AttachedChart(kind="bandwidth", hosts=tuple(hosts) if target_hosts.named else ()),))
 

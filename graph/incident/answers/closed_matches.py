@@ -87,15 +87,15 @@ def render_matches(
 
 
 def _render_headings(
-    context: AnswerContext, query: ClosedIncidentQuery, rows: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
+    context: AnswerContext, query: ClosedIncidentQuery, matched_incidents: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
 ) -> list[str]:
-    same = [incident for proximity, incident in rows if proximity is not IncidentProximity.OTHER]
-    other_incidents = [incident for proximity, incident in rows if proximity is IncidentProximity.OTHER]
+    same = [incident for proximity, incident in matched_incidents if proximity is not IncidentProximity.OTHER]
+    other_incidents = [incident for proximity, incident in matched_incidents if proximity is IncidentProximity.OTHER]
     cause_titles = " or ".join(context.get_title(label) for label in query.labels[:2])
     heads = []
     if same:
         counts_by_proximity = [
-            (proximity, sum(row_proximity is proximity for row_proximity, _ in rows))
+            (proximity, sum(row_proximity is proximity for row_proximity, _ in matched_incidents))
             for proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST, IncidentProximity.CAUSE)
         ]
         parts = ", ".join(
@@ -105,7 +105,7 @@ def _render_headings(
         )
         least = "at least " if cut else ""
         has_close_match = not context.message.hosts or any(
-            proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST) for proximity, _ in rows
+            proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST) for proximity, _ in matched_incidents
         )
         yes = "Yes: " if context.message.predicate == "happened" and has_close_match else ""
         heads.append(

@@ -150,7 +150,7 @@ def _get_keep_open_reason(context: IncidentContext) -> str:
         return "a fix was proposed"
     if context.owner or context.ticket or context.lifecycle in ("handed_off", "watching"):
         return "a person has it"
-    told_us = not (context.origin and context.origin.alert) or any(row.get("user") != ALERTS_USER for row in context.messages)
+    told_us = not (context.origin and context.origin.alert) or any(message.get("user") != ALERTS_USER for message in context.messages)
     if told_us or context.item.data.get("people"):  # messages between people are not stored, only that there are some
         return "people wrote about it"
     return ""

@@ -47,7 +47,7 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
     if report and report.questions:
         return build_answer(context, ["Answer what I asked:", *(f"• {question}" for question in report.questions)])
     if report and report.by_hand:
-        return build_answer(context, ["A person must do this:", *(f"• {row}" for row in report.by_hand[:4])])
+        return build_answer(context, ["A person must do this:", *(f"• {step}" for step in report.by_hand[:4])])
     if report and report.next_step:
         return build_answer(context, [report.next_step, render_recheck_offer(context, context.faulty_hosts)])
     return build_answer(context, ["Nothing is open. Tell me anything new, or say `recheck`."])

@@ -175,14 +175,14 @@ def _render_no_output(context: AnswerContext, host: str, check: str, reason: str
     return f"{host} · {get_check_name(check)}: not looked at. {instruction}"
 
 
-def _select_telling_lines(lines: Sequence[str], odd: Sequence[str], room: int, *, newest: bool) -> list[str]:
+def _select_telling_lines(lines: Sequence[str], abnormal_lines: Sequence[str], room: int, *, newest: bool) -> list[str]:
     """Return up to `room` lines: abnormal ones with neighbours, then a log's end or a table's start."""
     if len(lines) <= room:
         return list(lines)
-    marks = {" ".join(line.split()) for line in odd if line}
+    marks = {" ".join(line.split()) for line in abnormal_lines if line}
     at = [n for n, line in enumerate(lines) if " ".join(line.split()) in marks][: room // 2]
     chosen: dict[int, None] = dict.fromkeys(at)
-    for n in (neighbour for one in at for neighbour in (one - 1, one + 1)):
+    for n in (neighbour for index in at for neighbour in (index - 1, index + 1)):
         if 0 <= n < len(lines) and len(chosen) < room:
             chosen[n] = None
     for n in reversed(range(len(lines))) if newest else range(len(lines)):

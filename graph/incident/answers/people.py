@@ -30,14 +30,14 @@ async def answer_owner(context: AnswerContext) -> TurnResult:
 
 async def take_incident(context: AnswerContext) -> TurnResult:
     """Assign the incident to the requester."""
-    return _set_owner(context, context.incident.item.user, own=True)
+    return _set_owner(context, context.incident.item.user, is_own=True)
 
 
 async def assign_incident(context: AnswerContext) -> TurnResult:
     """Assign the incident to the person named."""
     if not context.message.person:
         return build_answer(context, ["Whom? For example “assign it to @name”; or say “I take it”."])
-    return _set_owner(context, context.message.person, own=context.message.person == context.incident.item.user)
+    return _set_owner(context, context.message.person, is_own=context.message.person == context.incident.item.user)
 
 
 async def mark_waiting(context: AnswerContext) -> TurnResult:
@@ -51,18 +51,18 @@ async def mark_waiting(context: AnswerContext) -> TurnResult:
     return build_answer(context, [text], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 
-def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
+def _set_owner(context: AnswerContext, user: str, *, is_own: bool) -> TurnResult:
     before, incident = get_owner(context), context.incident
     if not user:
         return build_answer(context, ["I could not tell who you are, so nothing was noted."])
-    if before == user and not (own and incident.ticket and incident.ticket.state == "waiting"):
+    if before == user and not (is_own and incident.ticket and incident.ticket.state == "waiting"):
         return build_answer(context, [f"{user} is on it already."])
     notice = f"{user} is on it{' from now on' if before else ''}."
     ticket = incident.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
     return build_answer(
-        context, [notice, "" if own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
+        context, [notice, "" if is_own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
     )
 
 

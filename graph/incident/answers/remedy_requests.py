@@ -133,7 +133,7 @@ async def request_remedy(context: AnswerContext) -> TurnResult:
     ]
     well = [host for host in well if not any(remediation.target == host for remediation in remediations)]
     lines += [_render_refusal(context, remedy.id, fold_host_names(well), ())] if well else []
-    for host in [one for one in hosts if one not in well][:MAX_REQUESTED_HOSTS]:
+    for host in [name for name in hosts if name not in well][:MAX_REQUESTED_HOSTS]:
         remediations, line = _request_for_host(context, remedy.id, host, remediations)
         lines.append(line)
     return (
@@ -271,7 +271,7 @@ def _render_open_step(context: AnswerContext, remedy: str, remediation: Remediat
 
 
 def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
-    host_knowledge = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
+    host_knowledge = [build_host_knowledge(context, name) for name in expand_host_range(host)] if not causes else []
     against = list(dict.fromkeys(line for knowledge in host_knowledge for line in (*knowledge.unproven, *knowledge.unplaced)))
     if against:
         refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown."
@@ -294,8 +294,8 @@ async def request_undo(context: AnswerContext) -> TurnResult:
     matching_remediations = [remediation for remediation in incident.remediations if not hosts.named or remediation.target in hosts.hosts]
     drained_remediations = [remediation for remediation in matching_remediations if remediation.drained]
     remediations, lines = list(incident.remediations), render_unknown_names(context)
-    for row in drained_remediations[:4]:
-        remediations, line = _request_return(context, row, remediations)
+    for remediation in drained_remediations[:4]:
+        remediations, line = _request_return(context, remediation, remediations)
         lines.append(line)
     if not drained_remediations:
         lines += _render_undo_instructions(

@@ -39,10 +39,10 @@ class Unproven:
 def list_unproven(context: IncidentContext, assessment: Assessment) -> tuple[Unproven, ...]:
     """Return all such findings, reports first."""
     reports = [
-        Unproven(f"{row.text} was handed in and not read", row.hosts)
-        if row.file
-        else Unproven(f"reported, and no check can judge it: “{row.text}”", row.hosts, reported=True)
-        for row in context.brief.unjudged
+        Unproven(f"{report.text} was handed in and not read", report.hosts)
+        if report.file
+        else Unproven(f"reported, and no check can judge it: “{report.text}”", report.hosts, reported=True)
+        for report in context.brief.unjudged
     ]
     statements = [*reports, *_iter_uploaded(context, assessment), *_iter_likely(context, assessment), *_iter_unread(context, assessment)]
     return tuple(

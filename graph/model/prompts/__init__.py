@@ -52,6 +52,6 @@ def build_question(name: str, offered: dict[str, list[str]], data: dict[str, str
     """
     mark = secrets.token_hex(8)
     common = load_prompt("common").text.replace("{mark}", mark)
-    lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
+    lists = [f"{title}:\n" + "\n".join(f"- {choice}" for choice in ids) for title, ids in offered.items()]
     blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
     return ModelQuestion(f"{load_prompt(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
