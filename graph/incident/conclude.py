@@ -10,22 +10,17 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
-from graph.engine.assessment import Assessment, assess_facts
+from graph.engine.assessment import Assessment
 from graph.engine.peer_differences import HostBaseline, build_baselines
-from graph.engine.reference_data import is_tenant_writable
-from graph.extraction import report_texts
 from graph.extraction.log_digests import select_telling_templates
-from graph.extraction.report_texts import format_unknown_hosts, format_unknown_job
 from graph.extraction.suspected_causes import find_suspected_causes
 from graph.incident.answers.routes import answer_item
-from graph.incident.answers.unproven import list_unproven
 from graph.incident.context import IncidentContext, assess_incident, load_incident_context
 from graph.incident.exploration import has_exhausted_ideas
 from graph.incident.guides import add_guide_status, answer_unknown_guide, get_unknown_guide
 from graph.incident.handoff_tickets import build_handoff_ticket
+from graph.incident.headline import build_headline, render_cause
 from graph.incident.host_findings import (
-    describe_unknown_writers,
-    find_unreached_hosts,
     partition_causes,
     render_differences,
     render_hosts_summary,
@@ -36,72 +31,23 @@ from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.likely_causes import find_likely_cause
 from graph.incident.narrow_recheck import answer_narrow_recheck
 from graph.incident.news_turns import add_change_summary
-from graph.incident.questions import LOG_QUESTION, list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
+from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
 from graph.incident.reasoning_check import verify_conclusion
 from graph.incident.reflect import list_hypotheses
 from graph.incident.remediations import add_action_facts, add_remediations, is_check_result, is_renewed_request
 from graph.incident.run_checks import TURN_ENDING_KINDS
 from graph.incident.scheduled_recheck import add_recheck_result, schedule_next_recheck
+from graph.incident.tenant_causes import add_tenant_causes
 from graph.incident.turn_result import TurnResult
-from graph.incident.visibility import list_visible_hosts
 from graph.learning.lesson_recall import add_recalled_lessons
 from graph.learning.site_notes import add_site_notes
 from graph.milestones import append_milestones
-from graph.ownership import build_tenant_machines, is_withheld_from_tenant
-from graph.report import AttachedChart, FileReadResult, HostsSummary, Report
+from graph.report import AttachedChart, FileReadResult, Report
 from graph.report_charts import select_report_charts
 from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
 from tools.fact import Status
 from tools.inventory.host_ranges import fold_host_names
-from tools.inventory.inventory import Inventory
 
-# Which causes of a diagnosis a tenant may see: those that hold without facts not established as the tenant's.
-
-
-def add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: Assessment, inventory: Inventory) -> TurnResult:
-    """Add the causes that a tenant may see. If all are withheld, ask the tenant for their log, once."""
-    crossing = find_tenant_causes(result.report.root_causes, context, assessment, inventory)
-    report = result.report.model_copy(update={"crossing": crossing})
-    if crossing is None:
-        return replace(result, report=report) if result.report.crossing is not None else result
-    turn = result.turn or context.turn
-    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(context)) or LOG_QUESTION in context.turn.asked:
-        return replace(result, report=report)
-    return replace(
-        result,
-        report=report.model_copy(update={"questions": (LOG_QUESTION,)}),
-        lifecycle=get_next_lifecycle(context.lifecycle, TurnEvent.QUESTION),
-        turn=replace(turn, asked=(*turn.asked, LOG_QUESTION)),
-    )
-
-
-def _can_ask_tenant(context: IncidentContext) -> bool:
-    """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
-    has_upload = any(message.get("attachments") for message in context.messages)
-    is_tenant = context.origin is not None and context.origin.customer is not None
-    return is_tenant and not (_has_open_ticket(context) or has_upload or context.turn.cut)
-
-
-def find_tenant_causes(
-    causes: tuple[Hypothesis, ...], context: IncidentContext, assessment: Assessment, inventory: Inventory
-) -> tuple[Hypothesis, ...] | None:
-    """Return the causes that the tenant's own facts show; None if nothing is withheld or no tenant reads it."""
-    origin = context.origin
-    if not causes or origin is None or not origin.tenant:
-        return None
-    machines = build_tenant_machines(inventory, list_visible_hosts(inventory, origin))
-    tenant_facts = [fact for fact in context.facts if not is_withheld_from_tenant(fact, machines)]
-    if len(tenant_facts) == len(context.facts):
-        return None
-    labels = {cause.label for cause in causes}
-    tenant_assessment = assess_facts(
-        tenant_facts, assessment.reference, context.hosts, context.turn.priors, context.onset, context.brief.symptoms
-    )
-    return tuple(cause for cause in tenant_assessment.list_root_causes() if cause.label in labels)
-
-
-NO_HOST_CHECKED_TEXT = "I looked at no machine."
-MOST_BESIDE = 3
 MAX_UNOBSERVED_CHECKS = 20
 MAX_DONE_ITEMS = 50
 MAX_ASKED_QUESTIONS = 12
@@ -174,7 +120,7 @@ def _conclude_diagnosis(context: IncidentContext, assessment: Assessment, graph_
     diagnosis = _build_diagnosis(context, assessment, graph_context)
     if context.turn.news and not context.turn.cut:
         hosts_summary = diagnosis.report.about
-        causes = "; ".join(_render_cause(assessment, cause) for cause in diagnosis.report.root_causes[:3])
+        causes = "; ".join(render_cause(assessment, cause) for cause in diagnosis.report.root_causes[:3])
         return add_change_summary(diagnosis, context, causes, render_hosts_summary(hosts_summary, context.item.at) if hosts_summary else "")
     return answer_narrow_recheck(diagnosis, context, assessment, graph_context) if context.turn.narrow else diagnosis
 
@@ -258,7 +204,7 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, graph_con
             hosts=fold_host_names(context.hosts_in_question) if turn.only else turn.hosts,
         ),
         hypotheses=list_hypotheses(assessment, turn.past, "taxonomy"),
-        ticket=build_handoff_ticket(context, assessment, report) if _has_open_ticket(context) else None,
+        ticket=build_handoff_ticket(context, assessment, report) if context.has_open_ticket else None,
     )
 
 
@@ -288,11 +234,10 @@ def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessm
     A cut turn, an open ticket or an open remediation prevents it.
     """
     report, lifecycle = result.report, result.lifecycle or context.lifecycle
-    is_tenant_incident = context.origin is not None and context.origin.customer is not None
     remediations = context.remediations if result.ladders is None else result.ladders
-    is_incomplete = context.turn.cut or _has_open_ticket(context) or any(remediation.is_open for remediation in remediations)
-    over = is_tenant_incident and not list_tenant_question_ids(context, report)
-    undecided = report.outcome == "abstained" or (is_tenant_incident and report.hides_all_causes_from_tenant)
+    is_incomplete = context.turn.cut or context.has_open_ticket or any(remediation.is_open for remediation in remediations)
+    over = context.is_tenant_incident and not list_tenant_question_ids(context, report)
+    undecided = report.outcome == "abstained" or (context.is_tenant_incident and report.hides_all_causes_from_tenant)
     if not (over or has_exhausted_ideas(context)) or not undecided or lifecycle not in ("open", "waiting") or is_incomplete:
         return result
     report = report.model_copy(update={"next_step": "Take the ticket."})
@@ -309,16 +254,8 @@ def _get_outcome(context: IncidentContext, assessment: Assessment) -> DiagnosisO
     return "abstained" if context.turn.cut and assessment.finding != "diagnosed" else assessment.finding
 
 
-def _has_open_ticket(context: IncidentContext) -> bool:
-    return context.ticket is not None and context.ticket.handed and context.ticket.state != "resolved"
-
-
-def _has_only_unknown_targets(context: IncidentContext) -> bool:
-    return bool(context.turn.unknown or context.turn.unknown_job) and not context.hosts
-
-
 def _get_turn_event(context: IncidentContext, report: Report) -> TurnEvent:
-    if _has_open_ticket(context):
+    if context.has_open_ticket:
         return TurnEvent.TO_PEOPLE
     return TurnEvent.QUESTION if report.questions else TurnEvent.NOTHING_OPEN
 
@@ -344,64 +281,4 @@ def _choose_next_step(assessment: Assessment, roots: Sequence[Hypothesis], outco
 
 
 def _render_elsewhere_step(assessment: Assessment, cause: Hypothesis) -> str:
-    return f"For {_render_cause(assessment, cause)}: {assessment.reference.taxonomy.get_leaf(cause.label).next_step}"
-
-
-def build_headline(
-    context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
-) -> str:
-    """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
-    headline = _build_headline_text(context, assessment, outcome, roots, about)
-    closed = find_unreached_hosts(assessment, context.brief.hosts)
-    answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in closed)
-    foreign = "" if context.turn.unknown else describe_unknown_writers(context)
-    headline = f"{foreign} {headline}".strip()
-    return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {headline}" if answer else headline
-
-
-def find_answering_hosts(context: IncidentContext) -> tuple[str, ...]:
-    """Return reportedly unreachable hosts that answered."""
-    if "unreachable" not in context.brief.symptoms:
-        return ()
-    answering_hosts = {fact.host for fact in context.facts if fact.status is Status.OK}
-    return tuple(host for host in context.brief.hosts if host in answering_hosts)
-
-
-def _build_headline_text(
-    context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
-) -> str:
-    if about and not roots and not context.turn.cut:
-        return render_hosts_summary(about, context.item.at)
-    if roots:
-        return "; ".join(_render_cause(assessment, cause) for cause in roots[:3]) + (
-            f" and {len(roots) - 3} more" if len(roots) > 3 else ""
-        )
-    if _has_only_unknown_targets(context):
-        notices = (
-            format_unknown_hosts(context.find_unknown_names(context.turn.unknown)),
-            format_unknown_job(context.turn.unknown_job, context.turn.why_nowhere),
-        )
-        return " ".join((*filter(None, notices), NO_HOST_CHECKED_TEXT))
-    if context.turn.cut:
-        stop_reason = "Stopped on request" if context.turn.cut in TURN_ENDING_KINDS else "News came while I was looking"
-        return f"{stop_reason}: {report_texts.format_coverage(context.stats)}, no cause proven so far."
-    if outcome == "no_fault":
-        complaints = tuple(unproven.says for unproven in list_unproven(context, assessment) if unproven.reported)
-        side_notes = (*complaints[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
-        return f"No fault found: {report_texts.format_coverage(context.stats)}, nothing abnormal{f', but {side_notes[0]}' if side_notes else ''}."
-    reason = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
-    return f"No cause proven: {report_texts.format_coverage(context.stats)}; {reason}{_format_more_uploaded(assessment)}."
-
-
-def _format_more_uploaded(assessment: Assessment) -> str:
-    """Name further uploaded machine events where the first is the reason: the mildest may come first."""
-    abnormal_facts = [fact for fact in assessment.abnormal_facts if not fact.host and not is_tenant_writable(fact.key)]
-    if len(abnormal_facts) < 2 or assessment.abnormal_facts[0] is not abnormal_facts[0] or assessment.suspects:
-        return ""
-    more = f" and {len(abnormal_facts) - 1 - MOST_BESIDE} more" if len(abnormal_facts) - 1 > MOST_BESIDE else ""
-    return "".join(f"; also {fact.format_sentence()}" for fact in abnormal_facts[1 : 1 + MOST_BESIDE]) + more
-
-
-def _render_cause(assessment: Assessment, cause: Hypothesis) -> str:
-    location = ", ".join(cause.devices[:4]) or (fold_host_names(cause.hosts) if cause.hosts else "not a host fault")
-    return f"{assessment.reference.taxonomy.get_title(cause.label)} ({location})"
+    return f"For {render_cause(assessment, cause)}: {assessment.reference.taxonomy.get_leaf(cause.label).next_step}"

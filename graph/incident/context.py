@@ -114,7 +114,7 @@ class IncidentContext(IncidentView):
     def find_unknown_names(self, names: Iterable[str]) -> tuple[UnknownName, ...]:
         """Return unknown names with suggestions; a tenant learns only that a name is not theirs."""
         origin = self.origin
-        is_tenant_side = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
+        is_tenant_side = self.is_tenant_incident and self.item.data.get(SIDE_KEY) == TENANT_SIDE
         return find_suggestions(names, self.nameable_targets, origin.tenant if origin and is_tenant_side else "")
 
     @property
@@ -127,6 +127,16 @@ class IncidentContext(IncidentView):
         """The tenant who reads the incident; None for operators."""
         origin = self.origin
         return None if origin is None or not (origin.tenant or origin.customer) else origin.tenant
+
+    @property
+    def is_tenant_incident(self) -> bool:
+        """Whether a tenant's channel is served."""
+        return self.origin is not None and self.origin.customer is not None
+
+    @property
+    def has_open_ticket(self) -> bool:
+        """Whether a person took the incident over and has not resolved it."""
+        return self.ticket is not None and self.ticket.handed and self.ticket.state != "resolved"
 
     @property
     def hosts_in_question(self) -> tuple[str, ...]:

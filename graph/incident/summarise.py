@@ -190,7 +190,7 @@ def _parse_item(context: IncidentContext, graph_context: GraphContext) -> Parsed
         context.names,
         context.item.at,
         domains,
-        lenient=context.origin is None or context.origin.customer is None,
+        lenient=not context.is_tenant_incident,
     )
     host_text = str(context.item.data.get("hosts") or find_group(context.item.text.strip().removeprefix("@"), context.groups) or "")
     if (
