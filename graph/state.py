@@ -35,6 +35,8 @@ REMINDER_UNANSWERED = "unanswered"
 REPORT_WITHDRAWN = "withdrawn"
 ALERTS_RESOLVED = "alerts_over"
 ALERTS_REFIRED = "alerts_again"
+SIDE_KEY = "side"  # In an item's `data`: the speaker is on the tenant's side
+TENANT_SIDE = "customer"  # in an incident of the tenant
 
 
 class StoredModel(BaseModel):
@@ -47,10 +49,6 @@ class StoredModel(BaseModel):
 UnreadReason = Literal[
     "", "image", "document", "archive", "binary", "broken", "too_large", "too_much", "elsewhere", "refused", "gone", "too_long", "empty"
 ]
-
-
-SIDE_KEY = "side"  # In an item's `data`: the speaker is on the tenant's side
-TENANT_SIDE = "customer"  # in an incident of the tenant
 
 
 class Attachment(StoredModel):

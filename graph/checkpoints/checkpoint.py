@@ -46,15 +46,12 @@ from graph.checkpoints.checkpoint_reader import (
 from graph.checkpoints.fence import FENCED_COMMIT_SCRIPT, LostLease, WorkerStopping, get_current_fence
 from kb.redact import redact_start, redact_stored_data
 
-# Serialization of stored values.
+MAX_ERROR_CHARS = 500
 
 
 def build_plain_serde() -> JsonPlusSerializer:
     """Return a serializer that rebuilds no stored value into an object, apart from LangGraph's own types."""
     return JsonPlusSerializer(allowed_msgpack_modules=None)
-
-
-# Detect an interrupted graph run.
 
 
 def has_pending_tasks(snapshot: StateSnapshot) -> bool:
@@ -66,7 +63,6 @@ def has_pending_tasks(snapshot: StateSnapshot) -> bool:
     return bool(snapshot.tasks)
 
 
-MAX_ERROR_CHARS = 500
 RedisCommand = tuple[str | bytes | int | float, ...]
 
 

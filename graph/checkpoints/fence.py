@@ -9,6 +9,18 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+# Runs the commands if the lease still holds the token. ARGV: the token, then per command its length and its words.
+FENCED_COMMIT_SCRIPT = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local at = 2
+while at <= #ARGV do
+  local n = tonumber(ARGV[at])
+  redis.call(unpack(ARGV, at + 1, at + n))
+  at = at + n + 1
+end
+return 1
+"""
+
 
 class LostLease(Exception):
     """Another worker holds the incident now: the writes of this worker were refused."""
@@ -48,16 +60,3 @@ def enforce_fence(fence: Fence) -> Iterator[None]:
 
 def get_current_fence() -> Fence | None:
     return _CURRENT_FENCE.get()
-
-
-# Runs the commands if the lease still holds the token. ARGV: the token, then per command its length and its words.
-FENCED_COMMIT_SCRIPT = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-local at = 2
-while at <= #ARGV do
-  local n = tonumber(ARGV[at])
-  redis.call(unpack(ARGV, at + 1, at + n))
-  at = at + n + 1
-end
-return 1
-"""

@@ -1,4 +1,9 @@
-"""Which devices a machine has: hosts that are not meant to have GPUs, and events of devices that a machine does not have. Pure."""
+"""Which devices a machine has: hosts that are not meant to have GPUs, and events of devices that a machine does not have.
+
+Such an event supports nothing and is reported as a note: a line with an unknown address, by any author, must not convict
+a healthy machine. Known are devices that tools list, and those of a fitting profile: a GPU that fell off the bus is
+still known.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,12 +14,15 @@ from kb.fact_keys import find_key
 from kb.pci_address import normalize_bdf
 from tools.fact import Fact, Status, Value
 
-# Hosts that are not meant to have GPUs: controllers, login nodes, storage.
-
 # facts that a host without GPUs and a host with lost GPUs both show
 NO_GPU_VALUES = {"pcie.gpu_count": 0, "kernel.nvidia_absent": True}
 # a value of one of these shows GPUs, or a driver for them
 GPU_SIGN_KEYS = ("gpu.bdf", "gpu.count", "pcie.gpu_count", "driver.module_version", "driver.installed_version", "smi.error")
+KERNEL_KEY_PREFIX = "kernel."
+ELSEWHERE_ATTRIBUTE = "elsewhere"  # marks facts that do not count for this machine
+UNLISTED: Final = "unlisted"
+DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")  # keys with one fact per listed device
+WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")  # keys with one lspci list per host
 
 
 def drop_absence_of_gpus(
@@ -40,18 +48,6 @@ def drop_absence_of_gpus(
         for fact in facts
         if not (fact.host in hosts_without_gpus and fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key])
     ]
-
-
-# Events of devices that a machine does not have: they support nothing and are reported as a note. Pure.
-#
-# A line with an unknown address, by any author, must not convict a healthy machine. Known are devices that tools list,
-# and those of a fitting profile: a GPU that fell off the bus is still known.
-
-KERNEL_KEY_PREFIX = "kernel."
-ELSEWHERE_ATTRIBUTE = "elsewhere"  # marks facts that do not count for this machine
-UNLISTED: Final = "unlisted"
-DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")  # keys with one fact per listed device
-WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")  # keys with one lspci list per host
 
 
 @dataclass(slots=True)

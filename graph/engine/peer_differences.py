@@ -31,6 +31,11 @@ _TRANSIENT_UNIT_PATTERN = re.compile(
     r"|ldconfig|emergency|rescue|plymouth|kmod|nvidia-suspend|nvidia-resume|initrd|dracut|cleanup|raid-check|mdcheck|mdmonitor|pollinate|cloud-)"
 )
 _SIZE_PATTERN = re.compile(r"(?<![\w.])\d{4,19}(?![\w.])|(?<![\w.])\d{1,9}(?= GiB)")
+# words common to most reports or differences
+_COMMON_WORDS = frozenset(
+    {"the", "and", "for", "with", "not", "are", "was", "has", "have", "from", "that", "this", "via", "dev", "gpu", "job"}
+    | {"host", "hosts", "node", "nodes", "active", "loaded", "absent"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +265,3 @@ def sort_rarest_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[
 
 def _find_words(text: str) -> set[str]:
     return {word for word in re.findall(r"[a-z]{3,24}", text[:4000].lower()) if word not in _COMMON_WORDS}
-
-
-# words common to most reports or differences
-_COMMON_WORDS = frozenset(
-    {"the", "and", "for", "with", "not", "are", "was", "has", "have", "from", "that", "this", "via", "dev", "gpu", "job"}
-    | {"host", "hosts", "node", "nodes", "active", "loaded", "absent"}
-)

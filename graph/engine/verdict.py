@@ -24,6 +24,9 @@ MAX_CLOCK_SKEW = timedelta(seconds=120)  # an event earlier by more is no conseq
 MIN_SUSPICION_POSTERIOR = 0.5  # posterior from which an unproven label is a suspicion
 # highest stated confidence; on three fresh benchmark seeds 631 of 647 answers with posterior ≥ 0.995 were right
 MAX_CONFIDENCE = 0.975
+# machine-only keys; while one is unexplained, log text is not accepted as the cause
+MACHINE_KEY_PREFIXES = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
+SETTING_KEY_PREFIXES = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute_mode", "gpu.fabric.", "pcie.acs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,6 @@ class LabelVerdict:
     showing_hosts: tuple[str, ...] = ()  # hosts that show a cause of many hosts without proving it
     # rejected for lack of support, without contradiction; checks that cannot show every case may have missed it
     absent: bool = False
-
-
-# machine-only keys; while one is unexplained, log text is not accepted as the cause
-MACHINE_KEY_PREFIXES = ("kernel.xid", "kernel.sxid", "kernel.nvlink5", "kernel.mce", "kernel.inforom", "gpu.", "smi.", "pcie.")
-SETTING_KEY_PREFIXES = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", "gpu.compute_mode", "gpu.fabric.", "pcie.acs")
 
 
 def select_root_causes(beliefs: Sequence[Belief], abnormal_facts: Sequence[Fact] = ()) -> RootCauseSelection:

@@ -1,4 +1,8 @@
-"""Verify an action's target, inside and outside its thread, and judge what the remedy changed."""
+"""Verify an action's target, inside and outside its thread, and judge what the remedy changed.
+
+`passes_now` requires that what decides for the label was observed and does not show it. A failed observation is never a
+pass.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,22 +24,6 @@ from tools.ledger.record import ActionRecord, Outcome
 from tools.remedies import REMEDIES, REMEDY_VARIANTS
 from tools.remedies.conditions import KUBE_CORDONED, KUBE_EMPTY, KUBE_SCHEDULABLE
 
-# Judge what a remedy changed, from the engine's view of the target before and after. Pure.
-#
-# `passes_now` requires that what decides for the label was observed and does not show it. A failed observation is never a
-# pass.
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The outcome and its reason in one sentence. `new` are labels proven now and not before."""
-
-    outcome: Outcome
-    says: str
-    new: tuple[str, ...] = ()
-    looked: bool = True  # False where nothing could be observed: then the outcome proves nothing.
-
-
 SLURM_IN_SERVICE_STATES = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
 # What the scheduler must say after a remedy that it carries out, by the catalogue row that ran.
 SCHEDULER_PROOFS: Mapping[str, Condition] = {
@@ -51,6 +39,16 @@ SCHEDULER_PROOFS: Mapping[str, Condition] = {
 # The key that each treated device must report afterwards: only some of many containers are asked, and an ended one
 # reports nothing.
 DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The outcome and its reason in one sentence. `new` are labels proven now and not before."""
+
+    outcome: Outcome
+    says: str
+    new: tuple[str, ...] = ()
+    looked: bool = True  # False where nothing could be observed: then the outcome proves nothing.
 
 
 def get_scheduler_proof(action: Action) -> Condition | None:
@@ -136,9 +134,6 @@ def _judge_label(action: Action, assessment: Assessment, reference: ReferenceDat
             return Proof("unchanged", f"could not be proved: {presence.says}", looked=False)
         case "gone":
             return Proof("passes_now", presence.says)
-
-
-# Verify an action's target, inside and outside its thread.
 
 
 async def verify_outcome(record: ActionRecord, since: datetime, action_context: ActionGraphContext) -> tuple[Proof, list[Fact]]:

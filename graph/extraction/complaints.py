@@ -17,16 +17,6 @@ COMPLAINT_CHECKS: Final[tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]] = (
     (("p2p",), re.compile(r"\b(?:p2p|peer[ -]to[ -]peer|nvlink (?:bandwidth|throughput|speed|cop(?:y|ies)))\b")),
     (("gemm",), re.compile(r"\b(?:gemms?|matmuls?|matrix mult\w{1,12}|t(?:era)?flops)\b")),
 )
-
-
-def find_measuring_checks(text: str, symptoms: Collection[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the checks that measure what the report calls slow, each with its alternatives."""
-    if "slow" not in symptoms:
-        return ()
-    words = text.lower()
-    return tuple(dict.fromkeys(checks for checks, pattern in COMPLAINT_CHECKS if pattern.search(words)))
-
-
 _INTERMITTENT_PATTERN = re.compile(
     r"\b(?:sometimes|intermittent(?:ly)?|now and (?:then|again)|occasional(?:ly)?|sporadic(?:ally)?|random(?:ly)?|flap(?:s|ped|ping|py)?|"
     r"from time to time|on and off|off and on|once in a while|every now and|comes? and goes?|up and down|at times|non-?deterministic(?:ally)?|"
@@ -39,6 +29,14 @@ _NOT_INTERMITTENT_PATTERN = re.compile(
     r"\brandom (?:seed|init|weights|number|crop|sampl\w{1,4})|\b(?:not|never|n't|isn.t) (?:intermittent|sporadic|random|flapping)"
 )
 MAX_CHARS = 4000
+
+
+def find_measuring_checks(text: str, symptoms: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the checks that measure what the report calls slow, each with its alternatives."""
+    if "slow" not in symptoms:
+        return ()
+    words = text.lower()
+    return tuple(dict.fromkeys(checks for checks, pattern in COMPLAINT_CHECKS if pattern.search(words)))
 
 
 def is_intermittent(text: str) -> bool:

@@ -48,6 +48,17 @@ _JOB_PATTERNS = (
     ),
     re.compile(r"\bjob(?: called| named)?[ :=]{1,2}[`'\"](?P<job>[A-Za-z0-9][A-Za-z0-9._-]{1,63})[`'\"]", re.IGNORECASE),
 )
+_BARE_NUMBER_PATTERN = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
+# A range from a zero-padded number: `001-3`.
+_BARE_RANGE = re.compile(r"(?<![\w.:/#\[,-])(?P<first>0\d{2,5})(?:-|\.\.| to )(?P<last>\d{1,6})(?![\w.:%\]-])")
+# Before a number: it counts no hosts.
+_OTHER_COUNT_PATTERN = re.compile(
+    r"\b(?:jobs?|ranks?|steps?|epochs?|iterations?|batch|tickets?|incidents?|codes?|s?xids?|pids?|errors?|runs?|rooms?|racks?|ports?|lanes?|"
+    r"tasks?|arrays?|users?|versions?|attempts?|lines?|ids?|nr|no|number)\W{0,3}(?:is |was )?(?:\d{1,8}(?:, ?| and | or | ?/ ?)){0,4}$",
+    re.IGNORECASE,
+)
+_MAX_COUNT_CHARS = 64
+MAX_EXPANDED_HOSTS = 32  # Longest range of numbers that is written out.
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +113,6 @@ def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
         if start not in taken_starts and (name := _parse_called_host(match, host_index)):
             host_spans.append(HostSpan(start, end, [name]))
     return sorted(host_spans, key=lambda span: span.start)
-
-
-_BARE_NUMBER_PATTERN = re.compile(r"(?<![\w.:/#\[,-])0\d{2,5}(?![\w.:%\]-])")
-# A range from a zero-padded number: `001-3`.
-_BARE_RANGE = re.compile(r"(?<![\w.:/#\[,-])(?P<first>0\d{2,5})(?:-|\.\.| to )(?P<last>\d{1,6})(?![\w.:%\]-])")
-# Before a number: it counts no hosts.
-_OTHER_COUNT_PATTERN = re.compile(
-    r"\b(?:jobs?|ranks?|steps?|epochs?|iterations?|batch|tickets?|incidents?|codes?|s?xids?|pids?|errors?|runs?|rooms?|racks?|ports?|lanes?|"
-    r"tasks?|arrays?|users?|versions?|attempts?|lines?|ids?|nr|no|number)\W{0,3}(?:is |was )?(?:\d{1,8}(?:, ?| and | or | ?/ ?)){0,4}$",
-    re.IGNORECASE,
-)
-_MAX_COUNT_CHARS = 64
-MAX_EXPANDED_HOSTS = 32  # Longest range of numbers that is written out.
 
 
 def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:

@@ -1,4 +1,10 @@
-"""Which hosts, job and facts an incident is about, by its texts. Pure."""
+"""Which hosts, job and facts an incident is about, by its texts.
+
+- A question about a host is answered with that host first; in job trouble the accused host comes first.
+- An unknown name replaces nothing and is never read as another; names in a command are exact.
+- Facts of an attached text are limited: anyone can write a text with a million events, each of which would be weighed
+  against every cause.
+"""
 
 import re
 from collections.abc import Sequence
@@ -10,10 +16,6 @@ from graph.state import InboxItem, IncidentBrief
 from kb.fact_keys import find_key
 from kb.pci_address import normalize_bdf
 from tools.fact import Fact
-
-# Decide whether a text asks about hosts or about a job that runs on them. Pure.
-#
-# A question about a host is answered with that host first; in job trouble the accused host comes first.
 
 MAX_CHARS = 4000  # Characters read per text.
 _JOB_PATTERN = re.compile(
@@ -28,6 +30,8 @@ _QUESTION_PATTERN = re.compile(
     rf"\b(?:if|whether) {_HOST_PATTERN} (?:is|are)\b|{_HOST_PATTERN} {_CONDITION_PATTERN} ?\?",
     re.IGNORECASE,
 )
+MAX_SHOWN_CHARS = 80
+MAX_TEXT_FACTS = 4096  # Facts from texts per incident.
 
 
 def is_host_health_question(text: str) -> bool:
@@ -40,11 +44,6 @@ def find_asked_hosts(text: str, read: ParsedReport) -> tuple[str, ...]:
     if is_host_health_question(text) or not (read.job or "nccl_timeout" in read.symptoms or _JOB_PATTERN.search(text[:MAX_CHARS])):
         return read.hosts
     return ()
-
-
-# Resolve the hosts and the job of an incident after an item. Pure.
-#
-# An unknown name replaces nothing and is never read as another; names in a command are exact.
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +94,6 @@ def _select_hosts(item: InboxItem, old: IncidentBrief, report: ParsedReport, of_
     if "job" in item.data and of_job:
         return tuple(of_job)
     return tuple(dict.fromkeys((*old.hosts, *report.hosts, *of_job)))
-
-
-# Select the facts of an attached text that may be of the incident's machines, up to a limit. Pure.
-#
-# Anyone can write a text with a million events, each of which would be weighed against every cause.
-
-MAX_SHOWN_CHARS = 80
-MAX_TEXT_FACTS = 4096  # Facts from texts per incident.
 
 
 def select_own_facts(pasted: PastedFacts, other_facts: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:

@@ -37,6 +37,7 @@ UNREAD_REASONS: Mapping[UnreadReason, str] = {
 # Facts of a test that did not run, so its result is unknown.
 NOT_RUN_KEYS = frozenset({"dcgm.not_run", "dcgm.error", "ib.write_failed"})
 MAX_REASON_CHARS = 160
+_JOB_LOG_PREFIX = "the job's log: "  # Start of a job log fact's sentence, redundant beside a file name.
 
 
 def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
@@ -141,9 +142,6 @@ def format_size(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} bytes"
-
-
-_JOB_LOG_PREFIX = "the job's log: "  # Start of a job log fact's sentence, redundant beside a file name.
 
 
 def _get_sort_key(fact: Fact) -> tuple[bool, bool, str]:

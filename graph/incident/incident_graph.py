@@ -157,9 +157,6 @@ def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | No
     return turn_input
 
 
-# The incident graph as the dispatcher uses it: run or abandon a turn, load the state, prune checkpoints.
-
-
 class IncidentTurns:
     """Turns stored by the Redis checkpointer."""
 

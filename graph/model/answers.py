@@ -14,6 +14,8 @@ TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
 INTEGER_SCHEMA: Mapping[str, Any] = {"type": "integer"}
 PROBABILITY_SCHEMA: Mapping[str, Any] = {"type": "number"}
 MAX_LOCATION_CHARS = 60  # Characters of an error's location: the field name may come from the model.
+_URL_SCHEME_PATTERN = re.compile(r"\b(h)(tt)(ps?)(?=:)", re.IGNORECASE)
+_PING_PATTERN = re.compile(r"[<>`]|@(?=\w)")
 
 
 class BadAnswer(Exception):
@@ -127,10 +129,6 @@ def build_list_schema(ids: Sequence[str] | Mapping[str, Any] | None) -> dict[str
 
 def build_enum_schema(ids: Iterable[str]) -> dict[str, Any]:
     return {"type": "string", "enum": list(ids)}
-
-
-_URL_SCHEME_PATTERN = re.compile(r"\b(h)(tt)(ps?)(?=:)", re.IGNORECASE)
-_PING_PATTERN = re.compile(r"[<>`]|@(?=\w)")
 
 
 def sanitize_line(text: str, most: int) -> str:

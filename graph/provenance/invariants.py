@@ -23,6 +23,10 @@ from tools.fact import Fact
 # Calls per question and turn; others once. `graph.model.budget` bounds an incident's spending.
 MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2}
 MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})  # Scopes of causes that accuse the machines they name.
+# Invariants that assess the facts again.
+REASSESSING_INVARIANTS: Final = frozenset(
+    {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
+)
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,6 @@ class InvariantContext:
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
         return [belief for belief in self.reassessment.by_label.get(label, ()) if belief.proven]
-
-
-# Invariants that assess the facts again.
-REASSESSING_INVARIANTS: Final = frozenset(
-    {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
-)
 
 
 def compute_catalogue_digest(taxonomy: Taxonomy) -> str:

@@ -20,6 +20,10 @@ from tools.remedies import REMEDIES
 MAX_REMEDIATIONS = 64  # Per incident. They are proposed in waves (`bot.remediation.waves`), not all at once.
 # Scopes of causes that a remedy on the host can repair; switches, racks and jobs are not among them.
 HOST_SCOPES = frozenset({"node", "gpu", "hca"})
+# Remedies that empty a drained node that stays busy; not proposed once it is idle.
+NODE_EMPTYING_REMEDIES = frozenset({"cancel_job", "evict_pods"})
+# Outcomes after which the same cause on the same host is a new fault.
+FAULT_GONE_OUTCOMES = frozenset({"withdrawn", "cured", "recurred"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,6 @@ class BuiltRemediations:
 
     ladders: tuple[Remediation, ...] = ()
     by_hand: tuple[str, ...] = ()
-
-
-# Remedies that empty a drained node that stays busy; not proposed once it is idle.
-NODE_EMPTYING_REMEDIES = frozenset({"cancel_job", "evict_pods"})
-# Outcomes after which the same cause on the same host is a new fault.
-FAULT_GONE_OUTCOMES = frozenset({"withdrawn", "cured", "recurred"})
 
 
 def build_remediations(

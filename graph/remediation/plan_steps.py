@@ -54,6 +54,12 @@ MANUAL_STEP_TEXTS: Mapping[str, str] = {
 }
 
 _STEP_PATTERN = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
+PARTS_BY_REMEDY: Mapping[str, StepPart] = {
+    "drain_node": "prepare",
+    "cancel_job": "prepare",
+    "evict_pods": "prepare",
+    "resume_node": "restore",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +129,6 @@ def build_remediation_steps(step: PlanStep, context: StepContext, plan: int) -> 
     part = PARTS_BY_REMEDY.get(remedy.id, "prepare" if remedy.then else "fix")
     return [RemediationStep(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
 
-
-PARTS_BY_REMEDY: Mapping[str, StepPart] = {
-    "drain_node": "prepare",
-    "cancel_job": "prepare",
-    "evict_pods": "prepare",
-    "resume_node": "restore",
-}
 
 # Arguments and the devices they change, one pair per step.
 StepArguments = list[tuple[dict[str, str], tuple[str, ...]]]

@@ -16,8 +16,6 @@ from tools.inventory.inventory import Host
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument
 
-# Propose exclusive checks that could decide but were skipped because the GPUs are in use, one at a time.
-
 MAX_TEST_HOSTS = 16
 
 
@@ -66,9 +64,6 @@ def _build_check_remediation(
     return enter_step(
         Remediation(id=name, label=label, target=target, rungs=(RemediationStep(remedy="run_check", args={"check": check.id}),)), 0, plan
     )
-
-
-# Proposed actions as rows for reports and `--json`, built as the real ones are but without asking a host.
 
 
 def list_planned_actions(remediations: Iterable[Remediation], plan: PlanContext) -> list[PlannedAction]:

@@ -1,4 +1,7 @@
-"""Build the export document of an incident: deciding facts first, then abnormal ones; what does not fit is counted."""
+"""Build the export document of an incident: deciding facts first, then abnormal ones; what does not fit is counted.
+
+Only the packaged catalogues are public; a site's own causes and checks are not.
+"""
 
 import re
 from collections import defaultdict
@@ -41,46 +44,12 @@ from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 from tools.remedies import REMEDIES
 
-# Public chunks of the packaged catalogues; a site's own causes and checks are not public.
-
 PUBLIC_CATALOGUES = ("nccl", "nvlink5", "sxid", "xid")
 # GPU product names.
 PRODUCT_NAMES = (
     "NVIDIA Corporation GH100 GA100 AD102 prog-if 3D controller Tesla A100 A100-SXM4-40GB A100-SXM4-80GB A100-PCIE-40GB H100 H100-SXM5-80GB "
     "H200 B200 GB200 L4 L40 L40S HBM2 HBM2e HBM3 HBM3e PCIe SXM"
 )
-
-
-def load_public_chunks() -> frozenset[str]:
-    """Return all public chunks. Reads the catalogues' files, so call it once per process."""
-    return collect_public_chunks(_iter_public_texts())
-
-
-def _iter_public_texts() -> Iterator[str]:
-    yield PRODUCT_NAMES
-    for leaf in load_taxonomy().leaves.values():
-        yield from _iter_leaf_texts(leaf)
-    for key in KEYS:
-        yield f"{key.name} {key.means} {key.unit} {key.scope}"
-    for words in FACT_TEXTS.values():
-        yield " ".join(words)
-    for check in CHECKS.values():
-        yield " ".join((check.id, check.asks, *(word for command in check.commands for word in command.argv)))
-    for remedy in REMEDIES.values():
-        yield f"{remedy.id} {remedy.does}"
-    for name in PUBLIC_CATALOGUES:
-        for row in load_table(name):
-            yield " ".join(row.values())
-
-
-def _iter_leaf_texts(leaf: Leaf) -> Iterator[str]:
-    yield " ".join((leaf.label, leaf.title, leaf.plain, leaf.description, leaf.customer_words, leaf.next_step, *leaf.words, *leaf.symptoms))
-    for clue in leaf.evidence:
-        yield f"{clue.key} {clue.when} {clue.says}"
-
-
-# Build the export document of an incident: deciding facts first, then abnormal ones; what does not fit is counted.
-
 # Fact attributes that name parts of the workload.
 NAME_ATTRIBUTES = ("name", "image", "process", "user", "users", "cmd", "args", "command", "owners")
 VERSION_KEY_PREFIXES = (
@@ -115,6 +84,34 @@ _RANGE_COMMA_PATTERN = re.compile(r",(?![^\[]*\])")
 GENERIC_PROGRAM_NAMES = frozenset(
     {"python", "python3", "bash", "sh", "java", "root", "python3.10", "python3.11", "python3.12", "pt_main_thread"}
 )
+
+
+def load_public_chunks() -> frozenset[str]:
+    """Return all public chunks. Reads the catalogues' files, so call it once per process."""
+    return collect_public_chunks(_iter_public_texts())
+
+
+def _iter_public_texts() -> Iterator[str]:
+    yield PRODUCT_NAMES
+    for leaf in load_taxonomy().leaves.values():
+        yield from _iter_leaf_texts(leaf)
+    for key in KEYS:
+        yield f"{key.name} {key.means} {key.unit} {key.scope}"
+    for words in FACT_TEXTS.values():
+        yield " ".join(words)
+    for check in CHECKS.values():
+        yield " ".join((check.id, check.asks, *(word for command in check.commands for word in command.argv)))
+    for remedy in REMEDIES.values():
+        yield f"{remedy.id} {remedy.does}"
+    for name in PUBLIC_CATALOGUES:
+        for row in load_table(name):
+            yield " ".join(row.values())
+
+
+def _iter_leaf_texts(leaf: Leaf) -> Iterator[str]:
+    yield " ".join((leaf.label, leaf.title, leaf.plain, leaf.description, leaf.customer_words, leaf.next_step, *leaf.words, *leaf.symptoms))
+    for clue in leaf.evidence:
+        yield f"{clue.key} {clue.when} {clue.says}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""A received ticket: parse untrusted bytes, and import it as evidence that suggests and never confirms. Pure."""
+"""A received ticket: parse untrusted bytes, and import it as evidence that suggests and never confirms.
+
+The parsed document is bounded and redacted but stays unverified. Unknown versions are refused; unknown fields are ignored
+and listed.
+"""
 
 import json
 import re
@@ -17,15 +21,14 @@ from tools.checks import CHECKS
 from tools.fact import Fact
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-# Parse untrusted bytes into the document, or report problems by field name. Pure.
-#
-# The result is bounded and redacted but stays unverified. Unknown versions are refused; unknown fields are ignored and
-# listed.
-
 MAX_PROBLEMS = 20
 MAX_IGNORED_FIELDS = 20
 MAX_DEPTH = 12
 _VERSION_PATTERN = re.compile(r"rackmedic-ticket/(\d{1,6})")
+MAX_TICKET_FACTS = 60
+MAX_REPORT_CHARS = 1200
+MAX_TICKET_HOSTS = 4096
+_TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 
 class BadTicket(Exception):
@@ -123,14 +126,6 @@ def _find_model(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in get_args(annotation) if (model := _find_model(part))), None)
-
-
-# Import a ticket of another RackMedic: words to search by, and facts that suggest and never confirm.
-
-MAX_TICKET_FACTS = 60
-MAX_REPORT_CHARS = 1200
-MAX_TICKET_HOSTS = 4096
-_TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 
 def build_report_text(document: TicketDocument) -> str:

@@ -19,17 +19,6 @@ MAX_SHOWN_INCIDENTS = 5
 MAX_QUERY_HOSTS = 32
 MAX_QUERY_DEVICES = 32
 MAX_QUERY_LABELS = 8
-
-
-class IncidentProximity(StrEnum):
-    """How close a closed incident is to this one."""
-
-    DEVICE = "same device"
-    HOST = "same host"
-    CAUSE = "elsewhere"
-    OTHER = "another cause"
-
-
 # how it ended
 CLOSURE_TEXTS: Final = {
     "cured": "proved twice",
@@ -40,6 +29,15 @@ CLOSURE_TEXTS: Final = {
     "well": "nothing was broken",
     "quiet": "no further message, and none of my fixes ran",
 }
+
+
+class IncidentProximity(StrEnum):
+    """How close a closed incident is to this one."""
+
+    DEVICE = "same device"
+    HOST = "same host"
+    CAUSE = "elsewhere"
+    OTHER = "another cause"
 
 
 def build_query(context: AnswerContext) -> ClosedIncidentQuery:

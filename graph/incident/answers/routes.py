@@ -69,6 +69,10 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
 
 # questions with an item kind of their own, as buttons send them too
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
+# intents whose text may also ask for a number or for a remediation's effect on the job
+READS_ONLY = frozenset(
+    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
+)
 
 
 async def answer_item(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
@@ -83,12 +87,6 @@ async def answer_item(context: IncidentContext, assessment: Assessment, graph_co
     if context.kind == "ask":
         return await _find_handler(answer_context)(answer_context)
     return HANDLERS_BY_KIND[context.kind](context, assessment)
-
-
-# intents whose text may also ask for a number or for a remediation's effect on the job
-READS_ONLY = frozenset(
-    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
-)
 
 
 def _find_handler(context: AnswerContext) -> AnswerHandler:
