@@ -1,4 +1,4 @@
-"""Searchable rows of closed incidents, and how much of a row another place may see. Pure."""
+"""Searchable rows of closed incidents, and how much of a row another place may see."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

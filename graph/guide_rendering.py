@@ -1,4 +1,4 @@
-"""Render a guide's run as a few lines with status marks; steps with nothing to say share a line. Pure."""
+"""Render a guide's run as a few lines with status marks; steps with nothing to say share a line."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""The only place that reads and writes an incident's stored rows: plain JSON in, typed rows out, and back. Pure."""
+"""The only place that reads and writes an incident's stored rows: plain JSON in, typed rows out, and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -51,9 +51,11 @@ def _build_action_milestones(item: InboxItem) -> list[Milestone]:
         return []
     action_name = str(data.get("remedy") or "an action").replace("_", " ")
     outcome = str(data.get("outcome") or "")
-    milestone_kind: MilestoneKind = (
-        "proved" if outcome in _PROVED_OUTCOMES else "failed" if event != "done" or outcome == "worse" else "ran"
-    )
+    milestone_kind: MilestoneKind = "ran"
+    if outcome in _PROVED_OUTCOMES:
+        milestone_kind = "proved"
+    elif event != "done" or outcome == "worse":
+        milestone_kind = "failed"
     words = f"{action_name}: {outcome.replace('_', ' ') or event}{f', {description}' if description else ''}"[:MAX_MILESTONE_CHARS]
     return [*_build_start_milestones(data.get("since"), action_name), Milestone(at=item.at, kind=milestone_kind, says=words)]
 

@@ -1,4 +1,4 @@
-"""GPU metrics as charts: those that a text asks for, and those behind a diagnosis that are worth an unrequested chart. Pure."""
+"""GPU metrics as charts: those that a text asks for, and those behind a diagnosis that are worth an unrequested chart."""
 
 import re
 from collections.abc import Iterator, Sequence

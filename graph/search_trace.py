@@ -1,4 +1,4 @@
-"""The taxonomy search as a tree: which branches were searched, what was found, and which were skipped. Pure."""
+"""The taxonomy search as a tree: which branches were searched, what was found, and which were skipped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +41,7 @@ _DEFAULT_REASONS: Final[Mapping[BranchResult, str]] = {
 _RESULT_PRIORITY: Final[tuple[BranchResult, ...]] = ("found", "could not look", "not decided", "ruled out", "passed by", "not reached")
 MAX_CHILDREN = 10  # Children shown per branch, the most telling first.
 MAX_REASON_CHARS = 120
+MAX_NAMED_CAUSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +167,7 @@ def summarize_search_tree(tree: SearchTree) -> str:
     found_titles = [branch.title for branch in tree.find_leaves("found")]
     counts = {sign: len(tree.find_leaves(sign)) for sign in _RESULT_PRIORITY if sign != "found"}
     rest = ", ".join(f"{count} {sign}" for sign, count in counts.items() if count)
-    head = (
-        f"Found: {'; '.join(found_titles[:4])}{f' and {len(found_titles) - 4} more' if len(found_titles) > 4 else ''}"
-        if found_titles
-        else "Nothing found"
-    )
+    head = f"Found: {'; '.join(found_titles[:MAX_NAMED_CAUSES])}" if found_titles else "Nothing found"
+    if len(found_titles) > MAX_NAMED_CAUSES:
+        head += f" and {len(found_titles) - MAX_NAMED_CAUSES} more"
     return f"{head}. Of the branches gone into: {rest}." if rest else f"{head}."

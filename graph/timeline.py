@@ -78,11 +78,10 @@ def _get_actor(event: TimelineEvent) -> str:
 
 def build_timeline(incident_view: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
     """Build it from a stored incident and the ledger records of its actions."""
-    opening_events = (
-        [TimelineEvent(incident_view.opened_at, "asked", "incident opened", by=incident_view.origin.user if incident_view.origin else "")]
-        if incident_view.opened_at
-        else []
-    )
+    opening_events: list[TimelineEvent] = []
+    if incident_view.opened_at:
+        user = incident_view.origin.user if incident_view.origin else ""
+        opening_events = [TimelineEvent(incident_view.opened_at, "asked", "incident opened", by=user)]
     actions = [event for record in records for event in _list_approval_events(record)]
     (logged, unlogged), (message_events, unsaid) = (
         _keep_oldest_and_newest(_list_log_events(incident_view), MAX_LOG_EVENTS),

@@ -48,7 +48,9 @@ class CheckpointReader:
     """Reads threads. The client must return bytes; `read` decodes a value."""
 
     def __init__(self, redis: Redis, prefix: str, read: Callable[[bytes], Any]) -> None:
-        self._redis, self._prefix, self._value = redis, prefix, read
+        self._redis = redis
+        self._prefix = prefix
+        self._value = read
 
     def build_key(self, thread: str, kind: str) -> str:
         return f"{self._prefix}:{{{thread}}}:{kind}"

@@ -1,4 +1,4 @@
-"""Rules for facts that are abnormal in themselves; while one is unexplained, the outcome is never `no_fault`. Pure."""
+"""Rules for facts that are abnormal in themselves; while one is unexplained, the outcome is never `no_fault`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Facts to log-odds per label and subject: the prior plus the weight of each matching clue, once each. Pure.
+"""Facts to log-odds per label and subject: the prior plus the weight of each matching clue, once each.
 
 Unobserved checks weigh nothing. Tenant-writable facts weigh little against a machine and never convict it.
 """
@@ -225,7 +225,9 @@ class ClueMatcher:
 def _get_distinct_key(value: Value) -> object:
     """Keep 1, True and 1.0 apart."""
     kind = value.__class__
-    return value if kind is str or value is None else (kind, value) if kind in (bool, int, float) else repr(value)
+    if kind is str or value is None:
+        return value
+    return (kind, value) if kind in (bool, int, float) else repr(value)
 
 
 def find_profile_doubts(facts: Sequence[Fact], reference: ReferenceData) -> list[ProfileDoubt]:

@@ -1,4 +1,4 @@
-"""Facts that no single check can state, derived by comparing hosts, GPUs or checks. Pure."""
+"""Facts that no single check can state, derived by comparing hosts, GPUs or checks."""
 
 import re
 from collections import defaultdict

@@ -57,10 +57,14 @@ def get_last_seen(fact: Fact) -> datetime | None:
 
 def format_old_event(fact: Fact, now: datetime) -> str:
     """Return `Xid 79 on gpu3, 9 days ago, not since`."""
-    last = get_last_seen(fact)
-    days = (now - last).days if last else 0
-    when = f"{days} days ago" if days > 1 else f"{last:%Y-%m-%d %H:%M} UTC" if last else "at an unknown time"
-    return f"{fact.format_sentence()}, {when}, not since"
+    return f"{fact.format_sentence()}, {_format_last_seen(get_last_seen(fact), now)}, not since"
+
+
+def _format_last_seen(last: datetime | None, now: datetime) -> str:
+    if last is None:
+        return "at an unknown time"
+    days = (now - last).days
+    return f"{days} days ago" if days > 1 else f"{last:%Y-%m-%d %H:%M} UTC"
 
 
 def is_old(fact: Fact) -> bool:

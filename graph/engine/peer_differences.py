@@ -1,4 +1,4 @@
-"""Differences of a host's baseline from most hosts of its kind. Pure.
+"""Differences of a host's baseline from most hosts of its kind.
 
 A difference is a hint, not a proof: the majority may be wrong, and what all share is not reported.
 """

@@ -1,4 +1,4 @@
-"""Log-odds from symptoms, phrases, similar incidents and a model; the engine caps them: words never confirm. Pure."""
+"""Log-odds from symptoms, phrases, similar incidents and a model; the engine caps them: words never confirm."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Whom a label accuses: a GPU, an HCA, a host, the hosts of a switch or rack, or the job. Pure.
+"""Whom a label accuses: a GPU, an HCA, a host, the hosts of a switch or rack, or the job.
 
 A leaf's scope selects the facts: a device's own, its host's, and the job's.
 """

@@ -1,4 +1,4 @@
-"""Beliefs to verdicts: set consequences aside, compare rivals, keep unobserved causes open. Pure.
+"""Beliefs to verdicts: set consequences aside, compare rivals, keep unobserved causes open.
 
 `rejected` means that the deciding checks were observed and say no; if they were not, the verdict is `inconclusive`,
 never "healthy".

@@ -1,4 +1,4 @@
-"""Known hosts by the spellings that people use. Pure."""
+"""Known hosts by the spellings that people use."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -1,5 +1,5 @@
 """Parse lists and ranges of hosts as people write them: `gpu-001..004`, `b200-r7-03/07/12`, `gpu-021 bis gpu-024`,
-`node-a[1-4]`. Pure.
+`node-a[1-4]`.
 
 A list starts with a host name and continues with numbers or endings of host names that count nothing else.
 """
@@ -114,7 +114,8 @@ def _extend_list(text: str, start: int, host_list: HostList, host_index: HostInd
     both = _BETWEEN_AND_PATTERN.match(text, host_list.end) if between else None
     member = _parse_member(text, both.end(), last, host_index) if both else None
     if member and (names := _expand_span(last, member[0], host_index)):
-        host_list.names, host_list.end = names, member[1]
+        host_list.names = names
+        host_list.end = member[1]
         last, ranged = names[-1], True
     for _ in range(MAX_LIST_MEMBERS):
         link = None if ranged else _RANGE_LINK_PATTERN.match(text, host_list.end)
@@ -211,7 +212,7 @@ def keep_if_hosts(names: list[str], host_index: HostIndex) -> list[str]:
 
 def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
     """Return the hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; an unreadable range of a known stem as it is."""
-    name, inside = text[: min(at for sign in "[{(" if (at := text.find(sign)) >= 0)], ""
+    name = text[: min(text.find(sign) for sign in "[{(" if sign in text)]
     plain = text.translate(str.maketrans("{}();|–…", "[][],,--")).replace(" ", "")
     plain = plain.replace("...", "-").replace("..", "-").rstrip(".-")
     inside = plain[len(name) + 1 :].partition("]")[0]

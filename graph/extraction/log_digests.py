@@ -1,4 +1,4 @@
-"""Digests of long logs for people and models: kinds of lines with counts, times and positions. Pure.
+"""Digests of long logs for people and models: kinds of lines with counts, times and positions.
 
 Low trust: a template proves nothing and only shows where to look. `digest_log` is slow on large texts: keep it off the
 event loop.

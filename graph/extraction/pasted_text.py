@@ -1,4 +1,4 @@
-"""Read attachments and fenced blocks with the hosts' parsers, at lower trust. Pure.
+"""Read attachments and fenced blocks with the hosts' parsers, at lower trust.
 
 Such facts have no host, because anyone could have written them. They may prove causes that accuse no machine, and
 suggest others.

@@ -1,4 +1,4 @@
-"""Uniform texts for threads, reports and terminals: confidence, coverage, duration, unknown hosts and jobs. Pure."""
+"""Uniform texts for threads, reports and terminals: confidence, coverage, duration, unknown hosts and jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -76,7 +76,9 @@ def _format_checks(stats: IncidentCosts) -> str:
 
 def format_unknown_hosts(unknown: Sequence[UnknownName]) -> str:
     words = format_unknown_names(unknown)
-    return f"{words[0].upper()}{words[1:]}." if words.startswith(("not in", "none of")) else f"{words}." if words else ""
+    if words.startswith(("not in", "none of")):
+        return f"{words[0].upper()}{words[1:]}."
+    return f"{words}." if words else ""
 
 
 def format_unknown_job(job: str, reason: NoHostsReason) -> str:

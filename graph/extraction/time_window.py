@@ -1,4 +1,4 @@
-"""Parse a reporter's times: "since 03:10", "around 14:05 UTC", "10 minutes ago", "last night". Pure.
+"""Parse a reporter's times: "since 03:10", "around 14:05 UTC", "10 minutes ago", "last night".
 
 A clock time without a day is the last such time before now; without a zone it is UTC.
 """
@@ -119,7 +119,8 @@ def _is_time(match: re.Match[str], name: str) -> bool:
 def _parse_point(match: re.Match[str], name: str, now: datetime) -> datetime | None:
     hour, minute = int(match[f"{name}h"]), int(match[f"{name}m"] or 0)
     half = (match[f"{name}half"] or "")[:1]
-    hour = hour % 12 + (12 if half == "p" else 0) if half else hour
+    if half:
+        hour = hour % 12 + (12 if half == "p" else 0)
     offset = _parse_utc_offset(match[f"{name}zone"])
     local_now = now + timedelta(hours=offset)
     if date := match[f"{name}date"]:

@@ -1,4 +1,4 @@
-"""Acknowledge attached files: name, size and findings, or why a file was not read and what to send instead. Pure."""
+"""Acknowledge attached files: name, size and findings, or why a file was not read and what to send instead."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
@@ -81,7 +81,9 @@ def build_file_read(
     )
     kinds = {(fact.key, repr(fact.value)) for fact in abnormal_facts}
     first = min(abnormal_facts, key=_get_sort_key, default=None)
-    line = first.format_sentence().removeprefix(_JOB_LOG_PREFIX) if first else unknown[0].line if unknown else ""
+    line = unknown[0].line if unknown else ""
+    if first:
+        line = first.format_sentence().removeprefix(_JOB_LOG_PREFIX)
     return FileReadResult(
         name=attachment.name[:MAX_NAME_CHARS],
         size=attachment.size,

@@ -13,7 +13,7 @@ from graph.incident.context import IncidentContext, TurnState
 from graph.incident.likely_causes import is_possible
 from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material, list_corrections, list_finding_lines
 from graph.incident.questions import list_logs, list_questions
-from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices
+from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices, Objection
 from graph.state import Conjecture, Exploration
 from tools.inventory.host_ranges import fold_host_names
 
@@ -122,16 +122,16 @@ async def _critique_ideas(
     turn = replace(result.turn, asked_model=(*result.turn.asked_model, CRITIQUE_QUESTION))
     if isinstance(answer, DeclinedAnswer):
         return replace(result, turn=turn.with_model_declined(answer.reason))
-    against = {idea.title: objection for idea, objection in zip(open_ideas, answer, strict=True)}
-    ideas = tuple(
-        idea.model_copy(
-            update={"doubt": row.because, "standing": "refuted" if row.verdict == "contradicted" else idea.standing}
-            if (row := against.get(idea.title)) and row.verdict != "holds"
-            else {}
-        )
-        for idea in result.explored.ideas
-    )
+    objections = {idea.title: objection for idea, objection in zip(open_ideas, answer, strict=True)}
+    ideas = tuple(_apply_objection(idea, objections.get(idea.title)) for idea in result.explored.ideas)
     return replace(result, turn=turn, explored=result.explored.model_copy(update={"ideas": ideas}))
+
+
+def _apply_objection(idea: Conjecture, objection: Objection | None) -> Conjecture:
+    if objection is None or objection.verdict == "holds":
+        return idea
+    standing = "refuted" if objection.verdict == "contradicted" else idea.standing
+    return idea.model_copy(update={"doubt": objection.because, "standing": standing})
 
 
 def has_exhausted_ideas(context: IncidentContext) -> bool:

@@ -43,7 +43,8 @@ def get_requested_guide(context: IncidentContext) -> str:
         return ""
     if context.message.intent is Intent.RUN_GUIDE:
         return context.message.guide
-    return slugify_guide_name(request[0]) if context.item.kind == "mention" and (request := parse_guide_request(context.item.text)) else ""
+    request = parse_guide_request(context.item.text) if context.item.kind == "mention" else None
+    return slugify_guide_name(request[0]) if request else ""
 
 
 def get_running_guide(context: IncidentContext) -> GuideRunState | None:

@@ -1,4 +1,4 @@
-"""Hand-off tickets: everything a person needs who has not read the thread. Pure."""
+"""Hand-off tickets: everything a person needs who has not read the thread."""
 
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates

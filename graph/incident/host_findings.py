@@ -1,4 +1,4 @@
-"""Findings on the hosts asked about, before findings elsewhere. Pure."""
+"""Findings on the hosts asked about, before findings elsewhere."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +26,7 @@ UNREACHED_KEYS = ("host.reachable", "host.access")  # keys of facts that no sess
 MOST_FOREIGN = 4
 MAX_DIFFERENCES = 5
 MAX_DIFFERENCE_CHARS = 240
+MAX_NAMED_CHECKS = 6
 
 
 def list_primary_hosts(context: IncidentContext) -> tuple[str, ...]:
@@ -100,20 +101,24 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
     }
     unobserved = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
     unobserved |= {hidden_cause.check_names for hidden_cause in assessment.open_hidden_causes if names & set(hidden_cause.hosts)}
-    odd = _find_abnormal_line(context, assessment, names)
-    finding: HostFinding = (
-        "fault" if own_causes else "odd" if odd or unreached else "blind" if unobserved or coverage.has_unasked_check() else "nothing"
-    )
+    abnormal_line = _find_abnormal_line(context, assessment, names)
+    finding: HostFinding = "nothing"
+    if own_causes:
+        finding = "fault"
+    elif abnormal_line or unreached:
+        finding = "odd"
+    elif unobserved or coverage.has_unasked_check():
+        finding = "blind"
     return HostsSummary(
         hosts=hosts,
         found=finding,
         checks=len(observed_checks),
         read=_get_oldest_read_time(context, names),
         blind=tuple(sorted(unobserved)),
-        line=odd,
-        differs="".join(render_differences(context, assessment, names)[:1]) if names else "",
+        line=abnormal_line,
+        differs=next(iter(render_differences(context, assessment, names)), "") if names else "",
         kept_out=tuple(unreached),
-        why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*unreached.values()][:1])[:MAX_LINE_CHARS],
+        why_kept_out=next((fact.line or fact.format_sentence() for fact in unreached.values()), "")[:MAX_LINE_CHARS],
     )
 
 
@@ -177,17 +182,20 @@ def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
 def _format_hosts_checked(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
     if not about.checks:
         return f"{fold_host_names(hosts)}: could not be looked at."
-    when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""
-    finding_text = (
-        f"abnormal: {about.line}"
-        if about.line and about.found == "odd"
-        else f"nothing abnormal{f', but {about.differs}' if about.differs else ''}"
-    )
-    unobserved_text = (
-        f"; could not look with {', '.join(about.blind[:6])}"
-        if about.blind
-        else "; not all was looked at"
-        if about.found == "blind"
-        else ""
-    )
-    return f"{fold_host_names(hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {finding_text}{unobserved_text}."
+    when = ""
+    if about.read:
+        when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}"
+    checks = f"{about.checks} check{'s' * (about.checks != 1)}"
+    return f"{fold_host_names(hosts)}: {checks}{when}, {_format_finding(about)}{_format_unobserved(about)}."
+
+
+def _format_finding(about: HostsSummary) -> str:
+    if about.line and about.found == "odd":
+        return f"abnormal: {about.line}"
+    return f"nothing abnormal, but {about.differs}" if about.differs else "nothing abnormal"
+
+
+def _format_unobserved(about: HostsSummary) -> str:
+    if about.blind:
+        return f"; could not look with {', '.join(about.blind[:MAX_NAMED_CHECKS])}"
+    return "; not all was looked at" if about.found == "blind" else ""

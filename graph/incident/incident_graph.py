@@ -92,7 +92,8 @@ class EphemeralTurns:
     """Turns of incidents that live in memory only."""
 
     def __init__(self, graph_context: GraphContext) -> None:
-        self._graph, self._graph_context = build_incident_graph(InMemorySaver(serde=build_plain_serde())), graph_context
+        self._graph = build_incident_graph(InMemorySaver(serde=build_plain_serde()))
+        self._graph_context = graph_context
 
     async def run(self, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
         """Return the state after the item's turn, and its report."""

@@ -1,4 +1,4 @@
-"""The incident lifecycle as a table of turn events. Pure.
+"""The incident lifecycle as a table of turn events.
 
 Once people took over or closed an incident, only people and news change it, never a remediation's state.
 """

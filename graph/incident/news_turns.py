@@ -19,6 +19,7 @@ from graph.report import Report
 from graph.state import IncidentBrief
 
 UNJUDGED: Final = "Noted. No check of mine can judge that, so I call nothing safe until a person has checked it. Have it checked now."
+NO_CAUSE_PROVEN: Final = "Noted; no cause is proven by it."
 
 MAX_SUSPECTS: Final = 3  # causes that news may point to
 MAX_FRESH_AGE: Final = timedelta(minutes=3)
@@ -92,24 +93,32 @@ def _list_implied_checks(context: IncidentContext, assessment: Assessment, news:
 
 
 def add_change_summary(result: TurnResult, context: IncidentContext, causes: str, about: str) -> TurnResult:
-    """Say what news change, else in a line that nothing does. `found`: causes in words; `about`: the hosts named."""
+    """Say what news change, else in a line that nothing does. `causes`: in words; `about`: the hosts named."""
     previous_report, after = context.report, result.report
-    has_physical_report = bool(find_physical_reports(context.item.text))
     if previous_report is None:
         return result
     if _get_conclusion_key(previous_report) != _get_conclusion_key(after) or after.unknown_hosts or after.unknown_job:
         was = previous_report.headline if previous_report.headline != after.headline else ""
         return replace(result, report=after.model_copy(update={"changed": f"Changed. Before: {was}" if was else "Changed."}))
-    odd = after.about is not None and after.about.found in ("odd", "fault")
-    odd = odd or bool(context.item.attachments)
     if after.questions:
-        return replace(result, report=after.model_copy(update={"changed": "Noted; no cause is proven by it."}))
-    stays = f"The cause stays: {causes}." if after.root_causes else after.headline if after.outcome == "abstained" else ""
-    first = UNJUDGED if has_physical_report else "Noted; no cause is proven by it." if odd else "Noted; nothing that I know changes by it."
-    reply = " ".join(
-        part for part in (first, describe_unknown_writers(context) if after.outcome != "abstained" else "", about, stays) if part
-    )
-    return replace(result, report=after.model_copy(update={"reply": reply}))
+        return replace(result, report=after.model_copy(update={"changed": NO_CAUSE_PROVEN}))
+    unknown_writers = describe_unknown_writers(context) if after.outcome != "abstained" else ""
+    parts = (_acknowledge_news(context, after), unknown_writers, about, _render_unchanged_conclusion(after, causes))
+    return replace(result, report=after.model_copy(update={"reply": " ".join(filter(None, parts))}))
+
+
+def _acknowledge_news(context: IncidentContext, report: Report) -> str:
+    if find_physical_reports(context.item.text):
+        return UNJUDGED
+    if context.item.attachments or (report.about is not None and report.about.found in ("odd", "fault")):
+        return NO_CAUSE_PROVEN
+    return "Noted; nothing that I know changes by it."
+
+
+def _render_unchanged_conclusion(report: Report, causes: str) -> str:
+    if report.root_causes:
+        return f"The cause stays: {causes}."
+    return report.headline if report.outcome == "abstained" else ""
 
 
 def _get_conclusion_key(report: Report) -> tuple[str, frozenset[tuple[str, tuple[str, ...]]]]:

@@ -76,14 +76,16 @@ async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str
         _plan_next_round(context, graph_context, context.rounds) if context.rounds else _plan_first_round(context, graph_context)
     )
     await graph_context.progress(_build_progress(context, chosen, graph_context))
-    return {
+    update: dict[str, Any] = {
         "turn": chosen.turn.to_json(),
         "walk": chosen.walk.to_json(),
         "tier": chosen.tier,
         "to_look": fold_asks(chosen.asks),
         "rounds": context.rounds + 1,
-        **({"explored": chosen.explored.model_dump(mode="json", exclude_defaults=True)} if chosen.explored else {}),
     }
+    if chosen.explored:
+        update["explored"] = chosen.explored.model_dump(mode="json", exclude_defaults=True)
+    return update
 
 
 async def _plan_first_round(context: IncidentContext, graph_context: GraphContext) -> PlanResult:
@@ -95,13 +97,7 @@ async def _plan_first_round(context: IncidentContext, graph_context: GraphContex
             replace(context.turn, hosts="", named=True, questions=(build_hosts_question(context.turn),)), TaxonomySearch(), "done"
         )
     has_new_facts = brings_new_facts(context)
-    hosts = (
-        context.hosts
-        if context.turn.only
-        else tuple(dict.fromkeys((*context.hosts_in_question, *context.hosts)))
-        if has_new_facts
-        else context.hosts_in_question
-    )
+    hosts = _choose_first_hosts(context, has_new_facts=has_new_facts)
     similar_incidents = (
         await graph_context.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant)
         if context.brief.text
@@ -131,27 +127,40 @@ async def _plan_first_round(context: IncidentContext, graph_context: GraphContex
         named=bool(context.brief.hosts),
         past=tuple(label for label, _ in past_labels),
         priors=priors,
+        moves=moves,
+        recalled=merge_recalled_lessons(context.turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *similar]),
     )
-    turn = replace(turn, moves=moves)
-    turn = replace(turn, recalled=merge_recalled_lessons(turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *similar]))
-    context = replace(context, turn=turn)
+    return await _choose_first_wave(replace(context, turn=turn), graph_context, hosts, has_new_facts=has_new_facts)
+
+
+def _choose_first_hosts(context: IncidentContext, *, has_new_facts: bool) -> tuple[str, ...]:
+    if context.turn.only:
+        return context.hosts
+    if has_new_facts:
+        return tuple(dict.fromkeys((*context.hosts_in_question, *context.hosts)))
+    return context.hosts_in_question
+
+
+async def _choose_first_wave(
+    context: IncidentContext, graph_context: GraphContext, hosts: Sequence[str], *, has_new_facts: bool
+) -> PlanResult:
+    """Return the checks of a guide, a recheck or news; else all passive ones."""
     if guided := plan_guided_checks(context, None, graph_context):
         return PlanResult(guided.turn, TaxonomySearch(), "taxonomy", guided.asks)
     if get_due_recheck(context) == COUNTERS_RECHECK:
         checks = list_counter_checks(context, await assess_incident(context, graph_context))
         return PlanResult(context.turn, TaxonomySearch(), "history" if checks else "done", checks)
     if is_narrow_recheck(context):
-        return _plan_narrow_recheck(replace(context, turn=replace(turn, narrow=True)), await assess_incident(context, graph_context))
+        narrow_context = replace(context, turn=replace(context.turn, narrow=True))
+        return _plan_narrow_recheck(narrow_context, await assess_incident(context, graph_context))
     if has_new_facts:
-        context = replace(context, turn=replace(turn, news=True))
-        pointed_at = list_checks_for_news(context, await assess_incident(context, graph_context))
-        return (
-            PlanResult(context.turn, TaxonomySearch(), "history", pointed_at)
-            if pointed_at
-            else await _plan_next_round(context, graph_context, rounds=1)
-        )
-    checks = list_first_wave(build_reference_data(graph_context, context.facts), hosts)
-    return PlanResult(turn, TaxonomySearch(), "history", checks) if checks else await _plan_next_round(context, graph_context, rounds=1)
+        context = replace(context, turn=replace(context.turn, news=True))
+        checks = list_checks_for_news(context, await assess_incident(context, graph_context))
+    else:
+        checks = list_first_wave(build_reference_data(graph_context, context.facts), hosts)
+    if not checks:
+        return await _plan_next_round(context, graph_context, rounds=1)
+    return PlanResult(context.turn, TaxonomySearch(), "history", checks)
 
 
 def _plan_narrow_recheck(context: IncidentContext, assessment: Assessment) -> PlanResult:

@@ -1,4 +1,4 @@
-"""Questions where checks did not decide: at most three, about missing data; and a tenant's silence. Pure."""
+"""Questions where checks did not decide: at most three, about missing data; and a tenant's silence."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -55,8 +55,9 @@ async def execute(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
 
 async def _store_receipts(context: IncidentContext, answers: FleetAnswers, graph_context: GraphContext) -> str:
     """Store all raw answers so far and return their digest."""
-    before = await graph_context.evidence.get_text(sha256) if (sha256 := context.stored.get("receipts", "")) else None
-    return await graph_context.evidence.put_text(context.id, Receipts.parse(before or "").with_wave(answers).serialize())
+    digest = context.stored.get("receipts", "")
+    stored_text = await graph_context.evidence.get_text(digest) if digest else None
+    return await graph_context.evidence.put_text(context.id, Receipts.parse(stored_text or "").with_wave(answers).serialize())
 
 
 async def merge_current_facts(context: IncidentContext, new: Sequence[Fact], graph_context: GraphContext) -> list[Fact]:

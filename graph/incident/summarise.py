@@ -55,6 +55,7 @@ MAX_BRIEF_CHARS = 1500
 MAX_LOG_CHARS = 100_000
 MAX_FILES = 10
 MAX_UNJUDGED = 12
+MAX_NAMED_HOSTS = 6
 LONGEST_HEAD = 60  # characters by which a line is found in the message that quotes it
 # characters and lines at the end of a log searched for its newest time
 MAX_TAIL_CHARS = 16_384
@@ -76,9 +77,10 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     )
     if context.kind == "ask" and graph_context.model and needs_model(context.message):
         context, turn = await _infer_intent(context, turn, graph_context, graph_context.model)
-    second = get_due_recheck(context)
-    if second:
-        turn, context = replace(turn, kind="recheck"), replace(context, turn=replace(context.turn, kind="recheck"))
+    due_recheck = get_due_recheck(context)
+    if due_recheck:
+        turn = replace(turn, kind="recheck")
+        context = replace(context, turn=replace(context.turn, kind="recheck"))
     if not context.looks_at_hosts and not _has_files(context):
         same = _restore_previous_subject(
             replace(turn, priors=context.turn.priors, moves=context.turn.moves, past=context.turn.past), context
@@ -101,25 +103,23 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     brief = _extend_brief(context, new, scope, logs_say or IncidentBrief())
     brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(context, files)})
     turn = replace(turn, hosts=fold_host_names(scope.looked_at) or turn.hosts)
-    brief, turn = await _apply_model_reading(
-        context, brief, merge_log_digests(context.logs, logs), turn, graph_context, lost=bool(scope.unknown or scope.unknown_job)
-    )
+    merged_logs = merge_log_digests(context.logs, logs)
+    is_target_unknown = bool(scope.unknown or scope.unknown_job)
+    brief, turn = await _apply_model_reading(context, brief, merged_logs, turn, graph_context, lost=is_target_unknown)
     await graph_context.progress(Progress(context.id, "summarise", _render_brief(brief)))
-    return {
+    update: dict[str, Any] = {
         "turn": turn.to_json(),
         "brief": brief.model_dump(mode="json"),
-        **(
-            {"logs": [digest.model_dump(mode="json", exclude_defaults=True) for digest in merge_log_digests(context.logs, logs)]}
-            if logs
-            else {}
-        ),
-        "said": list(context.messages) if second else _append_message(context),
+        "said": list(context.messages) if due_recheck else _append_message(context),
         "facts": await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts)) if facts else context.snapshot,
         "lifecycle": "open",
         "rounds": 0,
         "walk": {},
         "tier": "history",
     }
+    if logs:
+        update["logs"] = [digest.model_dump(mode="json", exclude_defaults=True) for digest in merged_logs]
+    return update
 
 
 async def _store_side_facts(context: IncidentContext, graph_context: GraphContext) -> dict[str, Any]:
@@ -261,7 +261,9 @@ def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -
         return fact
     matching_line = next((row for row in split_lines(message_text) if line[:LONGEST_HEAD] in row), line)
     writing_hosts = find_hosts(get_line_head(matching_line), context.names).hosts
-    name = writing_hosts[0] if len(writing_hosts) == 1 else "" if writing_hosts else get_line_writer(matching_line)
+    name = "" if writing_hosts else get_line_writer(matching_line)
+    if len(writing_hosts) == 1:
+        name = writing_hosts[0]
     return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact
 
 
@@ -408,10 +410,12 @@ def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:
 
 
 def _render_brief(brief: IncidentBrief) -> str:
-    parts = [f"hosts {', '.join(brief.hosts[:6])}" if brief.hosts else "no host known" if brief.unknown_hosts else "no host named"]
-    parts += [f"job {brief.job}"] if brief.job else []
-    parts += [f"symptoms {', '.join(brief.symptoms)}"] if brief.symptoms else []
-    return "; ".join(parts)
+    hosts = "no host known" if brief.unknown_hosts else "no host named"
+    if brief.hosts:
+        hosts = f"hosts {', '.join(brief.hosts[:MAX_NAMED_HOSTS])}"
+    job = f"job {brief.job}" if brief.job else ""
+    symptoms = f"symptoms {', '.join(brief.symptoms)}" if brief.symptoms else ""
+    return "; ".join(filter(None, (hosts, job, symptoms)))
 
 
 def route_after_summarise(state: IncidentState) -> str:

@@ -1,4 +1,4 @@
-"""Which hosts an incident may see and name. Pure."""
+"""Which hosts an incident may see and name."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping

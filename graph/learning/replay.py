@@ -1,5 +1,5 @@
 """Check whether new knowledge labels past incidents worse: each is labelled from its words, before and after, without
-its own thread. Pure.
+its own thread.
 """
 
 from collections import defaultdict

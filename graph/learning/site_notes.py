@@ -1,4 +1,4 @@
-"""Lines of the site's own pages that fit an incident by cause, host group, server model and words. Pure.
+"""Lines of the site's own pages that fit an incident by cause, host group, server model and words.
 
 They are shown beside the findings and order checks, but prove nothing.
 """

@@ -75,7 +75,8 @@ class ThreadReader:
 
     def read_thread(self, row: ExportRow) -> ThreadContents:
         text = row.text[:MAX_THREAD_CHARS]
-        found_checks = [*map(self._find_check, typed := list(iter_commands(text)))]
+        typed = list(iter_commands(text))
+        found_checks = [*map(self._find_check, typed)]
         own = (
             " ".join(words) for words, look in zip(typed, found_checks, strict=True) if not look and not any(explain_refused_command(words))
         )

@@ -100,7 +100,8 @@ class CircuitBreaker:
 
     def record_result(self, trouble: EndpointFailure | None) -> None:
         if trouble is None:
-            self._failures, self._until = 0, 0.0
+            self._failures = 0
+            self._until = 0.0
         elif trouble.provider:
             self._failures += 1
             self._why = trouble.why
@@ -124,7 +125,8 @@ class ModelReasoner:
     ) -> None:
         """`context`: the model's window in tokens. `samples`: how often the reading and the critique are asked."""
         self._endpoint = endpoint
-        self._room, self._samples = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS), samples
+        self._room = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
+        self._samples = samples
         self._budget = budget or Budget()
         self._book = book or InMemorySpendStore()
         self._price = price or find_price(endpoint.model)

@@ -32,7 +32,9 @@ class RecordedEndpoint:
 
     def __init__(self, endpoint: ChatEndpoint | None, model: str, path: Path, key: str = "") -> None:
         self.model = model
-        self._endpoint, self._path, self._key = endpoint, path, key
+        self._endpoint = endpoint
+        self._path = path
+        self._key = key
         self._answers = _load_answers(path, model)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Invariants of a turn's reasoning, checked against stored evidence every turn and on request. Pure.
+"""Invariants of a turn's reasoning, checked against stored evidence every turn and on request.
 
 A violation is a bug of RackMedic: the turn abstains.
 """

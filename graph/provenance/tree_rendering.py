@@ -1,6 +1,4 @@
-"""Render a turn's reasoning as a tree: each cause with proof, facts for and against, shifts, and steps it calls for.
-Pure.
-"""
+"""Render a turn's reasoning as a tree: each cause with proof, facts for and against, shifts, and steps it calls for."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -49,8 +47,9 @@ def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
     rows = build_tree_lines(graph, titles)
     lines: list[str] = []
     for at, (depth, line) in enumerate(rows):
-        last = at + 1 == len(rows) or rows[at + 1][0] == 0
-        lines.append(line if not depth else f"{'└' if last else '├'} {line}")
+        is_last = at + 1 == len(rows) or rows[at + 1][0] == 0
+        branch = "└ " if is_last else "├ "
+        lines.append(f"{branch}{line}" if depth else line)
     return lines
 
 

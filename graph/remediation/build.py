@@ -1,4 +1,4 @@
-"""Build remediations from a diagnosis: per cause and host the ordered steps. Pure.
+"""Build remediations from a diagnosis: per cause and host the ordered steps.
 
 A remediation never changes more than one host. Those of one host share its drain: the first drains the node, which
 returns only when all are done (`graph.remediation.state_machine`).

@@ -1,4 +1,4 @@
-"""Which incident owns a cause that several incidents find, by a shared name of its location. Pure.
+"""Which incident owns a cause that several incidents find, by a shared name of its location.
 
 The location: devices on a host, a place behind a switch or in a rack, host groups for the whole cluster, or a job. A
 cause without a location is not shared.

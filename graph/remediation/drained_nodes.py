@@ -1,5 +1,5 @@
 """Nodes that RackMedic drained and has not returned: who approved, since when, why, and whether a return may be
-requested. Pure.
+requested.
 
 After a remedy that failed, made it worse or was not proved, RackMedic offers no return, only the reason.
 """

@@ -1,6 +1,4 @@
-"""The fault as a precondition of its remedies: what the diagnosis rests on, which steps need it, what contradicts it.
-Pure.
-"""
+"""The fault as a precondition of its remedies: what the diagnosis rests on, which steps need it, what contradicts it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,9 +66,13 @@ def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Se
     decided = states or passive or matches
     telling = [match.fact for match in decided]
     boot = next((str(fact.value) for fact in reversed(facts) if fact.key == "host.boot_id" and fact.value), "")
-    lasts: FaultPersistence = (
-        "silence" if _is_unreachable_fault(alone, leaf) else "read" if states else "boot" if passive and boot else "proved"
-    )
+    lasts: FaultPersistence = "proved"
+    if _is_unreachable_fault(alone, leaf):
+        lasts = "silence"
+    elif states:
+        lasts = "read"
+    elif passive and boot:
+        lasts = "boot"
     return FaultCondition(
         label=remediation.label,
         host=remediation.target,

@@ -1,4 +1,4 @@
-"""End remediations, release their nodes, and describe them for people. Pure.
+"""End remediations, release their nodes, and describe them for people.
 
 RackMedic never returns a node after a failed, unproven or worse remedy; it reports which nodes stay drained.
 """
@@ -95,11 +95,13 @@ def withdraw_owned_elsewhere(remediations: Sequence[Remediation], elsewhere: Col
 def end_outdated_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """For another graph version: plan untouched ones again, leave others to people."""
     reason = "RackMedic was upgraded meanwhile"
-    was_begun = [remediation.is_open and (remediation.drained or remediation.since is not None) for remediation in remediations]
-    return [
-        end_remediation(remediation, "stopped" if is_begun else "withdrawn", reason) if remediation.is_open else remediation
-        for remediation, is_begun in zip(remediations, was_begun, strict=True)
-    ]
+    ended_remediations: list[Remediation] = []
+    for remediation in remediations:
+        if remediation.is_open:
+            is_begun = remediation.drained or remediation.since is not None
+            remediation = end_remediation(remediation, "stopped" if is_begun else "withdrawn", reason)
+        ended_remediations.append(remediation)
+    return ended_remediations
 
 
 def describe_remediation(remediation: Remediation, title: str) -> str:

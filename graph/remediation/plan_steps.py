@@ -1,4 +1,4 @@
-"""Turn a taxonomy plan's step into a remediation step with arguments, or into words for people. Pure.
+"""Turn a taxonomy plan's step into a remediation step with arguments, or into words for people.
 
 Arguments come from facts that a machine states about itself, never from text that people wrote. A step whose value is
 missing becomes a sentence.

@@ -1,4 +1,4 @@
-"""Proposed actions: exclusive checks that could decide, and all proposals as rows for reports and `--json`. Pure."""
+"""Proposed actions: exclusive checks that could decide, and all proposals as rows for reports and `--json`."""
 
 import hashlib
 from collections.abc import Iterable, Sequence

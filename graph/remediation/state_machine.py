@@ -68,14 +68,11 @@ def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: 
         remediation for remediation in updated if remediation.outcome == "recurred" and _concerns_remediation(remediation, event)
     ]:
         next_remediation = _build_from_next_plan(recurred, updated, plan)
-        updated = (
-            [*updated, next_remediation]
-            if next_remediation
-            else [
-                end_remediation(recurred, "ticket", recurred.says) if other_remediation is recurred else other_remediation
-                for other_remediation in updated
-            ]
-        )
+        if next_remediation:
+            updated = [*updated, next_remediation]
+        else:
+            ended_remediation = end_remediation(recurred, "ticket", recurred.says)
+            updated = [ended_remediation if remediation is recurred else remediation for remediation in updated]
     return release_finished_nodes(updated, plan)
 
 

@@ -143,7 +143,9 @@ def find_workload_names(facts: Iterable[Fact]) -> frozenset[str]:
 
 
 def _to_tuple(value: object) -> tuple[object, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else () if value is None else (value,)
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return () if value is None else (value,)
 
 
 @dataclass(frozen=True)

@@ -103,13 +103,12 @@ class Pseudonymizer:
         at = 0
         for match in _PIECE_PATTERN.finditer(text):
             yield _keep_ascii(text[at : match.start()])
-            yield (
-                match[0]
-                if match["range"] and self._is_own_range(match[0])
-                else self._pseudonymize_range(match[0])
-                if match["range"]
-                else self._pseudonymize_chunk(match[0])
-            )
+            if not match["range"]:
+                yield self._pseudonymize_chunk(match[0])
+            elif self._is_own_range(match[0]):
+                yield match[0]
+            else:
+                yield self._pseudonymize_range(match[0])
             at = match.end()
         yield _keep_ascii(text[at:])
 

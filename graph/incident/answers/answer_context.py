@@ -1,4 +1,4 @@
-"""Render what is known of hosts without running a check; every line cites source and age. Pure."""
+"""Render what is known of hosts without running a check; every line cites source and age."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Close, correct, reopen or pause an incident. A person's word is stored beside the evidence, never over it. Pure."""
+"""Close, correct, reopen or pause an incident. A person's word is stored beside the evidence, never over it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -124,14 +124,11 @@ async def close_incident(context: AnswerContext) -> TurnResult:
     ]
     nodes = [remediation.target for remediation in remediations if remediation.drained]
     lines = [f"Closed: {cause or 'no cause named'}."]
-    lines += (
-        [
-            f"{fold_host_names(nodes)} stay{'s' * (len(set(nodes)) == 1)} drained: return {'it' if len(set(nodes)) == 1 else 'them'} by hand, or say “reopen”."
-        ]
-        if nodes
-        else []
-    )
-    lines += ["Pending approvals are withdrawn."] if changed_remediations and not nodes else []
+    if nodes:
+        verb, pronoun = ("stays", "it") if len(set(nodes)) == 1 else ("stay", "them")
+        lines.append(f"{fold_host_names(nodes)} {verb} drained: return {pronoun} by hand, or say “reopen”.")
+    elif changed_remediations:
+        lines.append("Pending approvals are withdrawn.")
     ticket = incident.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": incident.item.user})

@@ -59,10 +59,8 @@ async def answer_group_state(context: AnswerContext) -> TurnResult:
 def render_not_checked(context: AnswerContext, knowledge: HostKnowledge) -> str:
     """Return why nothing is known of a host, with the offer to check."""
     if knowledge.blind:
-        reason, causes = (
-            knowledge.blind[0][1],
-            "".join(f"{context.get_title(cause.label)}, {format_confidence(cause)}; " for cause in knowledge.causes[:1]),
-        )
+        reason = knowledge.blind[0][1]
+        causes = next((f"{context.get_title(cause.label)}, {format_confidence(cause)}; " for cause in knowledge.causes), "")
         attempt = f"tried {format_age(knowledge.read, context.current_time)}"
         return f"{knowledge.host}: {causes}could not be looked at ({clean_text(reason, 80)}), {attempt}. Say `recheck {knowledge.host}` to try again."
     return f"{knowledge.host}: not looked at. Say `recheck {knowledge.host}` and I look."
@@ -70,9 +68,10 @@ def render_not_checked(context: AnswerContext, knowledge: HostKnowledge) -> str:
 
 def _render_host_details(context: AnswerContext, knowledge: HostKnowledge) -> list[str]:
     lines = [f"{knowledge.host}: {render_host_summary(context, knowledge, quoted_below=True)}."]
+    against = (*knowledge.unproven, *knowledge.unplaced)
     if knowledge.causes or knowledge.shows:
-        lines += [f"Also {format_unproven(against)}."] if (against := (*knowledge.unproven, *knowledge.unplaced)) else []
-    if any(unproven.reported for unproven in (*knowledge.unproven, *knowledge.unplaced)):
+        lines += [f"Also {format_unproven(against)}."] if against else []
+    if any(claim.reported for claim in against):
         lines.append(CLEARED)
     device = context.message.device
     for cause in (*knowledge.causes, *knowledge.shows)[:2]:
@@ -101,7 +100,8 @@ def render_host_summary(context: AnswerContext, knowledge: HostKnowledge, *, quo
         cause = knowledge.shows[0]
         shown_cause = f"{context.get_title(cause.label)}, {format_confidence(cause)}{cite(cause)}"
         return f"{coverage}, nothing wrong with the machine itself; it shows {shown_cause}"
-    but = f"; but {format_unproven(against)}" if (against := (*knowledge.unproven, *knowledge.unplaced)) else ""
+    against = (*knowledge.unproven, *knowledge.unplaced)
+    but = f"; but {format_unproven(against)}" if against else ""
     if knowledge.odd:
         return (
             f"{coverage}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(knowledge.odd)})'}{but}"
@@ -109,6 +109,10 @@ def render_host_summary(context: AnswerContext, knowledge: HostKnowledge, *, quo
     if not knowledge.whole:
         return f"{coverage}: {PARTLY_CHECKED_TEXT}{but}"
     return f"{coverage}, {NOTHING_READ}{but}" if but else f"{coverage}, nothing abnormal"
+
+
+def _count_well_hosts(well: Sequence[HostKnowledge]) -> str:
+    return f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}"
 
 
 def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
@@ -129,7 +133,7 @@ def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
     parts = [
         f"{len(sick)} with a fault" if sick else "",
         f"{len(odd)} with something to say" if odd else "",
-        f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}" if well else "",
+        _count_well_hosts(well) if well else "",
     ]
     shut, dark = [knowledge for knowledge in dark if knowledge.blind], [knowledge for knowledge in dark if not knowledge.blind]
     parts += [f"{len(partly)} not wholly looked at" if partly else ""]

@@ -1,4 +1,4 @@
-"""Answers to other items: stop, hand-off, take, wait, close, timers, action results. Pure."""
+"""Answers to other items: stop, hand-off, take, wait, close, timers, action results."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -65,7 +65,8 @@ def _find_remedy(words: str) -> str:
 
 async def answer_effect_on_job(context: AnswerContext) -> TurnResult:
     """Answer with the outage, the reach and the jobs on the hosts."""
-    remediation = _fix_meant(context, named_remedy := _find_remedy(_fix_in(context.message.text)))
+    named_remedy = _find_remedy(_fix_in(context.message.text))
+    remediation = _fix_meant(context, named_remedy)
     remedy = REMEDIES.get(named_remedy or (remediation.current_step.remedy if remediation and remediation.current_step else ""))
     if remedy is None:
         return build_answer(

@@ -130,8 +130,9 @@ def _render_verdict(context: AnswerContext, verdicts: Sequence[LabelVerdict], na
         return f"{name}: ruled out."
     if not out and not any(verdict.best.support or verdict.best.against for verdict in verdicts):
         return f"{name}: not ruled out; nothing was looked at that could tell."
-    some = f" ({len(out)} of its {len(verdicts)} causes {'are' if len(out) != 1 else 'is'})" if out else ""
-    return f"{name}: not ruled out{some}."
+    if not out:
+        return f"{name}: not ruled out."
+    return f"{name}: not ruled out ({len(out)} of its {len(verdicts)} causes {'are' if len(out) != 1 else 'is'})."
 
 
 def _render_contradictions(context: AnswerContext, verdicts: Sequence[LabelVerdict]) -> list[str]:

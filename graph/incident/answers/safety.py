@@ -1,4 +1,4 @@
-"""Answer whether hosts may be used or changed now: no, cannot tell, or yes as far as was read. Pure."""
+"""Answer whether hosts may be used or changed now: no, cannot tell, or yes as far as was read."""
 
 import re
 from collections.abc import Mapping, Sequence

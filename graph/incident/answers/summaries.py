@@ -1,4 +1,4 @@
-"""Summaries of the incident, help, what RackMedic is and sees, and small talk. Pure."""
+"""Summaries of the incident, help, what RackMedic is and sees, and small talk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +27,8 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.inventory.host_ranges import fold_host_names
 
+MAX_REPORT_CHARS = 240
+MAX_APPROVERS = 6
 WORDS_APPROVE_NOTHING = "Use the Approve button"
 
 # intents listed by help in a thread; the documentation has the rest
@@ -114,11 +116,15 @@ def _render_open_work(context: AnswerContext) -> str:
     return f"next: {step}" if step else "nothing is open."
 
 
+def _shorten_report(text: str) -> str:
+    return f"{text[:MAX_REPORT_CHARS]}…" if len(text) > MAX_REPORT_CHARS else text
+
+
 def _summarize_for_ticket(context: AnswerContext) -> TurnResult:
     incident, assessment, report = context.incident, context.assessment, context.incident.report
     lines = [f"Incident {incident.id}, opened {incident.opened:%Y-%m-%d %H:%M} UTC, {incident.lifecycle.replace('_', ' ')}"]
     report_text = " ".join(incident.brief.text.split())
-    lines.append(f"Reported: {report_text[:240]}{'…' if len(report_text) > 240 else ''}" if report_text else "Reported: (no words)")
+    lines.append(f"Reported: {_shorten_report(report_text) or '(no words)'}")
     lines.append(
         f"Hosts looked at: {fold_host_names(context.observed_hosts) or 'none'}"
         + (f"; job {incident.brief.job}" if incident.brief.job else "")
@@ -168,8 +174,10 @@ async def answer_status(context: AnswerContext) -> TurnResult:
     ][:3]
     lines += [f"Held: {line.render_line(title(line.label))}" for line in list_drained_nodes(incident.remediations)[:3]]
     ticket, owner = incident.ticket, get_owner(context)
-    lines += [f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}."] if ticket and ticket.handed else []
-    lines += [f"{owner} is on it."] if owner and not (ticket and ticket.handed) else []
+    if ticket and ticket.handed:
+        lines.append(f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}.")
+    elif owner:
+        lines.append(f"{owner} is on it.")
     latest = max((at for host in context.observed_hosts if (at := get_read_time(context, host))), default=None)
     age_note = f", last {format_age(latest, context.current_time)}" if latest else ""
     return build_answer(
@@ -240,10 +248,10 @@ async def answer_typed_approval(context: AnswerContext) -> TurnResult:
             context, [f"{WORDS_APPROVE_NOTHING} on the card in Slack; a typed word does not count. Waiting for approval: {approvals_text}."]
         )
     names = list(dict.fromkeys(name for approval in live if approval.open for name in approval.approvers))
-    may = f"Approvers: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}." if names else ""
-    return build_answer(
-        context, [f"{WORDS_APPROVE_NOTHING} on the card; a typed word does not count. Waiting for approval: {approvals_text}.", may]
-    )
+    lines = [f"{WORDS_APPROVE_NOTHING} on the card; a typed word does not count. Waiting for approval: {approvals_text}."]
+    if names:
+        lines.append(f"Approvers: {', '.join(names[:MAX_APPROVERS])}{' …' if len(names) > MAX_APPROVERS else ''}.")
+    return build_answer(context, lines)
 
 
 async def answer_not_understood(context: AnswerContext) -> TurnResult:

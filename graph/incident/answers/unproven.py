@@ -1,4 +1,4 @@
-"""Findings that no proven cause explains: uploads, likely causes, reports that no check can judge. Pure.
+"""Findings that no proven cause explains: uploads, likely causes, reports that no check can judge.
 
 While one remains, no answer says that all is well. One of unknown host counts for every host.
 """
