@@ -126,7 +126,7 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
 
 
 def _get_final_result(verdict: str, earlier_result: tuple[BranchResult, str] | None) -> BranchResult:
-    """Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
+    """Return the verdict's result. Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
     was_unobserved = verdict == "inconclusive" and earlier_result is not None and earlier_result[0] == "could not look"
     return "could not look" if was_unobserved else _LOG_RESULTS.get(verdict, "not decided")
 

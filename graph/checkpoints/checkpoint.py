@@ -66,10 +66,10 @@ def has_pending_tasks(snapshot: StateSnapshot) -> bool:
 RedisCommand = tuple[str | bytes | int | float, ...]
 
 
-def redact_error(bug: object) -> str:
+def redact_error(error: object) -> str:
     """Return the redacted start of an exception's text, which may quote secrets."""
-    words = bug if isinstance(bug, str) else repr(bug)
-    return str(redact_start(words, MAX_ERROR_CHARS))
+    text = error if isinstance(error, str) else repr(error)
+    return str(redact_start(text, MAX_ERROR_CHARS))
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
@@ -112,7 +112,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         commands += [("PERSIST", self._threads.build_key(thread, kind)) for kind in KEY_KINDS]
         await self._commit(thread, commands)
         if (fence := get_current_fence()) and fence.stopping():
-            raise WorkerStopping(f"{thread}: stopped behind step {metadata.get('step')}")
+            raise WorkerStopping(f"{thread}: stopped after step {metadata.get('step')}")
         return _build_config(thread, ns, checkpoint["id"])
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:

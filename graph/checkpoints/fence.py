@@ -27,7 +27,7 @@ class LostLease(Exception):
 
 
 class WorkerStopping(Exception):
-    """The process is stopping: the turn stopped behind a stored step, and whoever takes the incident next continues it."""
+    """The process is stopping: the turn ended after a stored step, and the next worker continues it."""
 
 
 def _is_never_stopping() -> bool:

@@ -1,4 +1,4 @@
-"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. Pure, no network.
+"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. It needs no network.
 
 `no_fault` requires that every host was observed and nothing is abnormal; otherwise the outcome is `abstained`.
 """

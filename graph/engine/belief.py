@@ -352,7 +352,7 @@ def _is_low_trust(fact: Fact) -> bool:
 
 
 def _get_clue_sort_key(fact: Fact, leaf: Leaf) -> tuple[bool, bool, float, str, str, int]:
-    """Prefer observed to handed in, recent to aged, earliest (causes precede effects), then the leaf's check order."""
+    """Prefer observed to uploaded, recent to aged, earliest (causes precede effects), then the leaf's check order."""
     when = fact.time.timestamp() if fact.time and fact.key.startswith(EVENT_KEY_PREFIXES) else math.inf
     place = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
     return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "", place)

@@ -53,7 +53,7 @@ class _GroupMajority:
     most: dict[str, tuple[str, int]]
     names: Counter[str]
     of: int
-    personal: bool  # most hosts have rows unique to them, so a unique row is no finding
+    personal: bool  # most hosts have rows unique to them, so a unique row is not a finding
 
 
 def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[Fact]:

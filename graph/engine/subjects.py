@@ -200,7 +200,7 @@ def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str
 
 
 def _drop_few_device_hits(hits: ClueHits, observed_facts: ObservedFacts) -> ClueHits:
-    """Drop what only few devices of a host show: one hot GPU is no hot room."""
+    """Drop what only few devices of a host show: one hot GPU does not make a hot room."""
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:
         showing[id(clue), fact.host] += 1

@@ -20,7 +20,7 @@ from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 
 RIVAL_LOG_ODDS_MARGIN = 0.5  # labels decided by the same facts are indistinguishable below this difference
-MAX_CLOCK_SKEW = timedelta(seconds=120)  # an event earlier by more is no consequence; less may be clock skew
+MAX_CLOCK_SKEW = timedelta(seconds=120)  # an event earlier by more is not a consequence; less may be clock skew
 MIN_SUSPICION_POSTERIOR = 0.5  # posterior from which an unproven label is a suspicion
 # highest stated confidence; on three fresh benchmark seeds 631 of 647 answers with posterior ≥ 0.995 were right
 MAX_CONFIDENCE = 0.975
@@ -31,7 +31,7 @@ SETTING_KEY_PREFIXES = ("gpu.clock.", "gpu.power.", "gpu.throttle.", "gpu.mig", 
 
 @dataclass(frozen=True, slots=True)
 class SetAsideBelief:
-    """A proven belief that is no root cause, its label's verdict, and the reason."""
+    """A proven belief that is not a root cause, its label's verdict, and the reason."""
 
     belief: Belief
     verdict: Verdict

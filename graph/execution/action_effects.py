@@ -27,6 +27,7 @@ from tools.ledger.states import State, Transition
 from tools.transport import Transport, Unreachable
 
 T = TypeVar("T")
+CLAIM_TAKEN_OVER = "Another worker holds this action now; this one stops and changes nothing."
 # Refusals that may pass before the time to start is over.
 RETRYABLE_REFUSALS = (
     *(record.KillSwitchOn, record.TargetBusy, record.FleetLimit, record.BreakerOpen, record.BlastRadius, record.NonDurableStore),
@@ -35,15 +36,15 @@ RETRYABLE_REFUSALS = (
 
 
 class ActionDeferred(Exception):
-    """Approved, and not started: something outside keeps it back. It is tried again until its time to start is over."""
+    """The approved action cannot start yet. It is tried again until its time to start is over."""
 
 
 class StillRunning(Exception):
-    """Another worker holds the action and lives."""
+    """A live worker holds the action."""
 
 
 class ApprovalOutdated(Exception):
-    """What people approved is not what is there any more. `why` is a word for the ladder, the text a sentence for people."""
+    """The approved state is outdated. `why` is a word for the remediation, the text a sentence for people."""
 
     def __init__(self, reason: str, says: str) -> None:
         super().__init__(says)
@@ -135,7 +136,10 @@ def _get_controller(action: Action, action_context: ActionGraphContext) -> str:
 
 
 async def execute_claim(claim: Claim, action_context: ActionGraphContext) -> ActionRecord:
-    """Run the claim, or find out how an adopted one ended, and record the result. Raises LostClaim."""
+    """Run the claim, or find out how an adopted one ended, and record the result.
+
+    Raises LostClaim if another worker took it over.
+    """
     settled_claim = await _run_claim(claim, action_context)
     sha = (
         settled_claim.output
@@ -199,7 +203,7 @@ async def _run_with_heartbeat(claim: Claim, work: Coroutine[Any, Any, T], action
         if task.done():
             return task.result()
         keeper.result()
-        raise record.LostClaim(record.LostClaim.__doc__)
+        raise record.LostClaim(CLAIM_TAKEN_OVER)
     finally:
         for task_to_cancel in (task, keeper):
             task_to_cancel.cancel()

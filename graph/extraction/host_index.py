@@ -18,7 +18,7 @@ _PRIVATE_DOMAINS = frozenset({"local", "localdomain", "internal", "intranet", "l
 _FILE_EXTENSIONS = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
 _TRAILING_NUMBER_PATTERN = re.compile(r"^(.*?)(\d+)$")
 _PIECE_PATTERN = re.compile(r"[^\W\d_]+|[0-9]+")
-_MAX_DEVICES_PER_HOST = 16  # GPUs per machine: `gpu19` is no GPU.
+_MAX_DEVICES_PER_HOST = 16  # GPUs per machine: `gpu19` is not a GPU.
 
 
 class HostIndex:
@@ -69,7 +69,7 @@ class HostIndex:
         return self._short.get(short) or self._find_with_other_zeros(short) or self._spelt.get(_normalize_pieces(short))
 
     def _is_own_domain(self, domain: str) -> bool:
-        """Log files are named after hosts, too, so a file extension is no domain."""
+        """Log files are named after hosts, too, so a file extension is not a domain."""
         if self._domains is None or "." not in domain:
             return True
         if any(f".{domain}".endswith(f".{own}") or f".{own}".endswith(f".{domain}") for own in self._domains):
@@ -78,7 +78,7 @@ class HostIndex:
         return last in _FILE_EXTENSIONS or (not self._domains and last in _PRIVATE_DOMAINS)
 
     def _find_with_other_zeros(self, short: str) -> str | None:
-        """Extra zeros are a slip only where the inventory pads none."""
+        """Extra zeros are a typing error only if the inventory pads none."""
         host = self._numbered.get(_get_number_key(short)) if _get_number_key(short) else None
         return host if host and (len(short) < len(host.partition(".")[0]) or get_stem(short) not in self._padded) else None
 

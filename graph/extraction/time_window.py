@@ -107,7 +107,7 @@ def _parse_until(words: str, now: datetime) -> datetime | None:
 
 
 def _is_time(match: re.Match[str], name: str) -> bool:
-    """A bare number needs minutes, am/pm, a day or a zone: "from 8 to 16 nodes" is no time."""
+    """A bare number needs minutes, am/pm, a day or a zone: "from 8 to 16 nodes" is not a time."""
     zone = match[f"{name}zone"]
     return (
         any(match[f"{name}{part}"] for part in ("m", "half", "date", "day"))

@@ -13,7 +13,7 @@ MAX_REASON_CHARS = 160
 
 
 def is_possible(label: str, assessment: Assessment) -> bool:
-    """Return whether no fact contradicts it; a missing sign is no contradiction, as many faults leave no trace."""
+    """Return whether no fact contradicts it; a missing sign does not contradict, as many faults leave no trace."""
     verdict = assessment.label_verdicts.get(label)
     return verdict is None or verdict.verdict != "rejected" or verdict.absent
 

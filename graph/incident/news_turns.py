@@ -37,7 +37,7 @@ CHECKS_BY_CHANGED_PART: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def brings_new_facts(context: IncidentContext) -> bool:
-    """Return whether a reply adds facts to an observed incident and is no command or question."""
+    """Return whether a reply adds facts to an observed incident and is neither a command nor a question."""
     has_message = bool(context.turn.said) or get_parsed_message(context.item) is not None
     plain = not context.turn.only and not context.turn.unknown and not {"hosts", "job"} & context.item.data.keys()
     has_diagnosis = (

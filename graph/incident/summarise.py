@@ -229,7 +229,7 @@ async def _read_attachments(
             files.append(build_unread_file(attachment, "too_long"))
             continue
         own_facts, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
-        if not is_file(attachment):  # a pasted block may be a command, which is no log to be read
+        if not is_file(attachment):  # a pasted block may be a command, which is not read as a log
             own_facts = tuple(fact for fact in own_facts if fact.key != NOT_UNDERSTOOD_KEY or fact.value)
         own_facts = _add_log_end(own_facts, text, context.item.at)
         message_text = "" if is_file(attachment) else context.item.text
@@ -254,7 +254,7 @@ async def _read_attachments(
 def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -> Fact:
     """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
 
-    `said`: the message in which it was pasted.
+    `message_text`: the message in which it was pasted.
     """
     line = fact.line.strip()
     if not line:
@@ -306,7 +306,7 @@ async def _parse_attachment(
 
 
 def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, named: IncidentScope) -> TurnState:
-    """Set what the item names and asks. Hosts of `diagnose --hosts` are no question about them."""
+    """Set what the item names and asks. Hosts of `diagnose --hosts` do not ask about them."""
     text = context.item.text
     return replace(
         turn,

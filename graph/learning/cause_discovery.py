@@ -91,7 +91,7 @@ class _DiscoveryPass:
         return cls(taxonomy, title_corpus, {name: frozenset(extract_terms(leaf.title)) for name, leaf in taxonomy.leaves.items()})
 
     def place_named(self, name: str, rows: Sequence[LabelledRow]) -> None:
-        """Place a name's threads. Beyond `MAX_NEW_CAUSES` they stay as they are: so many names are not causes."""
+        """Place a name's threads. Beyond `MAX_NEW_CAUSES` they keep their label: that many names are not causes."""
         person = rows[0].by
         into, reason = self._find_voted_label(rows) if not person else ("", "")
         if not into:

@@ -91,7 +91,7 @@ def _iter_lines(text: str) -> Iterator[str]:
 def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
     """Yield disjoint random samples in log order; the same lines give the same samples."""
     seed = zlib.crc32("\n".join(lines[:1000]).encode("utf-8", "replace"))
-    lot = random.Random(seed)  # noqa: S311 -- the same log is to be drafted the same way, and nothing is kept from anybody
+    lot = random.Random(seed)  # noqa: S311 -- one log must give one draft; nothing is secret
     parts: list[list[str]] = [[] for _ in range(SAMPLE_COUNT)]
     for line in lines:
         parts[lot.randrange(SAMPLE_COUNT)].append(line)

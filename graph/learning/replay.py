@@ -15,7 +15,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check_types import Check
 
 # Share of the first label's probability from which two labels are a tie. Each new incident shifts hundreds slightly,
-# which is no loss.
+# which loses nothing.
 MIN_TIE_SHARE = 0.8
 
 
@@ -49,7 +49,7 @@ def label_incidents(
     checks: Mapping[str, Check],
     held_back: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return each incident's label from its text and from other threads. Those in `held` were right before and keep
+    """Return each incident's label from its text and from other threads. Those in `held_back` were right before and keep
     their label in a tie.
     """
     nearest = LabelRanker.build(taxonomy, known_incidents)

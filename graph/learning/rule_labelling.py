@@ -1,4 +1,4 @@
-"""First pass over an export: each past incident becomes labelled, doubtful or dropped, with a reason. Pure, no model.
+"""First pass over an export: each past incident becomes labelled, doubtful or dropped, with a reason. It asks no model.
 
 Rules find the statement of the cause; words and quoted errors find the label. Uncertain rows go to a person.
 """

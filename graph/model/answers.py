@@ -98,7 +98,7 @@ class PastAnswer(ModelAnswer):
 
 
 def parse_answer(shape: type[A], raw: str) -> A:
-    """Parse the answer. Raises BadAnswer."""
+    """Parse the answer. Raises BadAnswer if it does not match its schema."""
     text = raw.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         return shape.model_validate_json(text)

@@ -1,7 +1,7 @@
 """The only client of language models: six questions, each answered with a typed value or declined with a sentence.
 
 Invariants:
-- A model chooses among given ids and never writes a command; an answer that names anything else is refused whole.
+- A model chooses among given ids and never writes a command; an answer that names anything else is refused.
 - No provider failure raises out of here.
 - An incident's budget holds over turns and processes.
 - A failing endpoint is not called for a while.
@@ -373,7 +373,7 @@ def open_model(
     """Return the configured model, or None without endpoint and key.
 
     With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
-    answered. Raises BadRecording.
+    answered. Raises BadRecording if the file is not a recording of this model.
     """
     endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:

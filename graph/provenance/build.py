@@ -1,4 +1,4 @@
-"""Build a turn's reason graph. Pure and deterministic: the same facts, shifts and report give the same bytes."""
+"""Build a turn's reason graph. Deterministic: the same facts, shifts and report give the same bytes."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence

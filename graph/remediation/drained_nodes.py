@@ -128,7 +128,7 @@ def is_returning(remediation: Remediation) -> bool:
 
 
 def propose_return(incident: str, remediation: Remediation) -> Remediation:
-    """Propose the return once more, also where the plan had none."""
+    """Propose the return again, even if the plan had none."""
     back = next((n for n, step in enumerate(remediation.rungs) if step.part == "restore"), len(remediation.rungs))
     steps = remediation.rungs if back < len(remediation.rungs) else (*remediation.rungs, build_return_step(remediation.target))
     attempt = remediation.attempt + 1 if remediation.rung == back else 1

@@ -96,7 +96,7 @@ def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
 
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
-    """Judge by the host's facts. It is not gone where a check that showed it could not look."""
+    """Judge by the host's facts. It is not gone if a check that showed it could not run."""
     leaf = alone.reference.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")

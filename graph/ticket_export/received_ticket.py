@@ -48,7 +48,7 @@ class ParsedTicket:
 
 
 def parse_ticket(raw: bytes) -> ParsedTicket:
-    """Parse and validate a document. Raises BadTicket."""
+    """Parse and validate a document. Raises BadTicket with the problems by field."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise BadTicket([f"the document has {len(raw):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read"])
     loaded = _load_json(raw)

@@ -197,7 +197,7 @@ def format_confidence(cause: Hypothesis) -> str:
 
 
 def render_basis(rows: Iterable[Evidence | Fact]) -> str:
-    """Return `lspci, kernel log on gpu-003`, or `… handed in` without a host."""
+    """Return `lspci, kernel log on gpu-003`, or `… handed in` for an upload."""
     basis_rows = list(rows)
     checks = list(dict.fromkeys(get_check_name(item.check) for item in basis_rows))
     hosts = tuple(dict.fromkeys(item.host for item in basis_rows if item.host))
@@ -227,7 +227,7 @@ def format_location(cause: Hypothesis) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HostKnowledge:
-    """What is known of one host. `shows`: causes visible there that are no machine's fault; `odd`: abnormal facts."""
+    """What is known of one host. `shows`: causes visible there that are not the machine's fault; `odd`: abnormal facts."""
 
     host: str
     causes: tuple[Hypothesis, ...]

@@ -23,7 +23,7 @@ from tools.inventory.host_ranges import fold_host_names
 MAX_LINES = 6
 MAX_COMPARED_HOSTS = 64
 MAX_VALUE_CHARS = 48
-# shown where a check found no value; what a lost device cannot report is no separate difference
+# shown where a check found no value; what a lost device cannot report is not a separate difference
 ABSENT_VALUE = "nothing"
 
 
