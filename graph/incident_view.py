@@ -168,8 +168,8 @@ def parse_remediations(rows: Sequence[Mapping[str, Any]]) -> list[Remediation]:
 def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
     if not row.get("fault"):
         return Remediation.model_validate(row)
-    own = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
-    return Remediation.model_validate({**row, "fault": {**own, **row["fault"]}})
+    defaults = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
+    return Remediation.model_validate({**row, "fault": {**defaults, **row["fault"]}})
 
 
 def serialize_remediations(remediations: Iterable[Remediation]) -> list[dict[str, object]]:

@@ -25,12 +25,12 @@ def append_milestones(
     checked hosts.
     """
     item = previous_incident_view.item
-    new = [
+    new_milestones = [
         *_build_action_milestones(item),
         *(_build_diagnosis_milestones(previous_incident_view, report, at) if looked else []),
         *_build_lifecycle_milestones(previous_incident_view, lifecycle, item, at),
     ]
-    milestones = [*previous_incident_view.milestones, *new]
+    milestones = [*previous_incident_view.milestones, *new_milestones]
     return milestones if len(milestones) <= MAX_MILESTONES else [milestones[0], *milestones[-(MAX_MILESTONES - 1) :]]
 
 

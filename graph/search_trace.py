@@ -145,15 +145,15 @@ def _build_branch(
 ) -> SearchBranch:
     children = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
     first = sorted(children, key=lambda branch: (_RESULT_PRIORITY.index(branch.sign), order[branch.path]))
-    own, reason = signs.get(path, ("not reached", ""))
+    own_result, reason = signs.get(path, ("not reached", ""))
     children_summary = _summarize_children(first, whole=len(children) == len(below.get(path, ())))
     if path not in signs and first:
-        own = children_summary or "not decided"
-    elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own):
-        own, reason = children_summary, ""  # a cause was found below it after the search had left it
+        own_result = children_summary or "not decided"
+    elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own_result):
+        own_result, reason = children_summary, ""  # a cause was found below it after the search had left it
     shown_children = tuple(sorted(first[:MAX_CHILDREN], key=lambda branch: order[branch.path]))
     hidden_count = len(below.get(path, ())) - len(shown_children)
-    return SearchBranch(path, titles.get(path, path), own, reason, shown_children, hidden_count if shown_children else 0)
+    return SearchBranch(path, titles.get(path, path), own_result, reason, shown_children, hidden_count if shown_children else 0)
 
 
 def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> BranchResult | None:

@@ -56,9 +56,9 @@ class Timeline:
     left_out: int = 0
 
     def to_table(self) -> list[tuple[str, ...]]:
-        rows = [(f"{event.at:%Y-%m-%d %H:%M:%S}", event.kind, _get_actor(event), event.says) for event in self.events]
+        table = [(f"{event.at:%Y-%m-%d %H:%M:%S}", event.kind, _get_actor(event), event.says) for event in self.events]
         more = [("…", "", "", f"and {self.left_out} more that were logged or said")] if self.left_out else []
-        return [("UTC", "what", "who", "says"), *rows, *more]
+        return [("UTC", "what", "who", "says"), *table, *more]
 
     def replace_user_ids(self, names: Mapping[str, str]) -> "Timeline":
         return Timeline(tuple(_replace_user_id(event, names) for event in self.events), self.left_out)
@@ -169,9 +169,9 @@ def summarize_timeline(line: Timeline) -> str:
     first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out
     runs = _render_event_runs([event for event in line.events if event.kind not in ("logged", "said")], days=first.date() != last.date())
     steps = ", ".join(runs[:MAX_SUMMARY_STEPS]) or "lines that hosts logged and words of people"
-    more = f" and {len(runs) - MAX_SUMMARY_STEPS} more" if len(runs) > MAX_SUMMARY_STEPS else ""
+    rest = f" and {len(runs) - MAX_SUMMARY_STEPS} more" if len(runs) > MAX_SUMMARY_STEPS else ""
     span = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}" if count > 1 else f"at {first:%Y-%m-%d %H:%M}"
-    return f"{count} event{'s' * (count > 1)} {span} UTC: {steps}{more}"
+    return f"{count} event{'s' * (count > 1)} {span} UTC: {steps}{rest}"
 
 
 def _render_event_runs(events: Sequence[TimelineEvent], *, days: bool) -> list[str]:

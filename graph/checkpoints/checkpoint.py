@@ -176,10 +176,10 @@ class RedisSaver(BaseCheckpointSaver[str]):
                     continue
                 if remaining_count is not None and remaining_count <= 0:
                     return
-                row = await self._load(thread, field)
-                if row and _matches_filter(row.metadata, filter):
+                checkpoint = await self._load(thread, field)
+                if checkpoint and _matches_filter(checkpoint.metadata, filter):
                     remaining_count = None if remaining_count is None else remaining_count - 1
-                    yield row
+                    yield checkpoint
 
     async def iter_threads(self) -> AsyncIterator[str]:
         """Yield every thread with a checkpoint, unordered."""
@@ -193,8 +193,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
 
     async def _list_fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Return the fields of the thread's checkpoints, newest first."""
-        rows = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
-        split_fields = [(field, *split_field(field)) for field in rows]
+        fields = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
+        split_fields = [(field, *split_field(field)) for field in fields]
         return [field for field, of, _ in sorted(split_fields, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
 
     async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
@@ -227,13 +227,13 @@ class RedisSaver(BaseCheckpointSaver[str]):
         if not checkpoint_run_ids:
             return
         async for thread in self.iter_threads():
-            rows = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
+            checkpoints = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
             keep = {
                 f: checkpoint
-                for f, checkpoint in rows.items()
+                for f, checkpoint in checkpoints.items()
                 if checkpoint and checkpoint.metadata.get("run_id") not in checkpoint_run_ids
             }
-            if len(keep) < len(rows):
+            if len(keep) < len(checkpoints):
                 await self._keep_only(thread, keep)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:

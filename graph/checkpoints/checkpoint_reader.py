@@ -63,8 +63,8 @@ class CheckpointReader:
             pipe.zrevrangebylex(self.build_key(thread, "index"), b"[" + low + LEX_RANGE_END, b"[" + low, 0, 1)
             head, fields = await pipe.execute()
         for field in (head, *fields):
-            if field and (row := await self.load_checkpoint(thread, field)):
-                return row
+            if field and (checkpoint := await self.load_checkpoint(thread, field)):
+                return checkpoint
         return None
 
     async def load_checkpoint(self, thread: str, field: bytes) -> StoredCheckpoint | None:

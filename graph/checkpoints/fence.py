@@ -51,11 +51,11 @@ _CURRENT_FENCE: ContextVar[Fence | None] = ContextVar("fence", default=None)
 @contextmanager
 def enforce_fence(fence: Fence) -> Iterator[None]:
     """Refuse puts made inside, by any saver in any task started inside, with `LostLease` once the lease is lost."""
-    before = _CURRENT_FENCE.set(fence)
+    token = _CURRENT_FENCE.set(fence)
     try:
         yield
     finally:
-        _CURRENT_FENCE.reset(before)
+        _CURRENT_FENCE.reset(token)
 
 
 def get_current_fence() -> Fence | None:

@@ -135,8 +135,10 @@ class Assessment:
         reasons = list(self.selection.contradictions)
         likely = [(self._is_elsewhere(belief.subject.hosts), f"{belief.leaf.title} is likely and unproven") for belief in self.suspects[:3]]
         abnormal_facts = sorted(self.abnormal_facts, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
-        odd = [(self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts]
-        reasons += [sentence for _, sentence in sorted([*likely, *odd], key=lambda row: row[0])]
+        abnormalities = [
+            (self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts
+        ]
+        reasons += [sentence for _, sentence in sorted([*likely, *abnormalities], key=lambda row: row[0])]
         reasons += [sentence[:MAX_EVIDENCE_LINE_CHARS] for sentence in self.doubted_profiles.values()]
         reasons += [hidden_cause.says[:MAX_EVIDENCE_LINE_CHARS] for hidden_cause in self.open_hidden_causes]
         reasons += [f"what was handed in: {unread_text}"[:MAX_EVIDENCE_LINE_CHARS] for unread_text in self.coverage.list_unread_texts()]
@@ -367,8 +369,8 @@ class ReportFit:
         """Return the fit in log-odds; 0 if nothing in the report concerns the fact."""
         name = (fact.key, fact.check)
         if name not in self._known:
-            rows = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
-            self._known[name] = max((prior * _score_leaf_fact(leaf, fact) for leaf, prior in rows if leaf), default=0.0)
+            leaf_priors = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
+            self._known[name] = max((prior * _score_leaf_fact(leaf, fact) for leaf, prior in leaf_priors if leaf), default=0.0)
         return self._known[name]
 
 

@@ -284,7 +284,7 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
         start = leaf.prior + max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))
         hits = matcher.find_hits(leaf)
         subjects = find_subjects(leaf, hits, reference, observed)
-        beliefs = [_weigh_clues(leaf, subject, start, own, matcher) for subject, own in subjects.items()]
+        beliefs = [_weigh_clues(leaf, subject, start, subject_hits, matcher) for subject, subject_hits in subjects.items()]
         if not subjects:
             beliefs = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
         if hits and (few := find_hosts_showing_cause(leaf, hits, observed)):

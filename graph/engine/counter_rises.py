@@ -35,12 +35,12 @@ def has_risen(fact: Fact) -> bool:
 
 def mark_counter_rises(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Return the new facts; a risen counter gets `before` (the older reading) and `seconds` between them."""
-    before = {_get_counter_key(fact): fact for fact in old if fact.key in MIN_COUNTER_RISES and fact.status is Status.OK}
-    if not before:
+    old_readings = {_get_counter_key(fact): fact for fact in old if fact.key in MIN_COUNTER_RISES and fact.status is Status.OK}
+    if not old_readings:
         return list(new)
     return [
-        _compare_readings(before[_get_counter_key(fact)], fact)
-        if fact.key in MIN_COUNTER_RISES and _get_counter_key(fact) in before
+        _compare_readings(old_readings[_get_counter_key(fact)], fact)
+        if fact.key in MIN_COUNTER_RISES and _get_counter_key(fact) in old_readings
         else fact
         for fact in new
     ]

@@ -140,7 +140,7 @@ def find_mtu_mismatches(facts: Iterable[Fact]) -> list[Fact]:
     for fact in facts:
         if fact.key == "net.mtu" and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, int):
             by_device[fact.device][fact.host] = fact
-    pairs = [sorted(rows.values(), key=_get_int_value) for rows in by_device.values() if len(rows) == 2]
+    pairs = [sorted(readings.values(), key=_get_int_value) for readings in by_device.values() if len(readings) == 2]
     return [
         replace(small, key="net.mtu_apart", attrs={**small.attrs, "other": large.value, "peer": large.host})
         for small, large in pairs
@@ -280,11 +280,13 @@ def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
         if fact.key == "ib.state" and fact.host and (name := _NUMBERED_HCA_PATTERN.fullmatch(fact.device or "")):
             listed[fact.host][int(name[1])] = fact
     absence_facts: list[Fact] = []
-    for host, own in listed.items():
-        peer_rows = [rows for name, rows in listed.items() if name != host]
-        gaps = [n for n in range(max(own)) if n not in own and peer_rows and all(n in rows for rows in peer_rows)]
+    for host, own_numbers in listed.items():
+        peer_rows = [numbers for name, numbers in listed.items() if name != host]
+        gaps = [n for n in range(max(own_numbers)) if n not in own_numbers and peer_rows and all(n in numbers for numbers in peer_rows)]
         absence_facts += [
-            replace(own[max(own)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={})
+            replace(
+                own_numbers[max(own_numbers)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={}
+            )
             for n in gaps
         ]
     return absence_facts

@@ -144,7 +144,7 @@ def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dic
 def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[str]:
     lists = {host: listed_devices.whole[key] for host, listed_devices in hosts.items() if key in listed_devices.whole}
     all_addresses = frozenset().union(*lists.values())
-    return [host for host, own in lists.items() if own == all_addresses] if len(lists) > 1 else []
+    return [host for host, addresses in lists.items() if addresses == all_addresses] if len(lists) > 1 else []
 
 
 def _merge_addresses(places: Collection[KnownAddresses]) -> KnownAddresses:

@@ -68,12 +68,12 @@ def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> 
     groups: dict[str, list[str]] = defaultdict(list)
     for host in by_host:
         groups[kind(host)].append(host)
-    return _without_limits_of_the_absent(
+    return _drop_limits_of_absent_daemons(
         [difference for hosts in groups.values() if len(hosts) >= MIN_PEERS for difference in _compare_group(hosts, by_host, partial)]
     )
 
 
-def _without_limits_of_the_absent(facts: list[Fact]) -> list[Fact]:
+def _drop_limits_of_absent_daemons(facts: list[Fact]) -> list[Fact]:
     """Drop limits of absent daemons; the absence is a difference of its own."""
     absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in facts if fact.value == ABSENT and fact.device}
     return [
@@ -101,9 +101,10 @@ def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
             partial.add(fact.host)
     return {
         host: HostBaseline(
-            max(fact.time for fact in rows.values() if fact.time), {name: tuple(_get_rows(fact)) for name, fact in rows.items()}
+            max(fact.time for fact in facts_by_kind.values() if fact.time),
+            {name: tuple(_get_rows(fact)) for name, fact in facts_by_kind.items()},
         )
-        for host, rows in facts_by_baseline.items()
+        for host, facts_by_kind in facts_by_baseline.items()
         if host not in partial
     }
 
@@ -113,8 +114,8 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
 
     Where this incident has too few peers, also compare with remembered hosts of the same kind.
     """
-    now = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
-    present_hosts = {fact.host for fact in now}
+    current_facts = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
+    present_hosts = {fact.host for fact in current_facts}
     few = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
     remembered_facts = [
         Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=baseline.at)
@@ -123,11 +124,13 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
         for name, values in baseline.rows.items()
     ]
     differences = (
-        find_peer_differences([*(fact for fact in now if kind(fact.host) in few), *remembered_facts], kind) if remembered_facts else []
+        find_peer_differences([*(fact for fact in current_facts if kind(fact.host) in few), *remembered_facts], kind)
+        if remembered_facts
+        else []
     )
     return [
         *(fact for fact in differences if fact.host in present_hosts),
-        *(difference for fact in now for difference in _find_changes_since(fact, remembered.get(fact.host))),
+        *(difference for fact in current_facts for difference in _find_changes_since(fact, remembered.get(fact.host))),
     ]
 
 
@@ -135,17 +138,18 @@ def _find_changes_since(fact: Fact, previous_baseline: HostBaseline | None) -> I
     kind = str(fact.device)
     if previous_baseline is None or kind not in previous_baseline.rows:
         return
-    was, own = _parse_rows(previous_baseline.rows[kind]), _parse_rows(_get_rows(fact))
+    previous_values, current_values = _parse_rows(previous_baseline.rows[kind]), _parse_rows(_get_rows(fact))
     names = [
         name
-        for name in {**was, **own}
-        if not _is_alike(own.get(name, ABSENT), was.get(name, ABSENT)) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
+        for name in {**previous_values, **current_values}
+        if not _is_alike(current_values.get(name, ABSENT), previous_values.get(name, ABSENT))
+        and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
     ]
     day = previous_baseline.at.date().isoformat()
     for name in names[:MAX_DIFFERENCES_PER_KIND]:
-        attrs = {"before": was.get(name, ABSENT), "since": day}
-        line = f"{kind} {name}: {own.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
-        yield replace(fact, key=PAST_DIFFERS_KEY, value=own.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
+        attrs = {"before": previous_values.get(name, ABSENT), "since": day}
+        line = f"{kind} {name}: {current_values.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
+        yield replace(fact, key=PAST_DIFFERS_KEY, value=current_values.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
 
 
 def _get_rows(fact: Fact) -> Sequence[str]:
@@ -193,13 +197,13 @@ def _parse_rows(lines: Iterable[str]) -> dict[str, str]:
 
 def _count_majority(values_by_rows: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
     pairs, names = Counter[tuple[str, str]](), Counter[str]()
-    for rows, own in values_by_rows.items():
-        for pair in own.items():
+    for rows, values in values_by_rows.items():
+        for pair in values.items():
             pairs[pair] += counts[rows]
             names[pair[0]] += counts[rows]
     total = sum(counts.values())
     most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > total}
-    alone = sum(counts[rows] for rows, own in values_by_rows.items() if any(names[name] == 1 for name in own))
+    alone = sum(counts[rows] for rows, values in values_by_rows.items() if any(names[name] == 1 for name in values))
     return _GroupMajority(most, names, total, 2 * alone > total)
 
 
@@ -228,18 +232,19 @@ def _is_alike(first: str, other: str) -> bool:
 
 
 def _build_difference_facts(fact: Fact, differences: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
-    for name, own, most, count in differences[:MAX_DIFFERENCES_PER_KIND]:
-        line = f"{name}: {own} here, {most} on {count} of {of} hosts"[:400]
-        yield replace(fact, key=PEER_DIFFERS_KEY, value=own, device=name, line=line, attrs={"most": most, "hosts": count, "of": of})
-    if len(differences) > MAX_DIFFERENCES_PER_KIND:
-        line = f"{fact.device}: {len(differences) - MAX_DIFFERENCES_PER_KIND} more differ from most of {of} hosts, first {differences[MAX_DIFFERENCES_PER_KIND][0]}"[
-            :400
-        ]
+    for name, own_value, majority_value, count in differences[:MAX_DIFFERENCES_PER_KIND]:
+        line = f"{name}: {own_value} here, {majority_value} on {count} of {of} hosts"[:400]
+        yield replace(
+            fact, key=PEER_DIFFERS_KEY, value=own_value, device=name, line=line, attrs={"most": majority_value, "hosts": count, "of": of}
+        )
+    more_count = len(differences) - MAX_DIFFERENCES_PER_KIND
+    if more_count > 0:
+        line = f"{fact.device}: {more_count} more differ from most of {of} hosts, first {differences[MAX_DIFFERENCES_PER_KIND][0]}"[:400]
         attrs = {"most": "", "hosts": differences[MAX_DIFFERENCES_PER_KIND][3], "of": of}
         yield replace(
             fact,
             key=PEER_DIFFERS_KEY,
-            value=f"{len(differences) - MAX_DIFFERENCES_PER_KIND} more",
+            value=f"{more_count} more",
             device=f"{fact.device} (more)",
             line=line,
             attrs=attrs,

@@ -88,15 +88,15 @@ def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, observed_facts: Observe
 
 
 def _sort_hits(leaf: Leaf, hits: ClueHits) -> SortedHits:
-    rows = SortedHits()
+    sorted_hits = SortedHits()
     for clue, fact in hits:
         if not fact.host:
-            rows.job.append((clue, fact))
+            sorted_hits.job.append((clue, fact))
         elif device := _get_device(leaf, fact):
-            rows.device[(fact.host, device)].append((clue, fact))
+            sorted_hits.device[(fact.host, device)].append((clue, fact))
         else:
-            rows.host[fact.host].append((clue, fact))
-    return rows
+            sorted_hits.host[fact.host].append((clue, fact))
+    return sorted_hits
 
 
 def _get_device(leaf: Leaf, fact: Fact) -> str:
@@ -109,18 +109,18 @@ def _get_device(leaf: Leaf, fact: Fact) -> str:
 
 def _find_device_subjects(leaf: Leaf, hits: SortedHits) -> dict[Subject, ClueHits]:
     hits_by_subject: dict[Subject, ClueHits] = {}
-    for (host, device), own in hits.device.items():
-        if _has_supporting_hit(own):
-            hits_by_subject[Subject((host,), device)] = [*own, *hits.host.get(host, []), *hits.job]
+    for (host, device), device_hits in hits.device.items():
+        if _has_supporting_hit(device_hits):
+            hits_by_subject[Subject((host,), device)] = [*device_hits, *hits.host.get(host, []), *hits.job]
     accused = {host for subject in hits_by_subject for host in subject.hosts}
-    for host, own in hits.host.items():
-        if _has_supporting_hit(own) and host not in accused:
-            hits_by_subject[Subject((host,))] = [*own, *hits.job]
+    for host, host_hits in hits.host.items():
+        if _has_supporting_hit(host_hits) and host not in accused:
+            hits_by_subject[Subject((host,))] = [*host_hits, *hits.job]
     return hits_by_subject or ({Subject(): hits.job} if _has_supporting_hit(hits.job) else {})
 
 
 def _find_host_subjects(hits: SortedHits) -> dict[Subject, ClueHits]:
-    hits_by_subject = {Subject((host,)): [*own, *hits.job] for host, own in hits.host.items() if _has_supporting_hit(own)}
+    hits_by_subject = {Subject((host,)): [*host_hits, *hits.job] for host, host_hits in hits.host.items() if _has_supporting_hit(host_hits)}
     return hits_by_subject or ({Subject(): hits.job} if _has_supporting_hit(hits.job) else {})
 
 
@@ -136,19 +136,21 @@ def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
     for clue, fact in hits:
         if not _is_of_whole_job(fact):
             by_host[fact.host].append((clue, fact))
-    against = [hit for own in by_host.values() for hit in own if hit[0].weight < 0]
+    against = [hit for host_hits in by_host.values() for hit in host_hits if hit[0].weight < 0]
     against_logs = [(c, f) for c, f in against if not c.same_host or f.host in readers or "" in readers]
     by_clues: dict[frozenset[int], list[str]] = defaultdict(list)
-    for host, own in by_host.items():
-        if _has_supporting_hit(own):
-            by_clues[frozenset(id(clue) for clue, _ in own)].append(host)
+    for host, own_hits in by_host.items():
+        if _has_supporting_hit(own_hits):
+            by_clues[frozenset(id(clue) for clue, _ in own_hits)].append(host)
     hits_by_subject: dict[Subject, ClueHits] = {}
     for hosts in by_clues.values():
-        own = [hit for host in hosts for hit in by_host[host]]
-        decides = any(clue.decisive and clue.weight > 0 for clue, _ in own)
+        own_hits = [hit for host in hosts for hit in by_host[host]]
+        decides = any(clue.decisive and clue.weight > 0 for clue, _ in own_hits)
         elsewhere = [] if decides else [hit for hit in against_logs if hit[1].host not in hosts]
-        hits_by_subject[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
-    if _has_supporting_hit(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in hits_by_subject.values()):
+        hits_by_subject[Subject(tuple(sorted(hosts)))] = [*own_hits, *logs, *elsewhere]
+    if _has_supporting_hit(logs) and all(
+        any(clue.weight < 0 for clue, fact in subject_hits if fact.host) for subject_hits in hits_by_subject.values()
+    ):
         of_hosts = "" not in readers and any(clue.same_host for clue in leaf.evidence)
         hits_by_subject.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
     return hits_by_subject
@@ -174,11 +176,11 @@ def _find_place_subjects(
             showing[reference.place(fact.host, kind)].append((clue, fact))
     job = [hit for hit in hits if not hit[1].host]
     hits_by_subject: dict[Subject, ClueHits] = {}
-    for place, inside in showing.items():
-        shared = _select_place_hits([hit for hit in inside if hit[0].weight > 0], _restrict_hosts(looked, members[place]))
+    for place, place_hits in showing.items():
+        shared = _select_place_hits([hit for hit in place_hits if hit[0].weight > 0], _restrict_hosts(looked, members[place]))
         guilty = {fact.host for _, fact in shared}
         if len(guilty) > 1:
-            against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
+            against = [hit for hit in place_hits if hit[0].weight < 0 and hit[1].host in guilty]
             subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
             hits_by_subject[subject] = [*shared, *_select_shared_hits(against, _restrict_hosts(looked, guilty)), *job]
     return hits_by_subject

@@ -123,14 +123,14 @@ def _parse_health_after(text: str, spans: list[HostSpan], at: int) -> bool | Non
     """Return True if the text calls a whole list fine, False for its last host, else None."""
     span = spans[at]
     match = _AFTER_HOST_PATTERN.match(text, span.end)
-    before = text[max(0, span.start - 80) : span.start]
-    left_out = _BEFORE_HOST_PATTERN.search(before)
-    if match is None or _QUESTION_PATTERN.search(before) or (left_out and not left_out["kind"]):
+    text_before = text[max(0, span.start - 80) : span.start]
+    left_out = _BEFORE_HOST_PATTERN.search(text_before)
+    if match is None or _QUESTION_PATTERN.search(text_before) or (left_out and not left_out["kind"]):
         return None
     end = match.end()
-    none = bool(match["none"] or match["few"])
-    good = (_TROUBLE_WORD_PATTERN if none and match[0].rstrip().endswith("no") else _GOOD_WORD_PATTERN).match(text, end)
-    works = match["works"] or match["work"] or (none and not match[0].rstrip().endswith("no"))
+    is_none_or_few = bool(match["none"] or match["few"])
+    good = (_TROUBLE_WORD_PATTERN if is_none_or_few and match[0].rstrip().endswith("no") else _GOOD_WORD_PATTERN).match(text, end)
+    works = match["works"] or match["work"] or (is_none_or_few and not match[0].rstrip().endswith("no"))
     if good:
         end = good.end()
     elif not works:
@@ -147,12 +147,12 @@ def _is_cleared_before(text: str, spans: list[HostSpan], at: int) -> bool:
     if match is None:
         return False
     if match["kind"] or match["on"]:
-        before, end = match.string[: match.start()], spans[at].end
+        text_before, end = match.string[: match.start()], spans[at].end
         return not (
             _is_taken_back(text, spans, at, end)
             or _LIMITATION_PATTERN.match(text, end)
-            or _QUESTION_PATTERN.search(before)
-            or _DENIAL_PATTERN.search(before)
+            or _QUESTION_PATTERN.search(text_before)
+            or _DENIAL_PATTERN.search(text_before)
         )
     return _is_left_out(text, spans, at)
 

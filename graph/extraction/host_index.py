@@ -72,7 +72,7 @@ class HostIndex:
         """Log files are named after hosts, too, so a file extension is not a domain."""
         if self._domains is None or "." not in domain:
             return True
-        if any(f".{domain}".endswith(f".{own}") or f".{own}".endswith(f".{domain}") for own in self._domains):
+        if any(f".{domain}".endswith(f".{own_domain}") or f".{own_domain}".endswith(f".{domain}") for own_domain in self._domains):
             return True
         last = domain.rpartition(".")[2]
         return last in _FILE_EXTENSIONS or (not self._domains and last in _PRIVATE_DOMAINS)

@@ -174,13 +174,13 @@ def _parse_numbered_member(text: str, digits: re.Match[str], like: str, host_ind
 
 def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = False) -> str:
     """Complete a name from another host's: `a4` after `node-a1`, `r7-04` after `b200-r7-01`."""
-    before, _, domain = like.partition(".")
+    stem, _, domain = like.partition(".")
     if strip_separators(get_stem(raw)) == strip_separators(get_stem(like)) and get_stem(raw):
         return "" if short else _replace_number(like, get_digits(raw))
-    parts, own = before.split("-"), raw.partition(".")[0].split("-")
-    candidates = ["-".join((*parts[: -len(own)], *own))] if len(own) < len(parts) else []
-    if _NAME_SUFFIX_PATTERN.fullmatch(raw) and (end := re.search(r"[A-Za-z]{1,12}\d{1,6}$", before)):
-        candidates.append(f"{before[: end.start()]}{raw}")
+    parts, own_parts = stem.split("-"), raw.partition(".")[0].split("-")
+    candidates = ["-".join((*parts[: -len(own_parts)], *own_parts))] if len(own_parts) < len(parts) else []
+    if _NAME_SUFFIX_PATTERN.fullmatch(raw) and (end := re.search(r"[A-Za-z]{1,12}\d{1,6}$", stem)):
+        candidates.append(f"{stem[: end.start()]}{raw}")
     for name in candidates:
         full_name = f"{name}.{domain}" if domain else name
         if get_digits(name) and (host_index.find_host(full_name) or (not short and get_stem(name) == get_stem(like))):
@@ -189,9 +189,9 @@ def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = 
 
 
 def _replace_number(like: str, number: str) -> str:
-    before, dot, domain = like.partition(".")
-    own = get_digits(before)
-    return f"{before[: -len(own)]}{number}{dot}{domain}" if own and number else ""
+    stem, dot, domain = like.partition(".")
+    own_digits = get_digits(stem)
+    return f"{stem[: -len(own_digits)]}{number}{dot}{domain}" if own_digits and number else ""
 
 
 def _expand_span(first: str, last: str, host_index: HostIndex) -> list[str]:
@@ -229,10 +229,10 @@ def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
 def _split_bracket_choices(text: str) -> Iterator[str]:
     """Move letters out of brackets: `node-[a1-a4,b2]` becomes `node-a[1-4]` and `node-b[2]`."""
     pieces = re.split(r"\[([^\]]*)\]", text)
-    rows = [list(_split_bracket_parts(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
-    if len(rows) > 7:
+    choices = [list(_split_bracket_parts(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+    if len(choices) > 7:
         raise BadRange(text)
-    return ("".join(choice) for choice in product(*rows))
+    return ("".join(choice) for choice in product(*choices))
 
 
 def _split_bracket_parts(body: str) -> Iterator[str]:

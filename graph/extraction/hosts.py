@@ -124,8 +124,8 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
     book = known if isinstance(known, HostIndex) else HostIndex(known)
 
     def full(match: re.Match[str]) -> str:
-        before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
-        return match[0] if _OTHER_COUNT_PATTERN.search(before) else book.find_by_digits(match[0]) or match[0]
+        text_before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
+        return match[0] if _OTHER_COUNT_PATTERN.search(text_before) else book.find_by_digits(match[0]) or match[0]
 
     def all_of(match: re.Match[str]) -> str:
         names = _parse_numbered_hosts(match, book)
@@ -133,9 +133,9 @@ def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
         return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else match[0]
 
     def between(match: re.Match[str]) -> str:
-        before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
+        text_before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
         first, last, width = int(match["first"]), int(match["last"]), len(match["first"])
-        if _OTHER_COUNT_PATTERN.search(before) or not first < last < first + MAX_EXPANDED_HOSTS:
+        if _OTHER_COUNT_PATTERN.search(text_before) or not first < last < first + MAX_EXPANDED_HOSTS:
             return match[0]
         names = [book.find_by_digits(f"{number:0{width}}") for number in range(first, last + 1)]
         return ", ".join(filter(None, names)) if all(names) else match[0]

@@ -92,7 +92,7 @@ def _score_template(template: LogTemplate, lines: int) -> float:
 
 def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
     """Merge the suspicious templates of the hosts' job log checks; None without any."""
-    same: dict[str, list[LogTemplate]] = defaultdict(list)
+    templates_by_text: dict[str, list[LogTemplate]] = defaultdict(list)
     logs: list[Fact] = []
     for fact in (fact for fact in facts if fact.key == "job.log" and fact.host):
         bad = [
@@ -101,15 +101,17 @@ def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
             if has_trouble_word(template["text"]) or XID_PATTERN.search(template["text"])
         ]
         logs += [fact] if bad else []
-        for row in bad:
-            same[row["text"]].append(LogTemplate.model_validate(row))
+        for template_row in bad:
+            templates_by_text[template_row["text"]].append(LogTemplate.model_validate(template_row))
     if not logs:
         return None
     return LogDigest(
         name=f"the job on {fold_host_names(fact.host for fact in logs)}"[:80],
         sha256=logs[0].sha256 if len(logs) == 1 else "",
         lines=sum(fact.attrs.get("lines", 0) for fact in logs),
-        templates=tuple(_merge_templates(templates, len(logs) == 1) for templates in same.values())[:MAX_TEMPLATES_PER_INCIDENT],
+        templates=tuple(_merge_templates(templates, len(logs) == 1) for templates in templates_by_text.values())[
+            :MAX_TEMPLATES_PER_INCIDENT
+        ],
     )
 
 

@@ -87,9 +87,9 @@ def format_unknown_job(job: str, reason: NoHostsReason) -> str:
 
 def format_name_readings(read_as: Mapping[str, str]) -> str:
     """Return which names were read as which hosts."""
-    rows = [f"{name} as {host}" for name, host in read_as.items()]
-    more = f", and {len(rows) - MAX_LISTED_NAMES} more likewise" if len(rows) > MAX_LISTED_NAMES else ""
-    return f"I read {', '.join(rows[:MAX_LISTED_NAMES])}{more}." if rows else ""
+    readings = [f"{name} as {host}" for name, host in read_as.items()]
+    more = f", and {len(readings) - MAX_LISTED_NAMES} more likewise" if len(readings) > MAX_LISTED_NAMES else ""
+    return f"I read {', '.join(readings[:MAX_LISTED_NAMES])}{more}." if readings else ""
 
 
 def format_report_unknowns(report: Report) -> tuple[str, ...]:

@@ -221,10 +221,10 @@ def select_unobserved_checks(unobserved_checks: Sequence[UnobservedCheck]) -> tu
 
 def build_healthy_baselines(context: IncidentContext, assessment: Assessment) -> dict[str, HostBaseline]:
     """Return the baselines of hosts without a finding, for later comparison."""
-    sick = {fact.host for fact in assessment.abnormal_facts} | {
+    hosts_with_findings = {fact.host for fact in assessment.abnormal_facts} | {
         host for belief in assessment.roots for host in (*belief.accused, *belief.shown)
     }
-    return {host: baseline for host, baseline in build_baselines(context.facts).items() if host not in sick}
+    return {host: baseline for host, baseline in build_baselines(context.facts).items() if host not in hosts_with_findings}
 
 
 def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessment: Assessment) -> TurnResult:
@@ -236,9 +236,14 @@ def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessm
     report, lifecycle = result.report, result.lifecycle or context.lifecycle
     remediations = context.remediations if result.ladders is None else result.ladders
     is_incomplete = context.turn.cut or context.has_open_ticket or any(remediation.is_open for remediation in remediations)
-    over = context.is_tenant_incident and not list_tenant_question_ids(context, report)
+    has_no_tenant_question = context.is_tenant_incident and not list_tenant_question_ids(context, report)
     undecided = report.outcome == "abstained" or (context.is_tenant_incident and report.hides_all_causes_from_tenant)
-    if not (over or has_exhausted_ideas(context)) or not undecided or lifecycle not in ("open", "waiting") or is_incomplete:
+    if (
+        not (has_no_tenant_question or has_exhausted_ideas(context))
+        or not undecided
+        or lifecycle not in ("open", "waiting")
+        or is_incomplete
+    ):
         return result
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return replace(

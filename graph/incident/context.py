@@ -295,24 +295,24 @@ def _assess_now(context: IncidentContext, graph_context: GraphContext) -> Assess
 
 def merge_facts(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Replace older results of the same check and host; uploaded facts accumulate."""
-    fresh = {(fact.host, fact.check) for fact in new if fact.host}
+    new_pairs = {(fact.host, fact.check) for fact in new if fact.host}
     known_identities = {_get_fact_identity(f) for f in old if not f.host}
     added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known_identities]))
-    return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
+    return [fact for fact in old if (fact.host, fact.check) not in new_pairs] + added
 
 
 def _mark_still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Count in `looks` the observations in which the same process was blocked."""
-    before = {(fact.host, fact.attrs.get("pid")): fact for fact in old if fact.key == "proc.blocked" and fact.status is Status.OK}
+    old_blocked = {(fact.host, fact.attrs.get("pid")): fact for fact in old if fact.key == "proc.blocked" and fact.status is Status.OK}
 
     def counted(fact: Fact) -> Fact:
-        was = before.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
+        was = old_blocked.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
         if was is None:
             return fact
         look_count = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
         return replace(fact, attrs={**fact.attrs, "looks": look_count})
 
-    return [counted(fact) for fact in new] if before else list(new)
+    return [counted(fact) for fact in new] if old_blocked else list(new)
 
 
 def _get_fact_identity(fact: Fact) -> tuple[object, ...]:

@@ -40,8 +40,8 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, graph
     """Take one step: propose ideas and their checks, or weigh them once checked."""
     turn, previous_exploration, is_continued = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
     asking = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
-    over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (previous_exploration.rounds >= MAX_ROUNDS and not is_continued)
-    if graph_context.model is None or over or _is_known_already(turn, assessment):
+    is_over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (previous_exploration.rounds >= MAX_ROUNDS and not is_continued)
+    if graph_context.model is None or is_over or _is_known_already(turn, assessment):
         return ExplorationResult(asking, previous_exploration)
     lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], graph_context))
     material = await build_material(context.brief, list_logs(context), context, graph_context)
@@ -57,7 +57,7 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, graph
         for idea in answer.ideas
     )
     explored = Exploration(rounds=previous_exploration.rounds + (not is_continued), ideas=ideas)
-    if requests := list(dict.fromkeys(ask for rows in checks_by_idea.values() for ask in rows))[:MAX_ASKS]:
+    if requests := list(dict.fromkeys(ask for host_checks in checks_by_idea.values() for ask in host_checks))[:MAX_ASKS]:
         return ExplorationResult(
             replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in requests)))), explored, requests
         )
@@ -86,10 +86,14 @@ def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
 def list_idea_checks(ideas: Sequence[Idea], context: IncidentContext, assessment: Assessment) -> Mapping[str, HostChecks]:
     """Return by idea title the unasked passive checks it wants, on allowed hosts."""
     passive, places = {check.id for check in assessment.reference.list_passive_checks()}, set(_list_allowed_hosts(context))
-    requests_by_idea = {idea.title: [(host, look) for host in idea.hosts or context.hosts for look in idea.looks] for idea in ideas}
+    requests_by_idea = {idea.title: [(host, check) for host in idea.hosts or context.hosts for check in idea.looks] for idea in ideas}
     return {
-        title: [(host, look) for host, look in rows if host in places and look in passive and (host, look) not in assessment.coverage.asked]
-        for title, rows in requests_by_idea.items()
+        title: [
+            (host, check)
+            for host, check in requests
+            if host in places and check in passive and (host, check) not in assessment.coverage.asked
+        ]
+        for title, requests in requests_by_idea.items()
     }
 
 

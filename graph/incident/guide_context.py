@@ -136,12 +136,12 @@ class GuideContext:
         unobserved = [fact for fact in facts if fact.status.blind]
         if not any(not fact.status.blind for fact in facts):
             return MarkReason("unsure", f"could not look: {unobserved[0].line[:80]}" if unobserved else "no answer")
-        odd = list(
+        abnormal_lines = list(
             dict.fromkeys(f"{fact.host}: {fact.format_sentence()}" for fact in facts if is_abnormal(fact, self._get_expected_value(fact)))
         )
-        more = f", and {len(odd) - 1} more" if len(odd) > 1 else ""
+        more = f", and {len(abnormal_lines) - 1} more" if len(abnormal_lines) > 1 else ""
         unseen = f"; could not look on {fold_host_names({fact.host for fact in unobserved})}" if unobserved else ""
-        return MarkReason("done", (odd[0] + more if odd else "nothing abnormal") + unseen)
+        return MarkReason("done", (abnormal_lines[0] + more if abnormal_lines else "nothing abnormal") + unseen)
 
     def _get_observed_hosts(self, check: str) -> set[str]:
         return {fact.host for fact in self._facts_by_check.get(check, ()) if not fact.status.blind}

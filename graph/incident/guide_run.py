@@ -53,10 +53,12 @@ def get_running_guide(context: IncidentContext) -> GuideRunState | None:
 
 def start_or_resume_run(context: IncidentContext, guide: Guide, hosts: str) -> GuideRunState:
     """Resume an open run of the same guide and hosts, or start one."""
-    before, previous_run = get_running_guide(context), context.report.guide if context.report else None
-    goes_on = before is not None and before.id == guide.id and before.hosts == hosts and previous_run is not None and previous_run.is_open
+    open_run, previous_run = get_running_guide(context), context.report.guide if context.report else None
+    goes_on = (
+        open_run is not None and open_run.id == guide.id and open_run.hosts == hosts and previous_run is not None and previous_run.is_open
+    )
     requester = _get_requester(context)
-    return replace(before, rest=False, by=requester) if before and goes_on else GuideRunState(guide.id, hosts, by=requester)
+    return replace(open_run, rest=False, by=requester) if open_run and goes_on else GuideRunState(guide.id, hosts, by=requester)
 
 
 def _get_requester(context: IncidentContext) -> str:

@@ -166,10 +166,10 @@ def render_differences(context: IncidentContext, assessment: Assessment, hosts: 
 
 
 def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple[str, ...]:
-    rows = (
+    lines = (
         f"{fact.host or 'in what was handed in'}: {format_old_event(fact, context.item.at)}" for fact in assessment.old[:MAX_DIFFERENCES]
     )
-    return tuple(line[:MAX_DIFFERENCE_CHARS] for line in rows)
+    return tuple(line[:MAX_DIFFERENCE_CHARS] for line in lines)
 
 
 def render_hosts_summary(about: HostsSummary, today: datetime) -> str:

@@ -87,9 +87,10 @@ def _recheck_cause(cause: Hypothesis, context: IncidentContext, assessment: Asse
     if not cause.hosts:
         return [CauseRecheck(cause, leaf.title, assess_presence(leaf, cause.devices, assessment))]
     reference = build_reference_data(graph_context, context.facts)
-    own = {host: assess_facts([fact for fact in context.facts if fact.host == host], reference, [host]) for host in cause.hosts[:8]}
+    assessments = {host: assess_facts([fact for fact in context.facts if fact.host == host], reference, [host]) for host in cause.hosts[:8]}
     rechecks = [
-        CauseRecheck(cause, leaf.title, assess_presence(leaf, _list_devices_on_host(cause, host), alone)) for host, alone in own.items()
+        CauseRecheck(cause, leaf.title, assess_presence(leaf, _list_devices_on_host(cause, host), alone))
+        for host, alone in assessments.items()
     ]
     order = {"shown": 0, "likely": 1, "unseen": 2, "gone": 3}
     return sorted(rechecks, key=lambda recheck: order[recheck.presence.answer])[:4]

@@ -54,25 +54,25 @@ def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> li
     All passive checks never asked on their hosts; on observed hosts those of the suggested causes and of the parts
     changed.
     """
-    new = parse_report(context.item.text, context.names, context.item.at)
+    news = parse_report(context.item.text, context.names, context.item.at)
     observed_hosts, asked_checks = {fact.host for fact in context.facts}, {(fact.host, fact.check) for fact in context.facts}
     asked_checks -= {
-        (fact.host, fact.check) for fact in context.facts if fact.status.blind and fact.host in new.hosts
+        (fact.host, fact.check) for fact in context.facts if fact.status.blind and fact.host in news.hosts
     }  # may be observable by now
     first = [
-        pair for pair in list_first_wave(assessment.reference, dict.fromkeys((*new.hosts, *context.hosts))) if pair not in asked_checks
+        pair for pair in list_first_wave(assessment.reference, dict.fromkeys((*news.hosts, *context.hosts))) if pair not in asked_checks
     ]
-    fresh = {(fact.host, fact.check) for fact in context.facts if fact.time and context.item.at - fact.time < MAX_FRESH_AGE}
+    just_read = {(fact.host, fact.check) for fact in context.facts if fact.time and context.item.at - fact.time < MAX_FRESH_AGE}
     passive = {check.id for check in assessment.reference.list_passive_checks()}
     implied_checks = [
         check
         for check in _list_implied_checks(
-            context, assessment, IncidentBrief(text=context.item.text, symptoms=new.symptoms, signatures=new.signatures)
+            context, assessment, IncidentBrief(text=context.item.text, symptoms=news.symptoms, signatures=news.signatures)
         )
         if check in passive
     ]
-    hosts = [host for host in (new.hosts or context.hosts) if host in observed_hosts]
-    return [*first, *((host, check) for host in hosts for check in implied_checks if (host, check) not in fresh)]
+    hosts = [host for host in (news.hosts or context.hosts) if host in observed_hosts]
+    return [*first, *((host, check) for host in hosts for check in implied_checks if (host, check) not in just_read)]
 
 
 def _list_implied_checks(context: IncidentContext, assessment: Assessment, news: IncidentBrief) -> list[str]:

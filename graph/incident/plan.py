@@ -180,9 +180,9 @@ async def _plan_next_round(context: IncidentContext, graph_context: GraphContext
 async def _plan_cheapest_look(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
     if context.turn.narrow:
         assessment = await assess_incident(context, graph_context)
-        over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or assessment.finding == "diagnosed"
+        is_over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or assessment.finding == "diagnosed"
         next_context = replace(context, turn=replace(context.turn, again=context.turn.again + 1))
-        return PlanResult(context.turn, context.walk, "done") if over else _plan_narrow_recheck(next_context, assessment)
+        return PlanResult(context.turn, context.walk, "done") if is_over else _plan_narrow_recheck(next_context, assessment)
     context, assessment = await _read_findings(context, await assess_incident(context, graph_context), graph_context)
     turn = context.turn
     if turn.cut or rounds >= MAX_ROUNDS or (turn.news and assessment.finding != "abstained"):
@@ -190,9 +190,12 @@ async def _plan_cheapest_look(context: IncidentContext, graph_context: GraphCont
     walk, visit = advance_search(context.walk, assessment)
     if visit:
         return PlanResult(turn, walk, "taxonomy", visit.asks)
-    if more := await _find_wider_hosts(context, assessment, graph_context):
+    if wider_hosts := await _find_wider_hosts(context, assessment, graph_context):
         return PlanResult(
-            replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(assessment.reference, more)
+            replace(turn, hosts=fold_host_names((*context.hosts, *wider_hosts))),
+            walk,
+            "taxonomy",
+            list_first_wave(assessment.reference, wider_hosts),
         )
     is_open_question = not (
         turn.news and context.report and context.report.outcome == "abstained"
@@ -239,8 +242,8 @@ async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, gr
         related_hosts = _find_group_hosts(context, graph_context)
     elif context.turn.only or (context.turn.named and not context.brief.job):
         related_hosts = await _find_related_hosts(context, graph_context)
-        new = [host for host in related_hosts if host not in context.hosts]
-        related_hosts = _find_peer_hosts(context, graph_context) if compares and not new else related_hosts
+        new_hosts = [host for host in related_hosts if host not in context.hosts]
+        related_hosts = _find_peer_hosts(context, graph_context) if compares and not new_hosts else related_hosts
     else:
         related_hosts = await _find_related_hosts(context, graph_context, mates=True)
     return tuple(host for host in related_hosts if host not in context.hosts)
@@ -250,19 +253,19 @@ def _find_group_hosts(context: IncidentContext, graph_context: GraphContext) -> 
     """Return the visible hosts; if people named some, those of the same groups."""
     if not context.turn.named:
         return context.visible
-    rows = graph_context.inventory.hosts
-    groups = {rows[name].group for name in context.hosts if name in rows}
-    return tuple(name for name in context.visible if rows[name].group in groups)
+    inventory_hosts = graph_context.inventory.hosts
+    groups = {inventory_hosts[name].group for name in context.hosts if name in inventory_hosts}
+    return tuple(name for name in context.visible if inventory_hosts[name].group in groups)
 
 
 def _find_peer_hosts(context: IncidentContext, graph_context: GraphContext) -> tuple[str, ...]:
     """Return a few visible hosts of the same kind, next in the inventory first; hosts already checked count."""
     kind = build_kind_lookup(graph_context.inventory)
     kinds = {kind(host) for host in context.hosts_in_question}
-    own = set(context.hosts_in_question)
+    hosts_in_question = set(context.hosts_in_question)
     peer_hosts = [host for host in context.visible if kind(host) in kinds]
-    last = max((at for at, host in enumerate(peer_hosts) if host in own), default=-1)
-    room = MAX_PEERS - len(set(context.hosts) - own)
+    last = max((at for at, host in enumerate(peer_hosts) if host in hosts_in_question), default=-1)
+    room = MAX_PEERS - len(set(context.hosts) - hosts_in_question)
     return tuple(host for host in (*peer_hosts[last + 1 :], *peer_hosts[: last + 1]) if host not in context.hosts)[: max(0, room)]
 
 

@@ -125,9 +125,9 @@ async def _build_invariant_inputs(
     reference = build_reference_data(graph_context, facts)
 
     def read_again(check: str, texts: Sequence[str]) -> Sequence[Fact]:
-        row = reference.checks.get(check)
-        read = [fact for text in texts for fact in row.parse_output(text)] if row else []
-        return row.settle(read) if row and row.settle else read
+        known_check = reference.checks.get(check)
+        read = [fact for text in texts for fact in known_check.parse_output(text)] if known_check else []
+        return known_check.settle(read) if known_check and known_check.settle else read
 
     return InvariantInputs(
         facts=facts,

@@ -358,6 +358,6 @@ def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
 
 def _drop_old_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """Keep open remediations, those with drained nodes, and the latest others."""
-    over = [remediation.id for remediation in remediations if not remediation.is_open and not remediation.drained]
-    dropped_ids = set(over[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
+    ended_ids = [remediation.id for remediation in remediations if not remediation.is_open and not remediation.drained]
+    dropped_ids = set(ended_ids[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
     return [remediation for remediation in remediations if remediation.id not in dropped_ids]

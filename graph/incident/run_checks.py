@@ -68,9 +68,9 @@ async def merge_current_facts(context: IncidentContext, new: Sequence[Fact], gra
 
 async def add_baseline_differences(facts: list[Fact], graph_context: GraphContext) -> list[Fact]:
     """Add differences from earlier baselines of the hosts and their peers."""
-    rows, hosts_with_baseline = graph_context.inventory.hosts, {fact.host for fact in facts if fact.key == BASELINE_ROWS_KEY}
-    groups = {rows[host].group for host in hosts_with_baseline if host in rows}
-    peers = [name for name, host in rows.items() if host.group in groups and name not in hosts_with_baseline][:MAX_PEERS]
+    inventory_hosts, hosts_with_baseline = graph_context.inventory.hosts, {fact.host for fact in facts if fact.key == BASELINE_ROWS_KEY}
+    groups = {inventory_hosts[host].group for host in hosts_with_baseline if host in inventory_hosts}
+    peers = [name for name, host in inventory_hosts.items() if host.group in groups and name not in hosts_with_baseline][:MAX_PEERS]
     remembered = await graph_context.remembered([*hosts_with_baseline, *peers]) if hosts_with_baseline else {}
     if not remembered:
         return facts

@@ -48,9 +48,9 @@ def schedule_next_recheck(
     """Return the recheck due after a turn. `looked`: the turn made a diagnosis."""
     previous_recheck, done_recheck = context.scheduled_recheck, get_due_recheck(context)
     done_rechecks = (*previous_recheck.done, done_recheck) if done_recheck else previous_recheck.done
-    none = ScheduledRecheck(done=done_rechecks)
+    no_recheck = ScheduledRecheck(done=done_rechecks)
     if lifecycle not in ("open", "waiting") or context.turn.cut or (context.kind in ("stop", "close") and not looked):
-        return none
+        return no_recheck
     if not looked:
         return previous_recheck
     asks_only = context.turn.question and not context.turn.only  # "how is gpu-001?" only asks; "recheck gpu-001" runs checks
@@ -61,13 +61,13 @@ def schedule_next_recheck(
         or not _is_undecided(report)
         or (context.origin and (context.origin.customer or context.origin.ticket))
     ):
-        return none
+        return no_recheck
     delays = {COUNTERS_RECHECK: waits.counters if is_intermittent(context.brief.text) else timedelta(), FULL_RECHECK: waits.look_again}
     next_reason = next((name for name, delay in delays.items() if delay and name not in done_rechecks), "")
     return (
         ScheduledRecheck(why=next_reason, due=at + delays[next_reason], done=done_rechecks, seen=_list_abnormal_findings(assessment))
         if next_reason
-        else none
+        else no_recheck
     )
 
 
@@ -99,8 +99,8 @@ def _is_undecided(report: Report) -> bool:
 
 def _list_abnormal_findings(assessment: Assessment) -> tuple[str, ...]:
     """Return stable names of what is abnormal or likely."""
-    odd = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in assessment.abnormal_facts)
-    return tuple(dict.fromkeys((*odd, *_iter_likely_findings(assessment))))[:MAX_SEEN_FINDINGS]
+    abnormal_findings = (f"{fact.host} {fact.key} {fact.device or ''}" for fact in assessment.abnormal_facts)
+    return tuple(dict.fromkeys((*abnormal_findings, *_iter_likely_findings(assessment))))[:MAX_SEEN_FINDINGS]
 
 
 def _iter_likely_findings(assessment: Assessment) -> Iterable[str]:
@@ -111,8 +111,8 @@ def _iter_likely_findings(assessment: Assessment) -> Iterable[str]:
 
 def _has_new_findings(context: IncidentContext, assessment: Assessment, report: Report) -> bool:
     known_findings = set(context.scheduled_recheck.seen)
-    new = [name for name in _list_abnormal_findings(assessment) if name not in known_findings]
-    return (bool(new) and len(known_findings) < MAX_SEEN_FINDINGS) or (
+    new_findings = [name for name in _list_abnormal_findings(assessment) if name not in known_findings]
+    return (bool(new_findings) and len(known_findings) < MAX_SEEN_FINDINGS) or (
         context.report is not None and report.outcome != context.report.outcome
     )
 

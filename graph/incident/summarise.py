@@ -82,25 +82,25 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
         turn = replace(turn, kind="recheck")
         context = replace(context, turn=replace(context.turn, kind="recheck"))
     if not context.looks_at_hosts and not _has_files(context):
-        same = _restore_previous_subject(
+        unchanged_turn = _restore_previous_subject(
             replace(turn, priors=context.turn.priors, moves=context.turn.moves, past=context.turn.past), context
         )  # an answer keeps the subject and priors of before
-        return {"turn": same.to_json(), **await _store_side_facts(context, graph_context)}
+        return {"turn": unchanged_turn.to_json(), **await _store_side_facts(context, graph_context)}
     turn = turn if context.looks_at_hosts else replace(turn, kind="reply")
     await graph_context.progress(Progress(context.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(context, graph_context)
     facts = [*facts, *(mark_uploaded(context, "", fact) for fact in parse_ticket_facts(context.item))]
     turn = replace(turn, files=tuple(file_read.model_dump(mode="json", exclude_defaults=True) for file_read in files))
-    new = _parse_item(context, graph_context)
-    place = await _find_job_hosts(get_job_to_look_up(context.brief, new), context, graph_context)
-    scope = resolve_scope(context.item, context.brief, new, place.hosts, scheduled=bool(graph_context.inventory.slurm))
-    turn = replace(_apply_named_targets(turn, context, new, scope), why_nowhere=place.why if scope.unknown_job else "")
+    parsed_report = _parse_item(context, graph_context)
+    place = await _find_job_hosts(get_job_to_look_up(context.brief, parsed_report), context, graph_context)
+    scope = resolve_scope(context.item, context.brief, parsed_report, place.hosts, scheduled=bool(graph_context.inventory.slurm))
+    turn = replace(_apply_named_targets(turn, context, parsed_report, scope), why_nowhere=place.why if scope.unknown_job else "")
     if scope.refused or (context.kind == "recheck" and not turn.about):
         turn = _restore_previous_subject(turn, context)
     if scope.refused and context.report:
         return {"turn": turn.to_json(), "said": _append_message(context), "rounds": 0}
     logs_say = await asyncio.to_thread(parse_report, pasted, (), context.item.at) if pasted else None
-    brief = _extend_brief(context, new, scope, logs_say or IncidentBrief())
+    brief = _extend_brief(context, parsed_report, scope, logs_say or IncidentBrief())
     brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(context, files)})
     turn = replace(turn, hosts=fold_host_names(scope.looked_at) or turn.hosts)
     merged_logs = merge_log_digests(context.logs, logs)
@@ -145,11 +145,13 @@ def _list_unjudged_reports(context: IncidentContext, files: Sequence[FileReadRes
     """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
     message, old = context.message, context.brief.unjudged
     if message.intent is Intent.FIXED:
-        over = set(message.hosts)
-        old = tuple(row for row in old if over and not set(row.hosts) & over)
-    new = [UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))]
-    new += [UnjudgedReport(text=file_read.name, file=True) for file_read in files if file_read.unread]
-    return tuple(dict.fromkeys((*old, *new)))[:MAX_UNJUDGED]
+        cleared_hosts = set(message.hosts)
+        old = tuple(report for report in old if cleared_hosts and not set(report.hosts) & cleared_hosts)
+    new_reports = [
+        UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))
+    ]
+    new_reports += [UnjudgedReport(text=file_read.name, file=True) for file_read in files if file_read.unread]
+    return tuple(dict.fromkeys((*old, *new_reports)))[:MAX_UNJUDGED]
 
 
 def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
@@ -185,7 +187,7 @@ def _has_files(context: IncidentContext) -> bool:
 def _parse_item(context: IncidentContext, graph_context: GraphContext) -> ParsedReport:
     """Parse the item. A command's names, or a one-word reply, may be groups."""
     domains = graph_context.inventory.list_domains(context.visible)
-    new = parse_report(
+    parsed_report = parse_report(
         _get_report_text(context),
         context.names,
         context.item.at,
@@ -199,10 +201,14 @@ def _parse_item(context: IncidentContext, graph_context: GraphContext) -> Parsed
         and not host_text
         and len(context.visible) <= MAX_UNNAMED_HOSTS
     ):
-        return replace(new, hosts=context.visible)
-    exact = context.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
+        return replace(parsed_report, hosts=context.visible)
+    exact = context.item.kind != "recheck" and not set(parsed_report.symptoms) - {"vague"}  # “hosts down” names none
     resolved = resolve_hosts_and_groups(host_text, context.names, context.groups, domains, strict=exact)
-    return replace(new, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={}) if resolved.hosts or resolved.unknown else new
+    return (
+        replace(parsed_report, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={})
+        if resolved.hosts or resolved.unknown
+        else parsed_report
+    )
 
 
 def _get_report_text(context: IncidentContext) -> str:
@@ -259,7 +265,7 @@ def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -
     line = fact.line.strip()
     if not line:
         return fact
-    matching_line = next((row for row in split_lines(message_text) if line[:LONGEST_HEAD] in row), line)
+    matching_line = next((text_line for text_line in split_lines(message_text) if line[:LONGEST_HEAD] in text_line), line)
     writing_hosts = find_hosts(get_line_head(matching_line), context.names).hosts
     name = "" if writing_hosts else get_line_writer(matching_line)
     if len(writing_hosts) == 1:
@@ -403,9 +409,9 @@ def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context:
 
 def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:
     item = context.item
-    row = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
+    message = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
     attached = [attachment.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for attachment in item.attachments]
-    messages = [*context.messages, {**row, "attachments": attached}]
+    messages = [*context.messages, {**message, "attachments": attached}]
     return messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[-(MAX_MESSAGES - 1) :]]
 
 

@@ -150,16 +150,16 @@ class _DiscoveryPass:
     def _place_rows(self, rows: Iterable[LabelledRow], label: str, reason: str) -> None:
         for row in rows:
             near_labels = (row.label, *row.others)
-            self.placed[id(row)] = now = replace(
+            self.placed[id(row)] = placed_row = replace(
                 row,
                 verdict="labelled",
                 label=label,
                 why=reason,
-                others=tuple(one for one in near_labels if one != label)[:2],
+                others=tuple(near_label for near_label in near_labels if near_label != label)[:2],
                 confidence=0.0,
             )
             if label in self.new:
-                self.new[label].of.append(now)
+                self.new[label].of.append(placed_row)
 
 
 def find_shared_words(rows: Sequence[LabelledRow]) -> list[str]:
@@ -183,8 +183,8 @@ def _group_by_name(rows: Iterable[LabelledRow]) -> Mapping[str, list[LabelledRow
     first: dict[str, str] = {}
     for row in rows:
         if row.named:
-            same = " ".join(_NON_WORD_PATTERN.sub(" ", row.named.lower()).split())
-            rows_by_name.setdefault(first.setdefault(same, row.named), []).append(row)
+            normalized_name = " ".join(_NON_WORD_PATTERN.sub(" ", row.named.lower()).split())
+            rows_by_name.setdefault(first.setdefault(normalized_name, row.named), []).append(row)
     return rows_by_name
 
 
@@ -214,7 +214,7 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
 def _cluster_threads(rows: Sequence[LabelledRow], corpus: BM25Corpus) -> list[list[LabelledRow]]:
     """Group threads around the first similar one, found by rare terms; built-in labels count for rarity."""
     threads = [_ThreadTerms.from_row(row) for row in rows]
-    term_counts = Counter(term for one in threads for term in one.every)
+    term_counts = Counter(term for thread in threads for term in thread.every)
     term_counts.update(term for words in corpus.documents.values() for term in words)
     document_count = len(rows) + len(corpus.documents)
     rarity = {term: math.log(1 + (document_count - times + 0.5) / (times + 0.5)) for term, times in term_counts.items()}

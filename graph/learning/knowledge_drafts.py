@@ -107,19 +107,19 @@ def _draft_clue(cause: NewCause, rows: Sequence[LabelledRow], checks: Mapping[st
     other_rows = [row for row in rows if row.id not in own_ids]
     for error, times in sorted(quoted.items(), key=lambda one: (-one[1], one[0])):
         key, _, value = error.partition("=")
-        look = next((name for name, check in checks.items() if key in check.establishes and not check.exclusive), "")
+        check_name = next((name for name, check in checks.items() if key in check.establishes and not check.exclusive), "")
         elsewhere = sum(error in row.used.errors for row in other_rows)
         if (
-            look
+            check_name
             and times >= max(2, MIN_CLUE_SHARE * len(cause.of))
             and elsewhere <= MAX_OTHER_SHARE * len(other_rows)
             and _PLAIN_VALUE_PATTERN.fullmatch(value)
         ):
             when = f"value == {value}" if value.isdigit() else f"value == '{value}'"
-            row = {"id": "quoted", "key": key, "when": when, "weight": CLUE_WEIGHT, "says": f"{value}, as {times} past incidents quote"}
+            clue = {"id": "quoted", "key": key, "when": when, "weight": CLUE_WEIGHT, "says": f"{value}, as {times} past incidents quote"}
             return {
-                "evidence": [row],
-                "checks": [look],
+                "evidence": [clue],
+                "checks": [check_name],
                 "remedies": ["none"],
                 "customer_words": "This was seen before; our people look at it.",
             }

@@ -66,8 +66,8 @@ def _render_merged_name(name: MergedName, titles: Mapping[str, str]) -> str:
 
 def _render_common_checks(rows: Iterable[LabelledRow], titles: Mapping[str, str]) -> str:
     lines = [
-        f"| `{name}` | {escape_markdown(titles.get(name, ''))} | `{look}` | {times} of {of} |"
-        for name, (look, times, of) in find_common_checks(rows).items()
+        f"| `{name}` | {escape_markdown(titles.get(name, ''))} | `{check}` | {times} of {of} |"
+        for name, (check, times, of) in find_common_checks(rows).items()
     ]
     head = (
         "## Looks that their people took, and that the bot can take",

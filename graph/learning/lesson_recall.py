@@ -14,7 +14,7 @@ MAX_SHOWN = 2
 
 def merge_recalled_lessons(earlier_rows: Sequence[Mapping[str, Any]], similar: Sequence[SimilarIncident]) -> tuple[Mapping[str, Any], ...]:
     """Merge earlier and newly similar lessons, each once; the newest are kept."""
-    now = [
+    new_rows = [
         MatchedLesson(
             lesson=incident.lesson,
             label=incident.label,
@@ -26,8 +26,8 @@ def merge_recalled_lessons(earlier_rows: Sequence[Mapping[str, Any]], similar: S
         for incident in similar
         if incident.lesson and incident.score >= MIN_SAME_CAUSE_LIKENESS
     ]
-    rows = {str(row["lesson"]): row for row in (*earlier_rows, *now)}
-    return tuple(rows.values())[-MAX_REMEMBERED:]
+    rows_by_lesson = {str(row["lesson"]): row for row in (*earlier_rows, *new_rows)}
+    return tuple(rows_by_lesson.values())[-MAX_REMEMBERED:]
 
 
 def add_recalled_lessons(report: Report, rows: Sequence[Mapping[str, Any]]) -> Report:

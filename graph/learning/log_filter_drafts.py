@@ -63,10 +63,10 @@ def build_filter_draft(
     lines = list(_iter_lines(text))
     drafts = Counter(template for sample in _draw_samples(lines) for template in _iter_regular_templates(sample))
     agreed = {template for template, times in drafts.items() if times >= MIN_AGREEING_SAMPLES}
-    rows = [(template, line) for line in lines if (template := build_template(line)) in agreed]
-    template_counts = Counter(template for template, _ in rows)
-    example = {template: redact(line) for template, line in reversed(rows)}
-    wanted_templates = _find_wanted_templates(rows, rules, "in the log itself")
+    template_lines = [(template, line) for line in lines if (template := build_template(line)) in agreed]
+    template_counts = Counter(template for template, _ in template_lines)
+    example = {template: redact(line) for template, line in reversed(template_lines)}
+    wanted_templates = _find_wanted_templates(template_lines, rules, "in the log itself")
     for other in others:
         wanted_templates = (
             _find_wanted_templates(
@@ -103,8 +103,8 @@ def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
 def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
     places: dict[str, list[int]] = {}
     for at, line in enumerate(sample):
-        row = places.setdefault(build_template(line), [0, at, at])
-        row[0], row[2] = row[0] + 1, at
+        count_and_places = places.setdefault(build_template(line), [0, at, at])
+        count_and_places[0], count_and_places[2] = count_and_places[0] + 1, at
     for template, (times, first, last) in places.items():
         often = times >= max(MIN_REPEATS, MIN_LINE_SHARE * len(sample)) and last - first >= MIN_SPAN_SHARE * len(sample)
         if often and find_dropping_rule(template) is None and not explain_unfilterable(sample[first]):

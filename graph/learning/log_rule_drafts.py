@@ -66,9 +66,9 @@ def build_pattern(body: str) -> str:
         return ""
     run = max(runs, key=lambda one: sum(len(words[at]) + 1 for at in one))
     fixed = r"\s".join(re.escape(words[at]) for at in run)
-    before = r"\S{1,30}\s" if run[0] > 0 else ""
+    prefix = r"\S{1,30}\s" if run[0] > 0 else ""
     after = r"\s(?P<value>\S{1,30})" if run[-1] + 1 < len(words) else ""
-    return f"{before}{fixed}{after}"
+    return f"{prefix}{fixed}{after}"
 
 
 def _iter_fixed_runs(words: Sequence[str]) -> Iterator[list[int]]:
@@ -98,13 +98,13 @@ def _get_message(line: str, log: LogKind) -> str:
 
 
 def _count_matches(patterns: Sequence[str], others: Iterable[str]) -> Counter[str]:
-    compiled = [(one, re.compile(one)) for one in patterns]
+    compiled = [(text, re.compile(text)) for text in patterns]
     match_counts: Counter[str] = Counter()
     for text in others:
         for number, line in enumerate(split_lines(text)):
             if number >= MAX_LOG_LINES:
                 break
-            match_counts.update(one for one, pattern in compiled if pattern.search(line[:MAX_LINE_CHARS]))
+            match_counts.update(text for text, pattern in compiled if pattern.search(line[:MAX_LINE_CHARS]))
     return match_counts
 
 

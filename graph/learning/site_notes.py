@@ -71,7 +71,7 @@ def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> fl
 
 
 def _covers_label(label: str, labels: Collection[str]) -> bool:
-    return any(f"{one}.".startswith(f"{label}.") for one in labels)
+    return any(f"{other}.".startswith(f"{label}.") for other in labels)
 
 
 def _build_note(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> SiteNote:

@@ -77,13 +77,15 @@ class ThreadReader:
         text = row.text[:MAX_THREAD_CHARS]
         typed = list(iter_commands(text))
         found_checks = [*map(self._find_check, typed)]
-        own = (
-            " ".join(words) for words, look in zip(typed, found_checks, strict=True) if not look and not any(explain_refused_command(words))
+        own_commands = (
+            " ".join(words)
+            for words, check in zip(typed, found_checks, strict=True)
+            if not check and not any(explain_refused_command(words))
         )
         sentences = [squash_blanks(part) for part in _SENTENCE_END_PATTERN.split(text) if part.strip()]
         return ThreadContents(
-            looks=_select_most_common(look for look in found_checks if look),
-            commands=_select_most_common(own),
+            looks=_select_most_common(check for check in found_checks if check),
+            commands=_select_most_common(own_commands),
             errors=self._list_errors(text),
             symptoms=tuple(symptom for symptom in parse_report(text, (), UNKNOWN_TIME).symptoms if symptom != "vague")[:MAX_PER_KIND],
             lasting=_select_most_common(sentence for sentence in sentences if is_lasting_statement(sentence)),
@@ -94,9 +96,9 @@ class ThreadReader:
 
     def _find_check(self, words: tuple[str, ...]) -> str:
         """Return the check with the same program and most shared arguments, at least one if both have any."""
-        rows = self.programs.get(_get_program(words[0]), ())
+        program_checks = self.programs.get(_get_program(words[0]), ())
         arguments = set(words[1:])
-        best = max(rows, key=lambda row: (len(row[1] & arguments), -len(row[1])), default=("", frozenset()))
+        best = max(program_checks, key=lambda row: (len(row[1] & arguments), -len(row[1])), default=("", frozenset()))
         return best[0] if best[1] & arguments or not best[1] or not arguments else ""
 
     def _list_errors(self, text: str) -> tuple[str, ...]:

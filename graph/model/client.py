@@ -195,7 +195,7 @@ class ModelReasoner:
         self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
         lines, hosts = flatten_texts(findings), list(choices.hosts[:MAX_HOSTS])
-        check_rows = select_fitting_rows([f"{look}  {description}" for look, description in choices.looks.items()], self._room // 3)
+        check_rows = select_fitting_rows([f"{check}  {description}" for check, description in choices.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in choices.branches.items()]
         lists = {"Ruled out": list(choices.ruled_out[:MAX_LABELS]), "Earlier ideas": list(choices.earlier), "Hosts": hosts}
         lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
@@ -309,7 +309,7 @@ class ModelReasoner:
 
     def _build_question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
         """Fit the window: lists whole, the longest texts cut in the middle."""
-        lists = sum(len(line) + 3 for rows in offers.values() for line in rows)
+        lists = sum(len(line) + 3 for lines in offers.values() for line in lines)
         return build_question(name, offers, shorten_texts(texts, self._room - lists))
 
     async def _ask_samples(

@@ -41,11 +41,11 @@ def build_shifts(by: ShiftSource, weights: Mapping[str, float]) -> list[BeliefSh
 def parse_shifts(kept: str, labels: Mapping[str, float]) -> tuple[BeliefShift, ...]:
     """Parse stored shifts. `labels` are the beliefs stored beside them, in order. Unknown entries are ignored."""
     names, movers = list(labels), {by[0]: by for by in get_args(ShiftSource)}
-    rows = (part.split(":") for part in kept.split())
+    parts = (part.split(":") for part in kept.split())
     return tuple(
-        BeliefShift(movers[row[0]], names[int(row[1])], float(row[2]))
-        for row in rows
-        if len(row) == 3 and row[0] in movers and int(row[1]) < len(names)
+        BeliefShift(movers[part[0]], names[int(part[1])], float(part[2]))
+        for part in parts
+        if len(part) == 3 and part[0] in movers and int(part[1]) < len(names)
     )
 
 

@@ -21,8 +21,8 @@ class Receipts:
 
     def with_wave(self, answers: FleetAnswers) -> "Receipts":
         """Replace earlier answers by a wave's."""
-        new = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in answers.answers}
-        return Receipts({**self.rows, **new})
+        new_rows = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in answers.answers}
+        return Receipts({**self.rows, **new_rows})
 
     def with_facts(self, facts: Iterable[Fact]) -> "Receipts":
         """Add facts from outside a turn, such as an approved check."""
@@ -30,7 +30,7 @@ class Receipts:
         for fact in facts:
             if fact.host:
                 by_look.setdefault((fact.host, fact.check), []).append(fact)
-        return Receipts({**self.rows, **{look: _collect_output_digests(facts) for look, facts in by_look.items()}})
+        return Receipts({**self.rows, **{pair: _collect_output_digests(facts) for pair, facts in by_look.items()}})
 
     def serialize(self) -> str:
         return "\n".join(f"{host} {check} {','.join(sorted(outputs)) or '-'}" for (host, check), outputs in sorted(self.rows.items()))
@@ -53,7 +53,7 @@ class Receipts:
     def list_dropped(self, facts: Iterable[Fact]) -> list[HostCheck]:
         """Return answered checks without a fact left."""
         fact_sources = {(fact.host, fact.check) for fact in facts}
-        return [look for look, outputs in self.rows.items() if outputs and look not in fact_sources]
+        return [pair for pair, outputs in self.rows.items() if outputs and pair not in fact_sources]
 
 
 def _collect_output_digests(facts: Iterable[Fact]) -> frozenset[str]:

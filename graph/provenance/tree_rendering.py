@@ -44,10 +44,10 @@ def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int,
 
 
 def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
-    rows = build_tree_lines(graph, titles)
+    tree_lines = build_tree_lines(graph, titles)
     lines: list[str] = []
-    for at, (depth, line) in enumerate(rows):
-        is_last = at + 1 == len(rows) or rows[at + 1][0] == 0
+    for at, (depth, line) in enumerate(tree_lines):
+        is_last = at + 1 == len(tree_lines) or tree_lines[at + 1][0] == 0
         branch = "└ " if is_last else "├ "
         lines.append(f"{branch}{line}" if depth else line)
     return lines
@@ -79,8 +79,8 @@ def _render_cause(node: ReasonNode, titles: CauseTitles) -> str:
 
 
 def _iter_child_lines(graph: ReasonGraph, node: ReasonNode) -> Iterator[tuple[int, str]]:
-    rows = [(edge, source) for edge, source in graph.list_incoming(node)]
-    for edge, source in sorted(rows, key=lambda row: EDGE_ORDER.index(row[0].kind)):
+    incoming = [(edge, source) for edge, source in graph.list_incoming(node)]
+    for edge, source in sorted(incoming, key=lambda row: EDGE_ORDER.index(row[0].kind)):
         yield 1, f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
     for edge in graph.edges:
         if edge.source == node.id and edge.kind == "calls for":

@@ -68,8 +68,8 @@ def list_causes_owned_elsewhere(
 
 
 def _build_location_names(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
-    own = [name for name in devices if name.partition("/")[0] == host]
-    return tuple(f"{label} {name}" for name in own or [host])
+    host_devices = [name for name in devices if name.partition("/")[0] == host]
+    return tuple(f"{label} {name}" for name in host_devices or [host])
 
 
 def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
@@ -77,6 +77,6 @@ def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
     if cause.devices or cause.hosts:
         return cause.devices or cause.hosts
     if leaf is not None and leaf.scope == "cluster":
-        rows = (plan.inventory.hosts.get(evidence.host) for evidence in cause.evidence)
-        return tuple(dict.fromkeys(f"group:{host.group}" for host in rows if host and host.group))
+        evidence_hosts = (plan.inventory.hosts.get(evidence.host) for evidence in cause.evidence)
+        return tuple(dict.fromkeys(f"group:{host.group}" for host in evidence_hosts if host and host.group))
     return (f"job:{plan.job}",) if plan.job else ()

@@ -29,8 +29,8 @@ def get_step_precondition(remediation: Remediation) -> FaultCondition | None:
     step = remediation.current_step
     if step is None or remediation.fault is None or step.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(remediation):
         return None
-    own = tuple(name for name in step.devices if name in remediation.fault.devices)
-    return replace(remediation.fault, devices=own) if own else remediation.fault
+    own_devices = tuple(name for name in step.devices if name in remediation.fault.devices)
+    return replace(remediation.fault, devices=own_devices) if own_devices else remediation.fault
 
 
 def is_target_treated(remediation: Remediation) -> bool:

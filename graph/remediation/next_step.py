@@ -52,9 +52,11 @@ def escalate_remediation(remediation: Remediation, reason: str, plan: PlanContex
         return hand_off_to_people(remediation, reason, manual_work)
     if later is not None and not _has_manual_plan_between(remediation, step.plan, remediation.rungs[later].plan):
         return enter_step(remediation, later, plan).model_copy(update={"says": reason})
-    if len(remediation.words) <= step.plan + 1 and (more := _find_catalogue_escalation(remediation, step)):
+    if len(remediation.words) <= step.plan + 1 and (heavier_step := _find_catalogue_escalation(remediation, step)):
         return enter_step(
-            remediation.model_copy(update={"rungs": _insert_step(remediation.rungs, more, remediation.rung)}), remediation.rung + 1, plan
+            remediation.model_copy(update={"rungs": _insert_step(remediation.rungs, heavier_step, remediation.rung)}),
+            remediation.rung + 1,
+            plan,
         ).model_copy(update={"says": reason})
     return hand_off_to_people(remediation, reason, manual_work or ", or ".join(filter(None, remediation.words[step.plan + 1 :])))
 
@@ -68,10 +70,10 @@ def _has_manual_plan_between(remediation: Remediation, plan: int, later: int) ->
 
 def _find_catalogue_escalation(remediation: Remediation, step: RemediationStep) -> RemediationStep | None:
     """Return the heavier remedy, unless tried or in need of arguments."""
-    row = REMEDIES[step.remedy]
-    heavier = row.heavier
-    if heavier == row.id:
-        args = {**step.args, **row.harder}
+    remedy = REMEDIES[step.remedy]
+    heavier = remedy.heavier
+    if heavier == remedy.id:
+        args = {**step.args, **remedy.harder}
         return None if args == step.args else step.model_copy(update={"args": args, "plan": step.plan + 1})
     if not heavier or REMEDIES[heavier].args or any(step.remedy == heavier for step in remediation.rungs):
         return None
@@ -96,10 +98,10 @@ def request_approval_again(remediation: Remediation, reason: str, plan: PlanCont
 def propose_again(remediation: Remediation, reason: str, plan: PlanContext) -> Remediation:
     """Propose the step again; where it needs an idle node, wait for that first."""
     step = get_current_step(remediation)
-    row = remediation.model_copy(update={"attempt": remediation.attempt + 1, "says": reason})
+    next_attempt = remediation.model_copy(update={"attempt": remediation.attempt + 1, "says": reason})
     if needs_idle_node(step, plan.inventory.hosts.get(remediation.target)) and step.remedy not in NODE_EMPTYING_REMEDIES:
-        return row.model_copy(update={"waiting_for": "idle", "due": plan.now + plan.waits.idle, "approval": ""})
-    return request_approval(row, plan)
+        return next_attempt.model_copy(update={"waiting_for": "idle", "due": plan.now + plan.waits.idle, "approval": ""})
+    return request_approval(next_attempt, plan)
 
 
 def set_waiting(remediation: Remediation, reason: RemediationWait, plan: PlanContext, says: str) -> Remediation:

@@ -175,7 +175,7 @@ def _build_power_limit_arguments(context: StepContext) -> StepArguments:
 
 def _build_process_arguments(context: StepContext) -> StepArguments:
     """Return orphans on the accused GPUs that a signal reaches: no zombies, none unknown to the kernel."""
-    rows = {
+    values = {
         int(fact.attrs["pid"]): fact
         for fact in context.facts
         if fact.key == "proc.orphan"
@@ -183,11 +183,13 @@ def _build_process_arguments(context: StepContext) -> StepArguments:
         and "pid" in fact.attrs
         and (not context.devices or fact.device in context.devices)
     }
-    living = {pid: fact for pid, fact in rows.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))}
+    living = {
+        pid: fact for pid, fact in values.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))
+    }
     if not living:
         raise StepUnavailable(
             f"free the GPU memory of {context.host.name} by hand: "
-            + ("no signal reaches what holds it" if rows else "its holder is not known")
+            + ("no signal reaches what holds it" if values else "its holder is not known")
         )
     return [
         ({"pid": str(pid), "ticks": "0", "signal": "TERM"}, (f"{context.host.name}/{fact.device}",) if fact.device else ())

@@ -337,8 +337,8 @@ DRAINED_NODE_TRANSITIONS: Mapping[str, TransitionFunction] = {
 
 
 def _handle_cured(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
-    over = end_remediation(remediation, "cured", "proved again, the fault did not come back")
-    return over.model_copy(update={"due": plan.now + plan.waits.quiet})
+    cured_remediation = end_remediation(remediation, "cured", "proved again, the fault did not come back")
+    return cured_remediation.model_copy(update={"due": plan.now + plan.waits.quiet})
 
 
 def _handle_recurred(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:

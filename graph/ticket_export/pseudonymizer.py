@@ -126,10 +126,10 @@ class Pseudonymizer:
         if self._is_public(chunk):
             return chunk
         body = chunk.strip(_EDGE_CHARS)
-        before, after = chunk[: chunk.find(body)] if body else "", chunk[chunk.find(body) + len(body) :] if body else chunk
+        prefix, suffix = chunk[: chunk.find(body)] if body else "", chunk[chunk.find(body) + len(body) :] if body else chunk
         if "/" in body or "@" in body or ":" not in body:
-            return f"{before}{self.sign_name(body)}{after}" if body else chunk
-        return before + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + after
+            return f"{prefix}{self.sign_name(body)}{suffix}" if body else chunk
+        return prefix + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + suffix
 
     def _list_hidden_names(self, chunk: str) -> list[str]:
         body = chunk.strip(_EDGE_CHARS)
@@ -171,4 +171,4 @@ def _split_chunks(text: str) -> list[str]:
 
 
 def guess_name_kind(name: str) -> PseudonymKind:
-    return next((kind for kind, look in _KIND_PATTERNS.items() if look.search(name)), "other")
+    return next((kind for kind, pattern in _KIND_PATTERNS.items() if pattern.search(name)), "other")

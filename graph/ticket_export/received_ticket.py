@@ -112,11 +112,11 @@ def _redact_texts(value: Any) -> Any:
 
 def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iterator[str]:
     for name, part in value.items():
-        inside = model.model_fields.get(name)
-        if inside is None:
+        field = model.model_fields.get(name)
+        if field is None:
             yield show_invisible(redact(f"{where}{name}"))[:120]
             continue
-        below = _find_model(inside.annotation)
+        below = _find_model(field.annotation)
         for part_item in part if isinstance(part, list) else ():
             if below is not None and isinstance(part_item, dict):
                 yield from _iter_unknown_fields(part_item, below, f"{where}{name}.")

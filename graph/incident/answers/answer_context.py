@@ -255,13 +255,13 @@ def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     assessment = context.assessment
     own_causes, _ = partition_causes_by_hosts(assessment.list_root_causes(), (host,), assessment.hosts_by_cause)
     coverage, checks = assessment.coverage, assessment.reference.checks
-    own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
-    observed_checks = tuple(check.id for check in checks.values() if check.id in own and coverage.has_observed(host, check.id))
+    asked_checks = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
+    observed_checks = tuple(check.id for check in checks.values() if check.id in asked_checks and coverage.has_observed(host, check.id))
     unobserved = tuple(
         (check, reason) for (blind_host, check), reason in sorted(coverage.unobserved.items()) if blind_host == host and check in checks
     )
     machine = [check.id for check in assessment.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
-    is_fully_observed = all(check in own for check in machine) and not {check for check, _ in unobserved} & set(machine)
+    is_fully_observed = all(check in asked_checks for check in machine) and not {check for check, _ in unobserved} & set(machine)
     abnormal_facts = tuple(
         fact
         for fact in assessment.abnormal_facts
@@ -281,5 +281,5 @@ def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
 
 def find_common_branch(labels: Sequence[str]) -> str:
     """Return the labels' common taxonomy path, or an empty string."""
-    same = [step[0] for step in zip(*(label.split(".") for label in labels), strict=False) if len(set(step)) == 1]
-    return ".".join(same)
+    common_steps = [step[0] for step in zip(*(label.split(".") for label in labels), strict=False) if len(set(step)) == 1]
+    return ".".join(common_steps)

@@ -56,12 +56,12 @@ def build_query(context: AnswerContext) -> ClosedIncidentQuery:
 
 def classify_proximity(incident: ClosedIncident, query: ClosedIncidentQuery) -> IncidentProximity:
     """Return the closest proximity."""
-    same = [cause for cause in incident.causes if cause.label in query.labels]
-    if any(set(cause.devices) & set(query.devices) for cause in same):
+    same_causes = [cause for cause in incident.causes if cause.label in query.labels]
+    if any(set(cause.devices) & set(query.devices) for cause in same_causes):
         return IncidentProximity.DEVICE
-    if any(set(cause.hosts) & set(query.hosts) for cause in same):
+    if any(set(cause.hosts) & set(query.hosts) for cause in same_causes):
         return IncidentProximity.HOST
-    return IncidentProximity.CAUSE if same else IncidentProximity.OTHER
+    return IncidentProximity.CAUSE if same_causes else IncidentProximity.OTHER
 
 
 def render_matches(
@@ -72,13 +72,13 @@ def render_matches(
         return [f"I could not look for earlier incidents: {matches.could_not}."], ()
     if not (query.hosts or query.labels):
         return ["Name a host, and I look for its earlier incidents; nothing is found here yet."], ()
-    rows = [(classify_proximity(incident, query), incident) for incident in matches.found]
-    shown_incidents = sorted(rows, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
+    matched_incidents = [(classify_proximity(incident, query), incident) for incident in matches.found]
+    shown_incidents = sorted(matched_incidents, key=lambda pair: pair[0] is IncidentProximity.OTHER)[:MAX_SHOWN_INCIDENTS]
     lines = [
-        *_render_headings(context, query, rows, cut=matches.cut),
+        *_render_headings(context, query, matched_incidents, cut=matches.cut),
         *(f"• {_render_incident(context, proximity, incident, query)}" for proximity, incident in shown_incidents),
     ]
-    lines += [f"… and {len(rows) - MAX_SHOWN_INCIDENTS} more."] if len(rows) > MAX_SHOWN_INCIDENTS else []
+    lines += [f"… and {len(matched_incidents) - MAX_SHOWN_INCIDENTS} more."] if len(matched_incidents) > MAX_SHOWN_INCIDENTS else []
     return [*lines, _render_retention(matches.since)], tuple(
         ClosedIncidentLink(incident=incident.incident, opened=incident.opened) for _, incident in shown_incidents
     )
@@ -87,11 +87,11 @@ def render_matches(
 def _render_headings(
     context: AnswerContext, query: ClosedIncidentQuery, matched_incidents: Sequence[tuple[IncidentProximity, ClosedIncident]], *, cut: bool
 ) -> list[str]:
-    same = [incident for proximity, incident in matched_incidents if proximity is not IncidentProximity.OTHER]
+    same_incidents = [incident for proximity, incident in matched_incidents if proximity is not IncidentProximity.OTHER]
     other_incidents = [incident for proximity, incident in matched_incidents if proximity is IncidentProximity.OTHER]
     cause_titles = " or ".join(context.get_title(label) for label in query.labels[:2])
     heads = []
-    if same:
+    if same_incidents:
         counts_by_proximity = [
             (proximity, sum(row_proximity is proximity for row_proximity, _ in matched_incidents))
             for proximity in (IncidentProximity.DEVICE, IncidentProximity.HOST, IncidentProximity.CAUSE)
@@ -107,7 +107,7 @@ def _render_headings(
         )
         yes = "Yes: " if context.message.predicate == "happened" and has_close_match else ""
         heads.append(
-            f"{yes}{cause_titles} {least}{format_times(len(same))} since {min(incident.opened for incident in same):%Y-%m-%d} ({parts})."
+            f"{yes}{cause_titles} {least}{format_times(len(same_incidents))} since {min(incident.opened for incident in same_incidents):%Y-%m-%d} ({parts})."
         )
     elif query.labels:
         heads.append(f"None of the closed incidents that I keep was {cause_titles}.")

@@ -138,11 +138,13 @@ async def _render_past_incidents(context: AnswerContext) -> list[str]:
     similar = await context.graph_context.history.find_similar(words, MAX_PAST_INCIDENTS, context.incident.audience_tenant) if words else []
     independent_rows = [incident for incident in similar if not incident.learnt or incident.learnt == incident.lesson]
     labels = {cause.label for cause in causes}
-    same = [incident for incident in independent_rows if incident.label in labels and incident.score >= MIN_SIMILARITY_SAME_CAUSE]
-    similar_incidents = [incident for incident in independent_rows if incident.score >= MIN_SIMILARITY]
-    head = f"Recorded incidents from other sites{' with the same cause' if same else ' that sound similar'}:"
-    rows = [
-        f"• {clean_text(incident.title, 120) or titles(incident.label)}{'' if incident.label in labels else f' (it was: {titles(incident.label)})'}"
-        for incident in (same or similar_incidents)[:MAX_SIMILAR_INCIDENTS]
+    same_cause_incidents = [
+        incident for incident in independent_rows if incident.label in labels and incident.score >= MIN_SIMILARITY_SAME_CAUSE
     ]
-    return [head, *rows] if rows else []
+    similar_incidents = [incident for incident in independent_rows if incident.score >= MIN_SIMILARITY]
+    head = f"Recorded incidents from other sites{' with the same cause' if same_cause_incidents else ' that sound similar'}:"
+    lines = [
+        f"• {clean_text(incident.title, 120) or titles(incident.label)}{'' if incident.label in labels else f' (it was: {titles(incident.label)})'}"
+        for incident in (same_cause_incidents or similar_incidents)[:MAX_SIMILAR_INCIDENTS]
+    ]
+    return [head, *lines] if lines else []

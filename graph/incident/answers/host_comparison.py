@@ -31,12 +31,12 @@ async def compare_hosts(context: AnswerContext) -> TurnResult:
     """Compare the hosts named, one with the rest, or those at fault with the rest."""
     hosts, compared_hosts = _choose_sides(context)
     host_knowledge = [build_host_knowledge(context, host) for host in (*hosts, *compared_hosts)]
-    dark = [knowledge.host for knowledge in host_knowledge if knowledge.is_unobserved]
+    unobserved_hosts = [knowledge.host for knowledge in host_knowledge if knowledge.is_unobserved]
     compared = [knowledge.host for knowledge in host_knowledge if not knowledge.is_unobserved][:MAX_COMPARED_HOSTS]
     if len(compared) < 2:
         lacking = (
-            f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."
-            if dark
+            f"{fold_host_names(unobserved_hosts)}: not looked at. Say `recheck {fold_host_names(unobserved_hosts)}`."
+            if unobserved_hosts
             else "I have looked at fewer than two hosts."
         )
         return build_answer(context, [*render_unknown_names(context), f"There is nothing to compare yet. {lacking}"])
@@ -48,7 +48,11 @@ async def compare_hosts(context: AnswerContext) -> TurnResult:
     )
     shown_lines = lines[:MAX_LINES] if len(lines) <= MAX_LINES else [*lines[: MAX_LINES - 1], f"• … and {len(lines) - MAX_LINES + 1} more"]
     read = min((at for host in compared if (at := get_read_time(context, host))), default=None)
-    unobserved_lines = [f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."] if dark else []
+    unobserved_lines = (
+        [f"{fold_host_names(unobserved_hosts)}: not looked at. Say `recheck {fold_host_names(unobserved_hosts)}`."]
+        if unobserved_hosts
+        else []
+    )
     unobserved = sorted(
         {
             f"{get_check_name(check)} on {knowledge.host}"
@@ -88,13 +92,13 @@ def _format_hosts(hosts: Sequence[str]) -> str:
 
 def _collect_values(context: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
     """Collect settings and abnormal facts by check, without counters and site-defined keys."""
-    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.assessment.abnormal_facts}
+    abnormal_slots = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.assessment.abnormal_facts}
     values_by_host: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
     for fact in context.incident.facts:
         slot = (fact.key, fact.device or "")
         if fact.host not in values_by_host or fact.status is not Status.OK or fact.stale:
             continue
-        if (fact.host, fact.check, *slot) in odd or _is_setting(fact):
+        if (fact.host, fact.check, *slot) in abnormal_slots or _is_setting(fact):
             values_by_host[fact.host].setdefault(fact.check, {}).setdefault(slot, set()).add(_format_value(fact))
     table = ValuesByHost()
     for host, by_check in values_by_host.items():
@@ -118,14 +122,14 @@ def _format_value(fact: Fact) -> str:
 def _list_differences(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     """Return a line per setting, equal devices folded, abnormal ones first."""
     abnormal = {fact.key for fact in context.assessment.abnormal_facts if fact.host in hosts}
-    rows: dict[tuple[str, str, str], list[str]] = {}
+    devices_by_difference: dict[tuple[str, str, str], list[str]] = {}
     table = _collect_values(context, hosts)
     for (check, key, device), values in table.iter_settings():
         if len(values) > 1 and (all(values) or key in abnormal):
             sides = {", ".join(sorted(value)) or ABSENT_VALUE: table.list_hosts(mask) for value, mask in values.items()}
-            rows.setdefault((check, key, _format_sides(sides)), []).append(device)
+            devices_by_difference.setdefault((check, key, _format_sides(sides)), []).append(device)
     cited_keys = {line.key for cause in context.root_causes for line in cause.evidence}
-    order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited_keys, item[0][1] not in abnormal))
+    order = sorted(devices_by_difference.items(), key=lambda item: (item[0][1] not in cited_keys, item[0][1] not in abnormal))
     return [
         f"• {_describe_key(key)}{_format_devices(devices)} · {get_check_name(check)} · {sides}" for (check, key, sides), devices in order
     ]

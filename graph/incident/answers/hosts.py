@@ -120,48 +120,41 @@ def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
         nothing = "" if context.message.unknown_hosts else "I have checked no host yet. Name hosts, for example `recheck gpu-[001-004]`."
         return build_answer(context, [*render_unknown_names(context), nothing or "I looked at nothing."])
     host_knowledge = [build_host_knowledge(context, host) for host in hosts]
-    sick = [knowledge for knowledge in host_knowledge if knowledge.causes and not knowledge.is_unobserved]
-    odd = [
-        knowledge
-        for knowledge in host_knowledge
-        if not knowledge.causes and (knowledge.odd or knowledge.shows or knowledge.unproven) and not knowledge.is_unobserved
-    ]
-    rest = [knowledge for knowledge in host_knowledge if knowledge not in sick and knowledge not in odd and not knowledge.is_unobserved]
-    partly, well = [knowledge for knowledge in rest if not knowledge.whole], [knowledge for knowledge in rest if knowledge.whole]
-    dark = [knowledge for knowledge in host_knowledge if knowledge.is_unobserved]
-    head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
-    parts = [
-        f"{len(sick)} with a fault" if sick else "",
-        f"{len(odd)} with something to say" if odd else "",
+    observed = [knowledge for knowledge in host_knowledge if not knowledge.is_unobserved]
+    faulty = [knowledge for knowledge in observed if knowledge.causes]
+    abnormal = [knowledge for knowledge in observed if not knowledge.causes and (knowledge.odd or knowledge.shows or knowledge.unproven)]
+    rest = [knowledge for knowledge in observed if knowledge not in faulty and knowledge not in abnormal]
+    partly_checked = [knowledge for knowledge in rest if not knowledge.whole]
+    well = [knowledge for knowledge in rest if knowledge.whole]
+    failed = [knowledge for knowledge in host_knowledge if knowledge.is_unobserved and knowledge.blind]
+    unasked = [knowledge for knowledge in host_knowledge if knowledge.is_unobserved and not knowledge.blind]
+    counts = [
+        f"{len(faulty)} with a fault" if faulty else "",
+        f"{len(abnormal)} with something to say" if abnormal else "",
         _count_well_hosts(well) if well else "",
+        f"{len(partly_checked)} not wholly looked at" if partly_checked else "",
+        f"{len(failed)} that could not be looked at" if failed else "",
+        f"{len(unasked)} not looked at" if unasked else "",
     ]
-    shut, dark = [knowledge for knowledge in dark if knowledge.blind], [knowledge for knowledge in dark if not knowledge.blind]
-    parts += [f"{len(partly)} not wholly looked at" if partly else ""]
-    parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
-    lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
-    lines += [f"{knowledge.host}: {render_host_summary(context, knowledge)}." for knowledge in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
-    lines += [render_not_checked(context, knowledge) for knowledge in shut[:MAX_SEPARATE_HOSTS]]
-    lines += (
-        [f"{fold_host_names([knowledge.host for knowledge in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."]
-        if len(shut) > MAX_SEPARATE_HOSTS
-        else []
-    )
-    lines += [f"… and {len(sick) + len(odd) - MAX_SEPARATE_HOSTS} more."] if len(sick) + len(odd) > MAX_SEPARATE_HOSTS else []
-    lines += [f"{fold_host_names([knowledge.host for knowledge in well])}: {render_host_summary(context, well[0])}."] if well else []
-    lines += [f"{fold_host_names([knowledge.host for knowledge in partly])}: {render_host_summary(context, partly[0])}."] if partly else []
-    lines += (
-        [
-            f"{fold_host_names([knowledge.host for knowledge in dark])}: not looked at. Say `recheck {fold_host_names([knowledge.host for knowledge in dark])}`."
-        ]
-        if dark
-        else []
-    )
-    lines += [f"{knowledge.host}: {format_unproven(knowledge.unproven)}." for knowledge in dark if knowledge.unproven][:MAX_SEPARATE_HOSTS]
-    return build_answer(
-        context,
-        [
-            *render_unknown_names(context),
-            *lines,
-            render_recheck_offer(context, [knowledge.host for knowledge in host_knowledge if not knowledge.is_unobserved]),
-        ],
-    )
+    shown_counts = [count for count in counts if count]
+    lines = render_unknown_names(context)
+    if len(shown_counts) > 1:
+        lines.append(f"{f'{len(hosts)} hosts: ' if len(hosts) > 1 else ''}{', '.join(shown_counts)}.")
+    separate = [*faulty, *abnormal]
+    lines += [f"{knowledge.host}: {render_host_summary(context, knowledge)}." for knowledge in separate[:MAX_SEPARATE_HOSTS]]
+    lines += [render_not_checked(context, knowledge) for knowledge in failed[:MAX_SEPARATE_HOSTS]]
+    if len(failed) > MAX_SEPARATE_HOSTS:
+        lines.append(f"{_fold_hosts(failed[MAX_SEPARATE_HOSTS:])}: could not be looked at either.")
+    if len(separate) > MAX_SEPARATE_HOSTS:
+        lines.append(f"… and {len(separate) - MAX_SEPARATE_HOSTS} more.")
+    lines += [f"{_fold_hosts(group)}: {render_host_summary(context, group[0])}." for group in (well, partly_checked) if group]
+    if unasked:
+        lines.append(f"{_fold_hosts(unasked)}: not looked at. Say `recheck {_fold_hosts(unasked)}`.")
+    lines += [f"{knowledge.host}: {format_unproven(knowledge.unproven)}." for knowledge in unasked if knowledge.unproven][
+        :MAX_SEPARATE_HOSTS
+    ]
+    return build_answer(context, [*lines, render_recheck_offer(context, [knowledge.host for knowledge in observed])])
+
+
+def _fold_hosts(host_knowledge: Sequence[HostKnowledge]) -> str:
+    return fold_host_names([knowledge.host for knowledge in host_knowledge])

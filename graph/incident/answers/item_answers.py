@@ -66,12 +66,12 @@ def _answer_hand_off(context: IncidentContext, assessment: Assessment) -> TurnRe
 
 
 def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    before, state = _get_ticket_holder(context)
-    if before == context.item.user and state == "taken":
+    holder, state = _get_ticket_holder(context)
+    if holder == context.item.user and state == "taken":
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
     notice = f"Taken by {context.item.user}."
-    if before:
-        notice = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+    if holder:
+        notice = f"{holder} continues with it." if holder == context.item.user else f"Taken over by {context.item.user} from {holder}."
     report = build_answer_report(context, notice, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
@@ -79,12 +79,12 @@ def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult
 
 def _answer_wait(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
-    before, state = _get_ticket_holder(context)
+    holder, state = _get_ticket_holder(context)
     if state == "waiting":
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
     report = build_answer_report(context, WAITING_TEXT, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(
-        update={"state": "waiting", "taken_by": before or context.item.user}
+        update={"state": "waiting", "taken_by": holder or context.item.user}
     )
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 

@@ -64,24 +64,24 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
         going = [remediation for remediation in context.incident.remediations if remediation.is_open]
         later = f" {describe_remediation(going[0], context.get_title(going[0].label))}." if going else ""
         return build_answer(context, [f"Nothing is waiting for approval.{later}"])
-    row = approvals[0]
+    remediation = approvals[0]
     action, remedy = (
-        build_planned_action(row, build_plan_context(context.incident, context.graph_context)),
-        REMEDIES[row.current_step.remedy] if row.current_step else None,
+        build_planned_action(remediation, build_plan_context(context.incident, context.graph_context)),
+        REMEDIES[remediation.current_step.remedy] if remediation.current_step else None,
     )
     if action is None or remedy is None:
-        return build_answer(context, [f"{render_step_summary(row)}; see its card."])
+        return build_answer(context, [f"{render_step_summary(remediation)}; see its card."])
     via = "" if action.via == action.target else f", run via {action.via}"
     holds = [condition.says for condition in action.conditions] + (
         [f"the fault is still there: {clean_text(action.fault.says, 80)}"] if action.fault else []
     )
     lines = [
-        f"If approved: {render_step_summary(row)}{via}. It affects {remedy.blast}.",
+        f"If approved: {render_step_summary(remediation)}{via}. It affects {remedy.blast}.",
         f"Required before running: {'; '.join(holds)}." if holds else "",
         f"Afterwards I check again with {', '.join(get_check_name(check) for check in action.proof)}; only that result counts as fixed."
         if action.proof
         else "",
-        f"Then: {_render_following_step(row)}.",
+        f"Then: {_render_following_step(remediation)}.",
         _render_undo(remedy),
         f"{len(approvals) - 1} more card{'s' * (len(approvals) > 2)} wait{'s' * (len(approvals) == 2)}; ask with a host's name."
         if len(approvals) > 1
@@ -89,7 +89,10 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
     ]
     live = await context.graph_context.decisions(context.incident.id)
     lines += [
-        line for approval in live or () if approval.open and approval.approval == row.approval for line in render_approval_status(approval)
+        line
+        for approval in live or ()
+        if approval.open and approval.approval == remediation.approval
+        for line in render_approval_status(approval)
     ]
     return build_answer(context, [*lines, NOTHING_RUNS_TEXT])
 

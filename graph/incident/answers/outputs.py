@@ -37,8 +37,8 @@ async def show_output(context: AnswerContext) -> TurnResult:
         return build_answer(context, [*render_unknown_names(context), _ask_which_output(context)])
     lines, files = render_unknown_names(context), list[AttachedOutput]()
     for host, check in pairs[:MAX_HOSTS]:
-        more, own_outputs = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
-        lines, files = [*lines, *more], [*files, *own_outputs]
+        output_lines, own_outputs = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
+        lines, files = [*lines, *output_lines], [*files, *own_outputs]
     remaining_hosts = [host for host, _ in pairs[MAX_HOSTS:]]
     lines += [f"The same for {fold_host_names(remaining_hosts)}: ask for one host at a time."] if remaining_hosts else []
     lines += (
@@ -102,8 +102,8 @@ def _list_wanted_outputs(context: AnswerContext) -> list[tuple[str, str]]:
     cited_outputs = [(line.host, line.check) for cause in context.root_causes for line in cause.evidence if line.host]
     if hosts_in_scope.named:
         of_theirs = [pair for pair in cited_outputs if pair[0] in hosts_in_scope.hosts]
-        odd = [(fact.host, fact.check) for fact in context.assessment.abnormal_facts if fact.host in hosts_in_scope.hosts]
-        return list(dict.fromkeys((*of_theirs, *odd)))[:1]
+        abnormal_pairs = [(fact.host, fact.check) for fact in context.assessment.abnormal_facts if fact.host in hosts_in_scope.hosts]
+        return list(dict.fromkeys((*of_theirs, *abnormal_pairs)))[:1]
     return list(dict.fromkeys(cited_outputs))[:1]
 
 
@@ -168,9 +168,11 @@ def _render_no_output(context: AnswerContext, host: str, check: str, reason: str
     if any((fact.host, fact.check) == (host, check) for fact in context.incident.facts):
         at = format_age(get_read_time(context, host, check), context.current_time)
         return f"{host} · {get_check_name(check)} · read {at}: {'it printed nothing' if kept else 'its output is no longer kept'}."
-    row = context.assessment.reference.checks.get(check)
+    known_check = context.assessment.reference.checks.get(check)
     instruction = (
-        f"Say `run {check} on {host}` to propose it for approval." if row and row.exclusive else f"Say `recheck {host}` and I look."
+        f"Say `run {check} on {host}` to propose it for approval."
+        if known_check and known_check.exclusive
+        else f"Say `recheck {host}` and I look."
     )
     return f"{host} · {get_check_name(check)}: not looked at. {instruction}"
 

@@ -52,12 +52,12 @@ async def mark_waiting(context: AnswerContext) -> TurnResult:
 
 
 def _set_owner(context: AnswerContext, user: str, *, is_own: bool) -> TurnResult:
-    before, incident = get_owner(context), context.incident
+    previous_owner, incident = get_owner(context), context.incident
     if not user:
         return build_answer(context, ["I could not tell who you are, so nothing was noted."])
-    if before == user and not (is_own and incident.ticket and incident.ticket.state == "waiting"):
+    if previous_owner == user and not (is_own and incident.ticket and incident.ticket.state == "waiting"):
         return build_answer(context, [f"{user} is on it already."])
-    notice = f"{user} is on it{' from now on' if before else ''}."
+    notice = f"{user} is on it{' from now on' if previous_owner else ''}."
     ticket = incident.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})

@@ -106,11 +106,11 @@ async def explain_why_not(context: AnswerContext) -> TurnResult:
     confirmed = [verdict for verdict in verdicts if verdict.verdict == "confirmed"]
     if confirmed:
         causes = [context.assessment.build_hypothesis(verdict.label) for verdict in confirmed]
-        rows = [
+        lines = [
             f"{context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{render_citation(cause)}."
             for cause in causes[:3]
         ]
-        return build_answer(context, [f"Cause: {name}.", *rows])
+        return build_answer(context, [f"Cause: {name}.", *lines])
     if not context.assessment.hosts:
         return build_answer(context, [f"{name}: nothing was looked at that could tell. Name hosts, or say `recheck HOSTS`."])
     return build_answer(

@@ -126,14 +126,14 @@ async def request_remedy(context: AnswerContext) -> TurnResult:
             [*render_unknown_names(context), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would fix."],
         )
     remediations, lines = list(context.incident.remediations), render_unknown_names(context)
-    well = [
+    well_hosts = [
         host
         for host in hosts
         if not [cause for cause in context.root_causes if host in cause.hosts] and not build_host_knowledge(context, host).is_unobserved
     ]
-    well = [host for host in well if not any(remediation.target == host for remediation in remediations)]
-    lines += [_render_refusal(context, remedy.id, fold_host_names(well), ())] if well else []
-    for host in [name for name in hosts if name not in well][:MAX_REQUESTED_HOSTS]:
+    well_hosts = [host for host in well_hosts if not any(remediation.target == host for remediation in remediations)]
+    lines += [_render_refusal(context, remedy.id, fold_host_names(well_hosts), ())] if well_hosts else []
+    for host in [name for name in hosts if name not in well_hosts][:MAX_REQUESTED_HOSTS]:
         remediations, line = _request_for_host(context, remedy.id, host, remediations)
         lines.append(line)
     return (
@@ -164,7 +164,12 @@ def _request_again(
     context: AnswerContext, remediation: Remediation, remediations: Sequence[Remediation], event: RemediationEvent
 ) -> list[Remediation]:
     moved = advance(remediations, event, build_plan_context(context.incident, context.graph_context))
-    return [one.model_copy(update={"asked_by": _get_requester(context)}) if one.id == remediation.id else one for one in moved]
+    return [
+        moved_remediation.model_copy(update={"asked_by": _get_requester(context)})
+        if moved_remediation.id == remediation.id
+        else moved_remediation
+        for moved_remediation in moved
+    ]
 
 
 def format_remedy_name(remedy: str) -> str:
@@ -185,9 +190,9 @@ def _request_for_host(context: AnswerContext, remedy: str, host: str, remediatio
         if remediation.target == host and any(step.remedy == remedy for step in remediation.rungs)
     ]
     plan = build_plan_context(context.incident, context.graph_context)
-    if row := next((remediation for remediation in own_remediations if remediation.is_open), None):
-        return remediations, _render_open_step(context, remedy, row)
-    if row := next(
+    if open_remediation := next((remediation for remediation in own_remediations if remediation.is_open), None):
+        return remediations, _render_open_step(context, remedy, open_remediation)
+    if open_remediation := next(
         (
             remediation
             for remediation in own_remediations
@@ -195,10 +200,10 @@ def _request_for_host(context: AnswerContext, remedy: str, host: str, remediatio
         ),
         None,
     ):
-        renewed = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
+        renewed = _request_again(context, open_remediation, remediations, RemediationEvent("again", ladder=open_remediation.id))
         return (
             renewed,
-            f"Proposed again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
+            f"Proposed again: {render_step_summary(open_remediation)}. It {ON_APPROVE_TEXT}",
         )
     host_knowledge = build_host_knowledge(context, host)
     if host_knowledge.is_unobserved:
@@ -239,7 +244,7 @@ def _start_remediation(
             if remediation.target == host and remediation.label == cause.label and remediation.says
         )
         return remediations, f"{host}: no card: a person must do this. {refusal}".strip()
-    row = built.ladders[0].model_copy(
+    requested_remediation = built.ladders[0].model_copy(
         update={
             "fault": derive_fault_condition(built.ladders[0], context.incident, context.graph_context),
             "asked_by": _get_requester(context),
@@ -247,13 +252,13 @@ def _start_remediation(
     )
     follows = (
         ""
-        if row.current_step and row.current_step.remedy == remedy
+        if requested_remediation.current_step and requested_remediation.current_step.remedy == remedy
         else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
     )
-    state = "Waiting for approval" if row.waiting_for == "approval" else "Planned"
+    state = "Waiting for approval" if requested_remediation.waiting_for == "approval" else "Planned"
     return (
-        [*remediations, row],
-        f"{state}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
+        [*remediations, requested_remediation],
+        f"{state}: {render_step_summary(requested_remediation)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
     )
 
 

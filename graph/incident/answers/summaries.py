@@ -232,8 +232,8 @@ async def answer_thanks(context: AnswerContext) -> TurnResult:
 
 async def answer_help(context: AnswerContext) -> TurnResult:
     """Answer with examples of what can be said here."""
-    rows = [f"• {INTENTS[intent].form}: {describe_intent(intent)}" for intent in HELP_INTENTS]
-    return build_answer(context, ["In your own words, for example:", *rows, "Only the Approve button approves."], most=len(rows) + 2)
+    lines = [f"• {INTENTS[intent].form}: {describe_intent(intent)}" for intent in HELP_INTENTS]
+    return build_answer(context, ["In your own words, for example:", *lines, "Only the Approve button approves."], most=len(lines) + 2)
 
 
 async def answer_typed_approval(context: AnswerContext) -> TurnResult:

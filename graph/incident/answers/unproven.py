@@ -102,7 +102,7 @@ def _iter_likely(context: IncidentContext, assessment: Assessment) -> Iterator[U
             continue
         if all(id(fact) in uploaded_fact_ids for fact in facts):
             writing_hosts = [find_writing_host(fact, context) for fact in facts]
-            hosts = hosts or (tuple(dict.fromkeys(host for one in writing_hosts for host in one)) if all(writing_hosts) else ())
+            hosts = hosts or (tuple(dict.fromkeys(host for names in writing_hosts for host in names)) if all(writing_hosts) else ())
         of_job = not belief.accused and all(is_tenant_writable(fact.key) for fact in facts)
         if not (of_job and assessment.roots):
             yield Unproven(f"{belief.leaf.title} is likely and unproven", hosts, of_job)
