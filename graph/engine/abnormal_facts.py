@@ -53,6 +53,11 @@ LINK_COUNTER_LIMITS: Mapping[str, tuple[int, float]] = {
     "ib.roce_adp_retrans":      (1000, 100),
     "net.rx_discards":          (100_000, 10_000),
 }  # fmt: skip
+# keys of machine settings; a setting that all hosts share is intended
+SETTING_KEYS = frozenset({
+    "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
+    "gpu.power.limit", "disk.readonly",
+})  # fmt: skip
 
 
 def _is_always_abnormal(fact: Fact, expected: Value) -> bool:
@@ -236,13 +241,6 @@ ABNORMAL_RULES: Mapping[str, AbnormalRule] = {
     "nccl.failure":                     _build_none_of_rule("devices_busy", "missing_tool", "not_enough_slots"),
 }
 # fmt: on
-
-
-# keys of machine settings; a setting that all hosts share is intended
-SETTING_KEYS = frozenset({
-    "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
-    "gpu.power.limit", "disk.readonly",
-})  # fmt: skip
 
 
 def can_be_abnormal(key: str) -> bool:

@@ -165,8 +165,8 @@ class ClueMatcher:
             places = self._places[clue.key] = defaultdict(list)
             for place, group in enumerate(groups):
                 places[group.first.value if isinstance(group.first.value, bool | int | float | str) else None].append(place)
-        place_by_host = self._places[clue.key]
-        return [groups[place] for place in sorted(place for value in values for place in place_by_host.get(value, ()))]
+        places_by_value = self._places[clue.key]
+        return [groups[place] for place in sorted(place for value in values for place in places_by_value.get(value, ()))]
 
     def _group_alike(self, key: str) -> list[AlikeFacts]:
         if key not in self.by_key:

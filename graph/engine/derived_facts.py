@@ -20,6 +20,23 @@ from tools.transport import AccessBarrier
 MIN_CLOCKS = 3  # clocks needed to tell which one is wrong
 
 REPEATING_XIDS = (13, 31)  # Xids that a program causes as easily as a broken GPU; only their pattern distinguishes
+_NOT_INSTALLED_PATTERN = re.compile(r"([\w.+-]{1,40}) is not installed")
+MIN_UNOWNED_MEMORY_MIB = 2048  # MiB in use on a GPU, above what a driver and a display take
+# transport barrier → `host.access` value; the host itself may be healthy
+ACCESS_BARRIERS: Mapping[str, str] = {
+    AccessBarrier.CHANGED_KEY.value: "changed_key",
+    AccessBarrier.UNLISTED_KEY.value: "unlisted_key",
+    AccessBarrier.REFUSED.value: "refused",
+    AccessBarrier.LOGIN.value: "login_refused",
+    AccessBarrier.SITE.value: "our_side",
+}
+# keys of facts that say why a check did not run; they need no session
+WITHOUT_A_SESSION = frozenset({"check.skipped", "check.no_target"})
+# the checks of one observation of a host end within this time; an older answer belongs to an earlier one
+ONE_LOOK = timedelta(minutes=2)
+# keys that say which GPUs a host lists or lacks
+_GPU_LIST_KEYS = frozenset({"gpu.bdf", "pcie.rev_ff", "gpu.missing", "pcie.absent"})
+_NUMBERED_HCA_PATTERN = re.compile(r"mlx5_(\d{1,3})")
 
 
 def derive_facts(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
@@ -39,9 +56,6 @@ def derive_facts(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kin
         *find_missing_programs(facts, kind),
         *find_peer_differences(facts, kind),
     ]
-
-
-_NOT_INSTALLED_PATTERN = re.compile(r"([\w.+-]{1,40}) is not installed")
 
 
 def find_missing_programs(facts: Iterable[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
@@ -111,9 +125,6 @@ def find_unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
     ]
 
 
-MIN_UNOWNED_MEMORY_MIB = 2048  # MiB in use on a GPU, above what a driver and a display take
-
-
 def find_unowned_memory(facts: Iterable[Fact]) -> list[Fact]:
     """Return GPUs with memory in use but no process in the same observation: a job may start between two."""
     idle, used = set[tuple[object, ...]](), list[Fact]()
@@ -150,22 +161,6 @@ def find_mtu_mismatches(facts: Iterable[Fact]) -> list[Fact]:
 
 def _get_int_value(fact: Fact) -> int:
     return fact.value if isinstance(fact.value, int) else 0
-
-
-# transport barrier → `host.access` value; the host itself may be healthy
-ACCESS_BARRIERS: Mapping[str, str] = {
-    AccessBarrier.CHANGED_KEY.value: "changed_key",
-    AccessBarrier.UNLISTED_KEY.value: "unlisted_key",
-    AccessBarrier.REFUSED.value: "refused",
-    AccessBarrier.LOGIN.value: "login_refused",
-    AccessBarrier.SITE.value: "our_side",
-}
-
-
-# keys of facts that say why a check did not run; they need no session
-WITHOUT_A_SESSION = frozenset({"check.skipped", "check.no_target"})
-# the checks of one observation of a host end within this time; an older answer belongs to an earlier one
-ONE_LOOK = timedelta(minutes=2)
 
 
 def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
@@ -247,10 +242,6 @@ def _is_counted(fact: Fact) -> bool:
     return not fact.stale and not fact.attrs.get("sympathetic") and not fact.attrs.get("elsewhere")
 
 
-# keys that say which GPUs a host lists or lacks
-_GPU_LIST_KEYS = frozenset({"gpu.bdf", "pcie.rev_ff", "gpu.missing", "pcie.absent"})
-
-
 def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
     """Return GPUs of the bus table that nvidia-smi or lspci does not list."""
     by_host: dict[str, list[Fact]] = defaultdict(list)
@@ -267,9 +258,6 @@ def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]])
     return absence_facts
 
 
-_NUMBERED_HCA_PATTERN = re.compile(r"mlx5_(\d{1,3})")
-
-
 def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
     """Return adapters that all other hosts list and that leave a gap in a host's numbering.
 
@@ -281,8 +269,10 @@ def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
             listed[fact.host][int(name[1])] = fact
     absence_facts: list[Fact] = []
     for host, own_numbers in listed.items():
-        peer_rows = [numbers for name, numbers in listed.items() if name != host]
-        gaps = [n for n in range(max(own_numbers)) if n not in own_numbers and peer_rows and all(n in numbers for numbers in peer_rows)]
+        peer_numbers = [numbers for name, numbers in listed.items() if name != host]
+        gaps = [
+            n for n in range(max(own_numbers)) if n not in own_numbers and peer_numbers and all(n in numbers for numbers in peer_numbers)
+        ]
         absence_facts += [
             replace(
                 own_numbers[max(own_numbers)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={}
@@ -392,5 +382,5 @@ def can_run_build(arch: str, capability: int) -> bool:
     return number <= capability
 
 
-def _place_on_host(gone: Fact, host: str, source: Fact | None) -> Fact:
-    return replace(gone, host=host, time=source.time if source else None, sha256=source.sha256 if source else "")
+def _place_on_host(missing: Fact, host: str, source: Fact | None) -> Fact:
+    return replace(missing, host=host, time=source.time if source else None, sha256=source.sha256 if source else "")

@@ -34,8 +34,8 @@ def build_headline(
 ) -> str:
     """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
     headline = _build_headline_text(context, assessment, outcome, roots, about)
-    closed = find_unreached_hosts(assessment, context.brief.hosts)
-    answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in closed)
+    unreached = find_unreached_hosts(assessment, context.brief.hosts)
+    answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in unreached)
     foreign = "" if context.turn.unknown else describe_unknown_writers(context)
     headline = f"{foreign} {headline}".strip()
     return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {headline}" if answer else headline

@@ -201,7 +201,7 @@ class ModelReasoner:
         lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
         question = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
-        idea = build_object_schema(
+        idea_shape = build_object_schema(
             title=TEXT_SCHEMA,
             cause=TEXT_SCHEMA,
             branch=build_enum_schema(ids["Branches"]) if ids["Branches"] else TEXT_SCHEMA,
@@ -225,7 +225,7 @@ class ModelReasoner:
             return build_ideas(answer, material)
 
         return await self._ask(
-            incident, "explore", question, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read
+            incident, "explore", question, build_object_schema(ideas=build_list_schema(idea_shape), questions=build_list_schema(None)), read
         )
 
     async def critique_claims(
@@ -234,19 +234,19 @@ class ModelReasoner:
         lines, claim_lines = flatten_texts(findings), flatten_texts(claims)
         question = self._build_question("critique", {}, {"Claims": number_lines(claim_lines), "Findings": number_lines(lines) or "none"})
         verdicts = build_enum_schema(("holds", "doubtful", "contradicted"))
-        objection = build_object_schema(
+        objection_shape = build_object_schema(
             claim=INTEGER_SCHEMA, verdict=verdicts, because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA)
         )
 
         def read(raw: str) -> tuple[Objection, ...]:
             answer = parse_answer(CritiqueAnswer, raw)
-            require_offered([objection_answer.claim for objection_answer in answer.objections], range(len(claim_lines)), "claim")
+            require_offered([objection.claim for objection in answer.objections], range(len(claim_lines)), "claim")
             for objection in answer.objections:
                 require_offered(objection.cites, range(len(lines)), "finding")
             return build_objections(answer, len(claim_lines))
 
         answers = await self._ask_samples(
-            incident, "critique", question, build_object_schema(objections=build_list_schema(objection)), read
+            incident, "critique", question, build_object_schema(objections=build_list_schema(objection_shape)), read
         )
         return answers if isinstance(answers, DeclinedAnswer) else merge_objections(answers)
 

@@ -35,6 +35,7 @@ from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
 ON_APPROVE_TEXT = "starts only after an approver presses Approve."
+ONLY_SHOWN_FAULTS_TEXT = "I propose a fix only for a fault that a check has shown."
 # beginnings of refusals
 NO_CARD_PREFIX = "No card posted"
 NOTHING_TO_UNDO_PREFIX = "There is nothing to undo"
@@ -107,14 +108,12 @@ async def request_check(context: AnswerContext) -> TurnResult:
 async def request_remedy(context: AnswerContext) -> TurnResult:
     """Propose a remedy that a finding asks for, or say why not."""
     remedy = REMEDIES.get(context.message.remedy)
-    if remedy is None or remedy.at == "fleet":
-        return (
-            await request_check(context)
-            if remedy
-            else build_answer(
-                context, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
-            )
+    if remedy is None:
+        return build_answer(
+            context, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
         )
+    if remedy.at == "fleet":
+        return await request_check(context)
     if remedy.id == "resume_node":
         return await request_undo(context)
     if unclear := ask_which_hosts(context):
@@ -192,22 +191,20 @@ def _request_for_host(context: AnswerContext, remedy: str, host: str, remediatio
     plan = build_plan_context(context.incident, context.graph_context)
     if open_remediation := next((remediation for remediation in own_remediations if remediation.is_open), None):
         return remediations, _render_open_step(context, remedy, open_remediation)
-    if open_remediation := next(
+    ended_remediation = next(
         (
             remediation
             for remediation in own_remediations
             if remediation.outcome in REOPENABLE_OUTCOMES and remediation.current_step and remediation.current_step.remedy == remedy
         ),
         None,
-    ):
-        renewed = _request_again(context, open_remediation, remediations, RemediationEvent("again", ladder=open_remediation.id))
-        return (
-            renewed,
-            f"Proposed again: {render_step_summary(open_remediation)}. It {ON_APPROVE_TEXT}",
-        )
-    host_knowledge = build_host_knowledge(context, host)
-    if host_knowledge.is_unobserved:
-        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. {render_not_checked(context, host_knowledge)}"
+    )
+    if ended_remediation:
+        renewed = _request_again(context, ended_remediation, remediations, RemediationEvent("again", ladder=ended_remediation.id))
+        return renewed, f"Proposed again: {render_step_summary(ended_remediation)}. It {ON_APPROVE_TEXT}"
+    knowledge = build_host_knowledge(context, host)
+    if knowledge.is_unobserved:
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: {ONLY_SHOWN_FAULTS_TEXT} {render_not_checked(context, knowledge)}"
         return remediations, f"{refusal} {_render_alternative(remedy, host, plan)}"
     causes = [cause for cause in context.root_causes if host in cause.hosts]
     fitting = [cause for cause in causes if remedy in _list_remedies(context, cause.label)]
@@ -279,7 +276,7 @@ def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequ
     host_knowledge = [build_host_knowledge(context, name) for name in expand_host_range(host)] if not causes else []
     against = list(dict.fromkeys(line for knowledge in host_knowledge for line in (*knowledge.unproven, *knowledge.unplaced)))
     if against:
-        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown."
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: {ONLY_SHOWN_FAULTS_TEXT}"
         rest = f"Seen on {host} without one: {format_unproven(against)}."
         instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.incident, context.graph_context))
         return f"{refusal} {rest} {instead} Say `recheck {host}` and I look again."
