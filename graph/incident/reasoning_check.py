@@ -58,7 +58,9 @@ async def verify_conclusion(
     """Store the reasoning; return the conclusion, or an abstention if it is broken, and the state update."""
     turn, brought = context.turn, await _merge_action_receipts(context, graph_context)
     receipts, asked_counts = brought.get("receipts", context.stored.get("receipts", "")), dict(Counter(turn.asked_model))
-    under = ReasoningInputs(context.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked_counts, context.onset.isoformat())
+    reasoning_inputs = ReasoningInputs(
+        context.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked_counts, context.onset.isoformat()
+    )
     graph = build_reason_graph(
         TurnReasoning(
             incident=context.id,
@@ -67,11 +69,11 @@ async def verify_conclusion(
             taxonomy=graph_context.taxonomy,
             moves=parse_shifts(turn.moves, turn.priors),
             catalogue=_get_catalogue_digest(graph_context),
-            ground=asdict(under),
+            ground=asdict(reasoning_inputs),
             earlier={(remediation.label, remediation.target) for remediation in context.remediations},
         )
     )
-    invariant_inputs = await _build_invariant_inputs(graph, under, context.facts, result.report.root_causes, graph_context)
+    invariant_inputs = await _build_invariant_inputs(graph, reasoning_inputs, context.facts, result.report.root_causes, graph_context)
     large = len(context.facts) > MANY_FACTS or any(invariant_inputs.outputs.values())
     verification = (
         await asyncio.to_thread(verify_reasoning, graph, invariant_inputs) if large else verify_reasoning(graph, invariant_inputs)
@@ -114,7 +116,7 @@ async def _load_receipts(sha256: str, graph_context: GraphContext) -> Receipts:
 
 async def _build_invariant_inputs(
     graph: ReasonGraph,
-    under: ReasoningInputs,
+    reasoning_inputs: ReasoningInputs,
     facts: Sequence[Fact],
     causes: Sequence[Hypothesis] | None,
     graph_context: GraphContext,
@@ -131,17 +133,17 @@ async def _build_invariant_inputs(
 
     return InvariantInputs(
         facts=facts,
-        lens=reference,
+        reference=reference,
         taxonomy=graph_context.taxonomy,
-        hosts=expand_host_range(under.hosts),
+        hosts=expand_host_range(reasoning_inputs.hosts),
         causes=causes,
-        moves=parse_shifts(under.moves, under.priors),
-        priors=under.priors,
-        receipts=await _load_receipts(under.receipts, graph_context),
+        moves=parse_shifts(reasoning_inputs.moves, reasoning_inputs.priors),
+        priors=reasoning_inputs.priors,
+        receipts=await _load_receipts(reasoning_inputs.receipts, graph_context),
         outputs=await _load_cited_outputs(graph, facts, graph_context, whole=whole),
         read_again=read_again,
-        asked=under.asked,
-        opened=datetime.fromisoformat(under.opened) if under.opened else None,
+        asked=reasoning_inputs.asked,
+        opened=datetime.fromisoformat(reasoning_inputs.opened) if reasoning_inputs.opened else None,
     )
 
 
@@ -201,11 +203,11 @@ async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> Reaso
 async def verify_stored_reasoning(graph: ReasonGraph, graph_context: GraphContext) -> VerificationResult:
     """Verify every invariant of a stored reasoning; unchecked if its facts expired."""
     field_names = {input_field.name for input_field in fields(ReasoningInputs)}
-    under = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in field_names})
+    reasoning_inputs = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in field_names})
     try:
-        facts = await graph_context.evidence.get_facts(under.facts)
+        facts = await graph_context.evidence.get_facts(reasoning_inputs.facts)
     except KeyError:
         return VerificationResult(unchecked=("the facts behind it are no longer stored, or not on this machine",))
     return await asyncio.to_thread(
-        verify_reasoning, graph, await _build_invariant_inputs(graph, under, facts, None, graph_context, whole=True)
+        verify_reasoning, graph, await _build_invariant_inputs(graph, reasoning_inputs, facts, None, graph_context, whole=True)
     )

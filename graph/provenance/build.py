@@ -28,7 +28,7 @@ class TurnReasoning:
 
     incident: str
     report: Report
-    now: Assessment
+    assessment: Assessment
     taxonomy: Taxonomy
     moves: Sequence[BeliefShift] = ()
     catalogue: str = ""
@@ -50,7 +50,7 @@ def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
     sketch = ReasonGraphBuilder()
     for cause in list_propositions(reasoning):
         sketch.nodes.append(_build_proposition(cause))
-        _add_verifications(cause, reasoning.now, sketch)
+        _add_verifications(cause, reasoning.assessment, sketch)
         _add_unobserved(cause, reasoning, sketch)
         _add_critiques(cause, reasoning, sketch)
         _add_refinements(cause, reasoning, sketch)
@@ -65,7 +65,7 @@ def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
 
 def list_propositions(reasoning: TurnReasoning) -> list[Hypothesis]:
     """Return the causes found, then at most `MAX_OTHER_CAUSES` candidates: likely, hidden, ruled out, shifted."""
-    report, assessment = reasoning.report, reasoning.now
+    report, assessment = reasoning.report, reasoning.assessment
     causes = [
         *report.root_causes,
         *assessment.list_root_causes(),
@@ -142,9 +142,9 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     """Read the assessment's failed checks, because the report may show fewer."""
     leaf = reasoning.taxonomy.leaves.get(cause.label)
-    deciding = {check.id for check in reasoning.now.reference.list_deciding_checks(leaf)} if leaf else set()
+    deciding = {check.id for check in reasoning.assessment.reference.list_deciding_checks(leaf)} if leaf else set()
     for unobserved_check in [
-        unobserved for unobserved in reasoning.now.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"
+        unobserved for unobserved in reasoning.assessment.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"
     ][:MAX_UNOBSERVED_CHECKS]:
         node = ReasonNode(
             _build_id("b", unobserved_check.host, unobserved_check.check, unobserved_check.why),
@@ -168,7 +168,7 @@ def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonG
 
 
 def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tuple[str, str]]:
-    assessment, title = reasoning.now, reasoning.taxonomy.get_title(cause.label)
+    assessment, title = reasoning.assessment, reasoning.taxonomy.get_title(cause.label)
     yield from ((set_aside.because, "engine") for set_aside in assessment.selection.aside if set_aside.belief.label == cause.label)
     yield from ((contradiction, "engine") for contradiction in assessment.selection.contradictions if title in contradiction)
     yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in reasoning.report.doubts if doubt.startswith(f"{title}: "))

@@ -38,7 +38,7 @@ class InvariantInputs:
     """
 
     facts: Sequence[Fact]
-    lens: ReferenceData
+    reference: ReferenceData
     taxonomy: Taxonomy
     hosts: Sequence[str]
     causes: Sequence[Hypothesis] | None = None
@@ -51,9 +51,13 @@ class InvariantInputs:
     opened: datetime | None = None
 
     def reassess(self, labels: frozenset[str]) -> Assessment:
-        leaves = {label: leaf for label, leaf in self.lens.taxonomy.leaves.items() if label in labels}
+        leaves = {label: leaf for label, leaf in self.reference.taxonomy.leaves.items() if label in labels}
         return assess_facts(
-            self.facts, replace(self.lens, taxonomy=replace(self.lens.taxonomy, leaves=leaves)), self.hosts, self.priors, self.opened
+            self.facts,
+            replace(self.reference, taxonomy=replace(self.reference.taxonomy, leaves=leaves)),
+            self.hosts,
+            self.priors,
+            self.opened,
         )
 
 
@@ -62,17 +66,17 @@ class InvariantContext:
     """A graph with its evidence, and values that several invariants share."""
 
     graph: ReasonGraph
-    ground: InvariantInputs
+    inputs: InvariantInputs
 
     @cached_property
     def reassessment(self) -> Assessment:
-        return self.ground.reassess(frozenset(node.label for node in self.graph.list_nodes("proposition") if node.label))
+        return self.inputs.reassess(frozenset(node.label for node in self.graph.list_nodes("proposition") if node.label))
 
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
         """(host, check, key) of everything observed."""
         ready = (match.fact for belief in self.reassessment.beliefs for match in (*belief.support, *belief.against))
-        return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
+        return frozenset((fact.host, fact.check, fact.key) for fact in (*self.inputs.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
         return [belief for belief in self.reassessment.by_label.get(label, ()) if belief.proven]
@@ -117,17 +121,21 @@ class VerificationResult:
     held: int = 0
 
 
-def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> VerificationResult:
+def verify_reasoning(graph: ReasonGraph, inputs: InvariantInputs) -> VerificationResult:
     """Check every invariant; after a change of the catalogue reassessing ones are skipped."""
-    trial = InvariantContext(graph, ground)
-    same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
-    able = [invariant for invariant in INVARIANTS if same or invariant.id not in REASSESSING_INVARIANTS]
+    context = InvariantContext(graph, inputs)
+    is_same_catalogue = graph.catalogue == compute_catalogue_digest(inputs.taxonomy)
+    able = [invariant for invariant in INVARIANTS if is_same_catalogue or invariant.id not in REASSESSING_INVARIANTS]
     broken = tuple(
-        InvariantViolation(invariant.id, invariant.promise, violation) for invariant in able for violation in invariant.check(trial)
+        InvariantViolation(invariant.id, invariant.promise, violation) for invariant in able for violation in invariant.check(context)
     )
     failed = {violation.contract for violation in broken}
-    other = () if same else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
-    return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(invariant.id not in failed for invariant in able))
+    other = (
+        ()
+        if is_same_catalogue
+        else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
+    )
+    return VerificationResult(broken, (*other, *_iter_missing_outputs(context)), sum(invariant.id not in failed for invariant in able))
 
 
 def _check_well_formed(context: InvariantContext) -> Iterator[str]:
@@ -140,7 +148,7 @@ def _check_well_formed(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_known_labels(context: InvariantContext) -> Iterator[str]:
-    leaves = context.ground.taxonomy.leaves
+    leaves = context.inputs.taxonomy.leaves
     yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in leaves)
 
 
@@ -198,11 +206,11 @@ def _check_verification_was_seen(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_answer_is_its_hosts(context: InvariantContext) -> Iterator[str]:
-    yield from context.ground.receipts.list_misattributed(context.ground.facts)
+    yield from context.inputs.receipts.list_misattributed(context.inputs.facts)
 
 
 def _check_nothing_is_lost(context: InvariantContext) -> Iterator[str]:
-    for host, check in context.ground.receipts.list_dropped(context.ground.facts):
+    for host, check in context.inputs.receipts.list_dropped(context.inputs.facts):
         yield f"{check} on {host} was answered, and nothing of it was weighed"
 
 
@@ -212,16 +220,16 @@ def _iter_quotes(context: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
     A fact derived from several outputs, such as a GPU missing from a list, is in none; `verification_was_seen` derives
     it again.
     """
-    stored = {(fact.host, fact.check, fact.key) for fact in context.ground.facts}
+    stored = {(fact.host, fact.check, fact.key) for fact in context.inputs.facts}
     for node in context.graph.list_nodes("verification"):
-        text = context.ground.outputs.get(node.sha256) if node.sha256 else None
+        text = context.inputs.outputs.get(node.sha256) if node.sha256 else None
         if text is not None and node.verdict == "seen" and node.line and (node.host, node.check, node.key) in stored:
             yield node, text
 
 
 def _check_quote_is_in_output(context: InvariantContext) -> Iterator[str]:
     for node, text in _iter_quotes(context):
-        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, context.ground):
+        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, context.inputs):
             yield f"“{node.line[:80]}” is not in what {node.host or 'people'} showed ({node.check})"
 
 
@@ -235,12 +243,12 @@ def list_output_digests(facts: Sequence[Fact], host: str, check: str) -> list[st
     return list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 and (fact.host, fact.check) == (host, check)))
 
 
-def _is_confirmed_by_reparse(node: ReasonNode, ground: InvariantInputs) -> bool:
+def _is_confirmed_by_reparse(node: ReasonNode, inputs: InvariantInputs) -> bool:
     """Return whether parsing the check's outputs again gives this fact; True where an output is missing."""
-    texts = [ground.outputs.get(sha256) for sha256 in list_output_digests(ground.facts, node.host, node.check)]
+    texts = [inputs.outputs.get(sha256) for sha256 in list_output_digests(inputs.facts, node.host, node.check)]
     if None in texts:
         return True
-    reparsed_facts = ground.read_again(node.check, [text for text in texts if text is not None])
+    reparsed_facts = inputs.read_again(node.check, [text for text in texts if text is not None])
     return any(
         fact.key == node.key and (not fact.line or _strip_whitespace(fact.line)[:400] == _strip_whitespace(node.line)[:400])
         for fact in reparsed_facts
@@ -253,17 +261,17 @@ def _strip_whitespace(text: str) -> str:
 
 def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
     for node in context.graph.list_nodes("verification"):
-        if node.sha256 and node.verdict == "seen" and context.ground.outputs.get(node.sha256) is None:
+        if node.sha256 and node.verdict == "seen" and context.inputs.outputs.get(node.sha256) is None:
             yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'an uploaded file'}) is no longer stored"
 
 
 def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:
     summed: dict[str, float] = {}
-    for move in context.ground.moves:
+    for move in context.inputs.moves:
         if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.by] + ROUNDING_TOLERANCE:
             yield f"{move.by} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.by]}"
         summed[move.label] = summed.get(move.label, 0.0) + move.weight
-    for label, prior in context.ground.priors.items():
+    for label, prior in context.inputs.priors.items():
         if abs(prior) > abs(summed.get(label, 0.0)) + ROUNDING_TOLERANCE * 4:
             yield f"{label} was moved by {prior:+.2f}, and only {summed.get(label, 0.0):+.2f} is accounted for"
 
@@ -284,12 +292,12 @@ def _check_remedy_has_its_cause(context: InvariantContext) -> Iterator[str]:
         cause = confirmed.get(node.label)
         if cause is None:
             yield f"{node.says} is proposed for {node.label}, which is not confirmed"
-        elif _accuses_machines(cause, context.ground) and node.host in context.ground.hosts and node.host not in cause.hosts:
+        elif _accuses_machines(cause, context.inputs) and node.host in context.inputs.hosts and node.host not in cause.hosts:
             yield f"{node.says} is proposed, and {node.label} accuses {', '.join(cause.hosts)}"
 
 
-def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
-    leaf = ground.taxonomy.leaves.get(cause.label)
+def _accuses_machines(cause: ReasonNode, inputs: InvariantInputs) -> bool:
+    leaf = inputs.taxonomy.leaves.get(cause.label)
     return leaf is not None and leaf.scope in MACHINE_SCOPES
 
 
@@ -297,16 +305,16 @@ def _check_refusals_are_shown(context: InvariantContext) -> Iterator[str]:
     shown_refusals = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
     everything = {host for host, check in shown_refusals if check == "all"}
     for node in context.graph.list_nodes("proposition"):
-        leaf = context.ground.lens.taxonomy.leaves.get(node.label)
+        leaf = context.inputs.reference.taxonomy.leaves.get(node.label)
         if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
             continue
-        deciding = {check.id for check in context.ground.lens.list_deciding_checks(leaf)}
+        deciding = {check.id for check in context.inputs.reference.list_deciding_checks(leaf)}
         if not any(check in deciding for _, check in shown_refusals) and not everything:
             yield f"{node.label} could not be looked at, and the failed look is not shown"
 
 
 def _check_budget_is_kept(context: InvariantContext) -> Iterator[str]:
-    for question, times in context.ground.asked.items():
+    for question, times in context.inputs.asked.items():
         if times > MAX_MODEL_QUESTIONS.get(question, 1):
             yield f"“{question}” was asked {times} times in one turn"
 
@@ -316,7 +324,7 @@ def _list_confirmed(graph: ReasonGraph) -> list[ReasonNode]:
 
 
 def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
-    causes = context.ground.causes
+    causes = context.inputs.causes
     if causes is None:
         return
     drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {cause.label for cause in causes}

@@ -215,6 +215,6 @@ def test_text_that_is_no_reasoning_is_refused() -> None:
 
 
 def test_weighed_afresh_it_is_weighed_as_the_engine_does(told: Told) -> None:
-    whole = assess_facts(told.ground.facts, told.ground.lens, told.ground.hosts)
+    whole = assess_facts(told.ground.facts, told.ground.reference, told.ground.hosts)
     few = told.ground.reassess(frozenset({LOST, OOM}))
     assert {row.label: round(row.log_odds, 6) for row in few.roots} == {row.label: round(row.log_odds, 6) for row in whole.roots}
