@@ -72,10 +72,10 @@ class ClosedIncidentMatches:
     cut: bool = False  # More rows match than were read.
 
 
-def limit_closed_incident(incident: ClosedIncident, heard: DisclosureLevel, visible: Collection[str]) -> ClosedIncident | None:
+def limit_closed_incident(incident: ClosedIncident, disclosure: DisclosureLevel, visible: Collection[str]) -> ClosedIncident | None:
     """Return the row as far as a place may see it, or None."""
-    if heard != "own_hosts":
-        return incident if heard == "whole" else None
+    if disclosure != "own_hosts":
+        return incident if disclosure == "whole" else None
     own_causes = [_limit_cause_to_hosts(cause, visible) for cause in incident.causes if set(cause.hosts) & set(visible)]
     hosts = tuple(host for host in incident.hosts if host in visible)
     return (

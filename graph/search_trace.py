@@ -138,16 +138,16 @@ def _list_path_prefixes(path: str) -> list[str]:
 
 def _build_branch(
     path: str,
-    signs: Mapping[str, tuple[BranchResult, str]],
+    results: Mapping[str, tuple[BranchResult, str]],
     order: Mapping[str, int],
     below: Mapping[str, set[str]],
     titles: Mapping[str, str],
 ) -> SearchBranch:
-    children = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
+    children = [_build_branch(child, results, order, below, titles) for child in below.get(path, ()) if child in order]
     first = sorted(children, key=lambda branch: (_RESULT_PRIORITY.index(branch.sign), order[branch.path]))
-    own_result, reason = signs.get(path, ("not reached", ""))
+    own_result, reason = results.get(path, ("not reached", ""))
     children_summary = _summarize_children(first, whole=len(children) == len(below.get(path, ())))
-    if path not in signs and first:
+    if path not in results and first:
         own_result = children_summary or "not decided"
     elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own_result):
         own_result, reason = children_summary, ""  # a cause was found below it after the search had left it

@@ -162,12 +162,14 @@ def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
     return [TimelineEvent(record.proposed_at, "proposed", _clean_text(description), host=action.target), *votes]
 
 
-def summarize_timeline(line: Timeline) -> str:
+def summarize_timeline(timeline: Timeline) -> str:
     """Return one line, as caption and alt text; empty without events."""
-    if not line.events:
+    if not timeline.events:
         return ""
-    first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out
-    runs = _render_event_runs([event for event in line.events if event.kind not in ("logged", "said")], days=first.date() != last.date())
+    first, last, count = timeline.events[0].at, timeline.events[-1].at, len(timeline.events) + timeline.left_out
+    runs = _render_event_runs(
+        [event for event in timeline.events if event.kind not in ("logged", "said")], days=first.date() != last.date()
+    )
     steps = ", ".join(runs[:MAX_SUMMARY_STEPS]) or "lines that hosts logged and words of people"
     rest = f" and {len(runs) - MAX_SUMMARY_STEPS} more" if len(runs) > MAX_SUMMARY_STEPS else ""
     span = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}" if count > 1 else f"at {first:%Y-%m-%d %H:%M}"

@@ -201,15 +201,15 @@ class RedisSaver(BaseCheckpointSaver[str]):
         step = await self._threads.load_checkpoint(thread, field)
         return self._build_tuple(thread, step) if step else None
 
-    def _build_tuple(self, thread: str, step: StoredCheckpoint) -> CheckpointTuple:
-        parent = step.record["parent"]
-        values = {channel: self._parse_value(raw) for channel, raw in step.values.items()}
+    def _build_tuple(self, thread: str, stored_checkpoint: StoredCheckpoint) -> CheckpointTuple:
+        parent = stored_checkpoint.record["parent"]
+        values = {channel: self._parse_value(raw) for channel, raw in stored_checkpoint.values.items()}
         return CheckpointTuple(
-            config=_build_config(thread, step.ns, step.id),
-            checkpoint=cast(Checkpoint, {**step.record["checkpoint"], "channel_values": values}),
-            metadata=step.record["metadata"],
-            parent_config=_build_config(thread, step.ns, parent) if parent else None,
-            pending_writes=[(write.task_id, write.channel, self._parse_value(write.value)) for write in step.writes],
+            config=_build_config(thread, stored_checkpoint.ns, stored_checkpoint.id),
+            checkpoint=cast(Checkpoint, {**stored_checkpoint.record["checkpoint"], "channel_values": values}),
+            metadata=stored_checkpoint.record["metadata"],
+            parent_config=_build_config(thread, stored_checkpoint.ns, parent) if parent else None,
+            pending_writes=[(write.task_id, write.channel, self._parse_value(write.value)) for write in stored_checkpoint.writes],
         )
 
     async def expire(self, thread: str, seconds: int) -> None:
@@ -264,8 +264,10 @@ class RedisSaver(BaseCheckpointSaver[str]):
         if len(keep) < len(fields):
             await self._keep_only(thread, keep, fields)
 
-    async def _keep_only(self, thread: str, keep: dict[bytes, CheckpointTuple], known_fields: Iterable[bytes] | None = None) -> None:
-        """Drop every known checkpoint not in `keep`, its writes, and the values that no kept one refers to.
+    async def _keep_only(
+        self, thread: str, kept_checkpoints: dict[bytes, CheckpointTuple], known_fields: Iterable[bytes] | None = None
+    ) -> None:
+        """Drop every known checkpoint not in `kept_checkpoints`, its writes, and the values that no kept one refers to.
 
         A concurrent put survives: what it adds is in none of the lists read here.
         """
@@ -274,10 +276,10 @@ class RedisSaver(BaseCheckpointSaver[str]):
             pipe.hkeys(self._threads.build_key(thread, "values"))
             pipe.zrange(self._threads.build_key(thread, "windex"), 0, -1)
             index, values, writes = await pipe.execute()
-        drop = set(known_fields if known_fields is not None else index) - set(keep)
+        drop = set(known_fields if known_fields is not None else index) - set(kept_checkpoints)
         needed = {
             build_field(split_field(field)[0], channel, version)
-            for field, checkpoint in keep.items()
+            for field, checkpoint in kept_checkpoints.items()
             for channel, version in checkpoint.checkpoint["channel_versions"].items()
         }
         if known_fields is not None and set(index) - set(known_fields):

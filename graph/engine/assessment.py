@@ -404,8 +404,8 @@ def _format_unobserved_cause(labels: Sequence[str], taxonomy: Taxonomy) -> str:
     return f"; it would follow from {taxonomy.get_title(labels[0])}, which could not be looked at"
 
 
-def _format_possible_cause(beside: Sequence[HiddenCause]) -> str:
-    return f"; possible too: {beside[0].says}" if beside else ""
+def _format_possible_cause(other_causes: Sequence[HiddenCause]) -> str:
+    return f"; possible too: {other_causes[0].says}" if other_causes else ""
 
 
 def sort_worst_first(

@@ -51,14 +51,14 @@ def format_rise(fact: Fact) -> str:
     return f"rose from {fact.attrs['before']} to {_get_reading(fact)} in {fact.attrs['seconds']} s" if has_risen(fact) else ""
 
 
-def _compare_readings(was: Fact, fact: Fact) -> Fact:
-    earlier, later = (get_last_seen(was) or was.time, get_last_seen(fact) or fact.time)
-    reading, since = _get_reading(fact), _get_reading(was)
+def _compare_readings(old_fact: Fact, fact: Fact) -> Fact:
+    earlier, later = (get_last_seen(old_fact) or old_fact.time, get_last_seen(fact) or fact.time)
+    reading, since = _get_reading(fact), _get_reading(old_fact)
     if fact.status is not Status.OK or earlier is None or later is None or reading is None or since is None:
         return fact
     seconds = later - earlier
-    if has_risen(was) and seconds < MIN_READING_GAP:  # a repeated reading keeps the older one to compare with
-        seconds, since = seconds + timedelta(seconds=int(was.attrs["seconds"])), int(was.attrs["before"])
+    if has_risen(old_fact) and seconds < MIN_READING_GAP:  # a repeated reading keeps the older one to compare with
+        seconds, since = seconds + timedelta(seconds=int(old_fact.attrs["seconds"])), int(old_fact.attrs["before"])
     if not MIN_READING_GAP <= seconds <= MAX_READING_GAP or reading - since < MIN_COUNTER_RISES[fact.key]:
         return fact
     return replace(fact, attrs={**fact.attrs, "before": since, "seconds": round(seconds.total_seconds())})

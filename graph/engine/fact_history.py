@@ -76,14 +76,14 @@ def _is_fading(fact: Fact) -> bool:
     return fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) and fact.key not in BOOT_EVENT_KEYS
 
 
-def _mark_fact(fact: Fact, series: Mapping[tuple[str, ...], EventOccurrences], opened: datetime) -> Fact:
+def _mark_fact(fact: Fact, occurrences: Mapping[tuple[str, ...], EventOccurrences], opened: datetime) -> Fact:
     last = get_last_seen(fact)
     if last is None or fact.status is not Status.OK or fact.key in BOOT_EVENT_KEYS:
         return fact
     onset = max(opened, _parse_moment(fact.attrs.get(LOG_END_ATTRIBUTE)) or opened)
     if not _is_fading(fact):
         return replace(fact, attrs={**fact.attrs, "aged": True}) if fact.time and fact.time < onset - OLD_AFTER else fact
-    event_series = series.get(_get_event_key(fact))
+    event_series = occurrences.get(_get_event_key(fact))
     if event_series is not None and not fact.stale and event_series.is_recurring(onset):
         return replace(fact, attrs={**fact.attrs, "chronic": event_series.format_occurrences()})
     return replace(fact, attrs={**fact.attrs, "aged": True}) if last < onset - OLD_AFTER else fact

@@ -40,7 +40,7 @@ class HiddenCause:
 
 
 def find_hidden_causes(
-    standings: Iterable[LabelVerdict],
+    verdicts: Iterable[LabelVerdict],
     symptoms: Collection[str],
     reference: ReferenceData,
     coverage: Coverage,
@@ -53,7 +53,7 @@ def find_hidden_causes(
         coverage: Of the hosts complained of.
         measured: Checks that measure the complaint, each with its alternatives for fewer hosts.
     """
-    fitting = [verdict for verdict in standings if not set(symptoms).isdisjoint(verdict.best.leaf.symptoms)]
+    fitting = [verdict for verdict in verdicts if not set(symptoms).isdisjoint(verdict.best.leaf.symptoms)]
     rows = [
         (verdict, _build_hidden_cause(verdict.best.leaf, _list_exclusive_checks(verdict.best.leaf, reference), coverage))
         for verdict in fitting
@@ -66,12 +66,12 @@ def find_hidden_causes(
 
 
 def _find_measured_cause(
-    check_names: Sequence[str], fitting: Sequence[LabelVerdict], reference: ReferenceData, coverage: Coverage
+    check_names: Sequence[str], fitting_verdicts: Sequence[LabelVerdict], reference: ReferenceData, coverage: Coverage
 ) -> HiddenCause | None:
     """Return the first alternative that can run on this many hosts, with the likeliest cause it can confirm."""
     able = (reference.checks[name] for name in check_names if name in reference.checks)
     check = next((check for check in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(check.scope, 1)), None)
-    leaf = next((verdict.best.leaf for verdict in fitting if check and check.id in verdict.best.leaf.confirms), None)
+    leaf = next((verdict.best.leaf for verdict in fitting_verdicts if check and check.id in verdict.best.leaf.confirms), None)
     hidden = _build_hidden_cause(leaf, [check], coverage) if check and leaf else None
     return replace(hidden, measured=True) if hidden else None
 

@@ -109,7 +109,9 @@ def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
     }
 
 
-def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBaseline], kind: Callable[[str], str]) -> list[Fact]:
+def find_past_differences(
+    facts: Sequence[Fact], remembered_baselines: Mapping[str, HostBaseline], kind: Callable[[str], str]
+) -> list[Fact]:
     """Return differences from each host's remembered baseline.
 
     Where this incident has too few peers, also compare with remembered hosts of the same kind.
@@ -119,7 +121,7 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
     few = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
     remembered_facts = [
         Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=baseline.at)
-        for host, baseline in remembered.items()
+        for host, baseline in remembered_baselines.items()
         if host not in present_hosts and kind(host) in few
         for name, values in baseline.rows.items()
     ]
@@ -130,7 +132,7 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
     )
     return [
         *(fact for fact in differences if fact.host in present_hosts),
-        *(difference for fact in current_facts for difference in _find_changes_since(fact, remembered.get(fact.host))),
+        *(difference for fact in current_facts for difference in _find_changes_since(fact, remembered_baselines.get(fact.host))),
     ]
 
 
@@ -207,19 +209,19 @@ def _count_majority(values_by_rows: Mapping[tuple[str, ...], Mapping[str, str]],
     return _GroupMajority(most, names, total, 2 * alone > total)
 
 
-def _find_differences(kind: str, own_values: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
+def _find_differences(kind: str, own_values: Mapping[str, str], majority: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
     """Yield (kind and name, own value, majority value, its number of hosts)."""
-    for name, (value, count) in shared.most.items():
+    for name, (value, count) in majority.most.items():
         if not _is_alike(own_values.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
             yield f"{kind} {name}", own_values.get(name, ABSENT), value, count
     for name, value in own_values.items():
         if (
-            name not in shared.most
-            and 2 * shared.names[name] < shared.of
-            and not shared.personal
+            name not in majority.most
+            and 2 * majority.names[name] < majority.of
+            and not majority.personal
             and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
         ):
-            yield f"{kind} {name}", value, ABSENT, shared.of - shared.names[name]
+            yield f"{kind} {name}", value, ABSENT, majority.of - majority.names[name]
 
 
 def _is_alike(first: str, other: str) -> bool:

@@ -48,23 +48,23 @@ class ProvenRemedyRun:
         return not self.names or (device or "").rpartition("/")[2] in self.names
 
 
-def mark_stale_after_remedies(facts: Sequence[Fact], treatments: Sequence[ProvenRemedyRun]) -> list[Fact]:
+def mark_stale_after_remedies(facts: Sequence[Fact], remedy_runs: Sequence[ProvenRemedyRun]) -> list[Fact]:
     """Mark kernel lines from before a proven remedy of their device stale, so that no other thread repeats it.
 
     Other logs (jobs, BMC) report what no such remedy reaches.
     """
-    if not treatments:
+    if not remedy_runs:
         return list(facts)
     skews = find_clock_skews(facts)
-    return [replace(fact, stale=True) if _was_remedied(fact, treatments, skews) else fact for fact in facts]
+    return [replace(fact, stale=True) if _was_remedied(fact, remedy_runs, skews) else fact for fact in facts]
 
 
-def _was_remedied(fact: Fact, treatments: Sequence[ProvenRemedyRun], skews: Mapping[str, timedelta]) -> bool:
+def _was_remedied(fact: Fact, remedy_runs: Sequence[ProvenRemedyRun], skews: Mapping[str, timedelta]) -> bool:
     if not fact.key.startswith(KERNEL_KEY_PREFIX):
         return False
     return any(
         remedy_run.host == fact.host and remedy_run.covers_device(fact.device) and _is_before(fact, remedy_run.at, skews)
-        for remedy_run in treatments
+        for remedy_run in remedy_runs
     )
 
 

@@ -99,21 +99,21 @@ def _list_verdicts_below(path: str, assessment: Assessment) -> list[LabelVerdict
     return [assessment.label_verdicts[label] for label in labels]
 
 
-def _compute_interest(standings: Sequence[LabelVerdict]) -> float:
-    return max((_compute_leaf_interest(verdict) for verdict in standings), default=0.0)
+def _compute_interest(verdicts: Sequence[LabelVerdict]) -> float:
+    return max((_compute_leaf_interest(verdict) for verdict in verdicts), default=0.0)
 
 
-def _compute_leaf_interest(standing: LabelVerdict) -> float:
-    if standing.verdict == "confirmed":
-        return 1 + standing.confidence
-    if standing.verdict == "rejected" and not standing.best.support:
+def _compute_leaf_interest(verdict: LabelVerdict) -> float:
+    if verdict.verdict == "confirmed":
+        return 1 + verdict.confidence
+    if verdict.verdict == "rejected" and not verdict.best.support:
         return 0.0
-    return standing.confidence if standing.confidence >= MIN_RELEVANT_POSTERIOR or standing.best.support else 0.0
+    return verdict.confidence if verdict.confidence >= MIN_RELEVANT_POSTERIOR or verdict.best.support else 0.0
 
 
-def _format_prune_reason(standings: Sequence[LabelVerdict]) -> str:
-    rejected = [verdict for verdict in standings if verdict.verdict == "rejected"]
-    return f"{len(rejected)} of {len(standings)} rejected, the rest unlikely"
+def _format_prune_reason(verdicts: Sequence[LabelVerdict]) -> str:
+    rejected = [verdict for verdict in verdicts if verdict.verdict == "rejected"]
+    return f"{len(rejected)} of {len(verdicts)} rejected, the rest unlikely"
 
 
 def _visit_leaf(search: TaxonomySearch, label: str, assessment: Assessment) -> LeafVisit | None:

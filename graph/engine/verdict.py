@@ -210,7 +210,7 @@ def _format_place(belief: Belief) -> str:
     return f" on {', '.join(names[:3])}" if names else ""
 
 
-def judge_label(leaf: Leaf, beliefs: Sequence[Belief], settled: RootCauseSelection, coverage: Coverage) -> LabelVerdict:
+def judge_label(leaf: Leaf, beliefs: Sequence[Belief], selection: RootCauseSelection, coverage: Coverage) -> LabelVerdict:
     """Return the verdict on one label from its beliefs (best first)."""
     best = beliefs[0]
     unobserved, unasked = coverage.find_gaps(leaf)
@@ -218,10 +218,10 @@ def judge_label(leaf: Leaf, beliefs: Sequence[Belief], settled: RootCauseSelecti
     def build_verdict(verdict: Verdict, because: str, belief: Belief = best) -> LabelVerdict:
         return LabelVerdict(leaf.label, verdict, _compute_confidence(belief), because, belief, tuple(unobserved), tuple(unasked))
 
-    roots = [belief for belief in settled.roots if belief.label == leaf.label]
+    roots = [belief for belief in selection.roots if belief.label == leaf.label]
     if roots:
         return build_verdict("confirmed", roots[0].deciding[0].says, roots[0])
-    aside = next((set_aside for set_aside in settled.aside if set_aside.belief.label == leaf.label), None)
+    aside = next((set_aside for set_aside in selection.aside if set_aside.belief.label == leaf.label), None)
     if aside:
         return build_verdict(aside.verdict, aside.because)
     if best.posterior >= MIN_SUSPICION_POSTERIOR:

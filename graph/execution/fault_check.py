@@ -26,7 +26,7 @@ async def check_fault(
     incident: str,
     since: datetime,
     known_facts: Sequence[Fact],
-    reading: GraphContext,
+    graph_context: GraphContext,
     transport: Transport,
     *,
     changed: bool = False,
@@ -36,25 +36,25 @@ async def check_fault(
     Log lines count from `since` on. `known_facts` are the incident's. `changed`: the host was changed since, so its old
     boot id and the old proof no longer show the fault.
     """
-    if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, reading)):
+    if fault.lasts == "boot" and not changed and (mended := await _find_last_repair(fault, since, graph_context)):
         since, changed = mended, True  # its line is from before that repair
     if fault.lasts == "proved" and not changed:
         return CausePresence("shown", f"{fault.says}, as it was proved; no check that disturbs nobody can tell more")
     if fault.lasts in ("boot", "silence") and not changed:
         return await _check_by_boot(fault, transport)
     for _ in range(fault.reads):
-        reading_result = await _check_by_reading(fault, incident, since, known_facts, reading)
+        reading_result = await _check_by_reading(fault, incident, since, known_facts, graph_context)
         if reading_result.answer != "gone":
             break
     return reading_result
 
 
-async def _find_last_repair(fault: FaultCondition, since: datetime, reading: GraphContext) -> datetime | None:
+async def _find_last_repair(fault: FaultCondition, since: datetime, graph_context: GraphContext) -> datetime | None:
     """Return when all of the fault's devices were last repaired after `since`, by any incident."""
     names = [name.rpartition("/")[2] for name in fault.devices] or [""]
     remedy_runs = [
         remedy_run
-        for remedy_run in await reading.treated([fault.host])
+        for remedy_run in await graph_context.treated([fault.host])
         if remedy_run.at > since and all(map(remedy_run.covers_device, names))
     ]
     return max((remedy_run.at for remedy_run in remedy_runs), default=None)
@@ -74,13 +74,13 @@ async def _check_by_boot(fault: FaultCondition, transport: Transport) -> CausePr
 
 
 async def _check_by_reading(
-    fault: FaultCondition, incident: str, since: datetime, known_facts: Sequence[Fact], reading: GraphContext
+    fault: FaultCondition, incident: str, since: datetime, known_facts: Sequence[Fact], graph_context: GraphContext
 ) -> CausePresence:
-    requests = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(reading, known_facts))]
-    facts = (await reading.fleet.run_checks(incident, requests, fresh=True)).facts
+    requests = [CheckRequest(fault.host, check) for check in list_fault_checks(fault, build_reference_data(graph_context, known_facts))]
+    facts = (await graph_context.fleet.run_checks(incident, requests, fresh=True)).facts
     if not any(not fact.status.blind for fact in facts):
         return CausePresence("unseen", facts[0].line if facts else f"nothing on {fault.host} could be looked at")
-    reference = build_reference_data(reading, [*known_facts, *facts])
+    reference = build_reference_data(graph_context, [*known_facts, *facts])
     own_facts = [fact for fact in facts if fact.host == fault.host]
     known_events = mark_stale_after_repairs(
         [fact for fact in own_facts if fact.key.startswith(EVENT_KEY_PREFIXES)],

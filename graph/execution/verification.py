@@ -106,13 +106,15 @@ def _count_gpus(facts: Sequence[Fact], target: str) -> int | None:
     return counts[-1] if counts else None
 
 
-def _list_new_root_causes(action: Action, was: Assessment, assessment: Assessment, reference: ReferenceData) -> tuple[str, ...]:
+def _list_new_root_causes(
+    action: Action, previous_assessment: Assessment, assessment: Assessment, reference: ReferenceData
+) -> tuple[str, ...]:
     """Return labels proven of the host now and not before.
 
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
     separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
-    known_causes = {(belief.label, belief.subject) for belief in was.beliefs if belief.proven} | {
+    known_causes = {(belief.label, belief.subject) for belief in previous_assessment.beliefs if belief.proven} | {
         (action.proves, belief.subject) for belief in assessment.roots
     }
     own_beliefs = [belief for belief in assessment.roots if reference.taxonomy.leaves[belief.label].scope in HOST_SCOPES]

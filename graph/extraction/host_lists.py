@@ -154,9 +154,9 @@ def _parse_member(
     return (name, at + len(raw)) if name else None
 
 
-def _parse_numbered_member(text: str, digits: re.Match[str], like: str, host_index: HostIndex, *, tight: bool) -> tuple[str, int] | None:
-    number, width = digits[1], len(get_digits(like))
-    name, end = _replace_number(like, number.zfill(width) if get_digits(like).startswith("0") else number), digits.end()
+def _parse_numbered_member(text: str, match: re.Match[str], like: str, host_index: HostIndex, *, tight: bool) -> tuple[str, int] | None:
+    number, width = match[1], len(get_digits(like))
+    name, end = _replace_number(like, number.zfill(width) if get_digits(like).startswith("0") else number), match.end()
     padded = number.startswith("0")
     if (
         not name

@@ -75,7 +75,7 @@ class HostSpan(NamedTuple):
 
 
 def find_hosts(
-    text: str, known: "Collection[str] | HostIndex", domains: Collection[str] | None = None, *, lenient: bool = False
+    text: str, host_index: "Collection[str] | HostIndex", domains: Collection[str] | None = None, *, lenient: bool = False
 ) -> NamedHosts:
     """Return known hosts in the text, and unknown names and ranges that look like hosts.
 
@@ -84,8 +84,8 @@ def find_hosts(
         domains: Domains of known hosts; a full name elsewhere is another host. None accepts any, as in machine output.
         lenient: Read `gpu_003` as gpu-003 where no other host can be meant.
     """
-    book = known if isinstance(known, HostIndex) else HostIndex(known, domains)
-    return resolve_names([name for span in find_host_spans(text, book) for name in span.names], book, lenient=lenient)
+    index = host_index if isinstance(host_index, HostIndex) else HostIndex(host_index, domains)
+    return resolve_names([name for span in find_host_spans(text, index) for name in span.names], index, lenient=lenient)
 
 
 def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
@@ -115,29 +115,29 @@ def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
     return sorted(host_spans, key=lambda span: span.start)
 
 
-def expand_host_numbers(text: str, known: "Collection[str] | HostIndex") -> str:
+def expand_host_numbers(text: str, host_index: "Collection[str] | HostIndex") -> str:
     """Write `003` as `gpu-003` and `nodes 3-5` as `gpu-003, gpu-004, gpu-005`, where exactly one known host has the
     number.
 
     In text about numbered hosts a zero-padded number hardly means anything else.
     """
-    book = known if isinstance(known, HostIndex) else HostIndex(known)
+    index = host_index if isinstance(host_index, HostIndex) else HostIndex(host_index)
 
     def full(match: re.Match[str]) -> str:
         text_before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
-        return match[0] if _OTHER_COUNT_PATTERN.search(text_before) else book.find_by_digits(match[0]) or match[0]
+        return match[0] if _OTHER_COUNT_PATTERN.search(text_before) else index.find_by_digits(match[0]) or match[0]
 
     def all_of(match: re.Match[str]) -> str:
-        names = _parse_numbered_hosts(match, book)
+        names = _parse_numbered_hosts(match, index)
         prefix = "hosts " if match[0].lower().startswith("hosts") else ""
-        return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(book.find_host, names)) else match[0]
+        return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(index.find_host, names)) else match[0]
 
     def between(match: re.Match[str]) -> str:
         text_before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
         first, last, width = int(match["first"]), int(match["last"]), len(match["first"])
         if _OTHER_COUNT_PATTERN.search(text_before) or not first < last < first + MAX_EXPANDED_HOSTS:
             return match[0]
-        names = [book.find_by_digits(f"{number:0{width}}") for number in range(first, last + 1)]
+        names = [index.find_by_digits(f"{number:0{width}}") for number in range(first, last + 1)]
         return ", ".join(filter(None, names)) if all(names) else match[0]
 
     return _BARE_NUMBER_PATTERN.sub(full, _BARE_RANGE.sub(between, _NODE_NUMBERS_PATTERN.sub(all_of, text)))

@@ -39,10 +39,12 @@ def is_host_health_question(text: str) -> bool:
     return bool(_QUESTION_PATTERN.search(text[:MAX_CHARS]))
 
 
-def find_asked_hosts(text: str, read: ParsedReport) -> tuple[str, ...]:
+def find_asked_hosts(text: str, parsed_report: ParsedReport) -> tuple[str, ...]:
     """Return the hosts that the text asks about; none where it is about a job."""
-    if is_host_health_question(text) or not (read.job or "nccl_timeout" in read.symptoms or _JOB_PATTERN.search(text[:MAX_CHARS])):
-        return read.hosts
+    if is_host_health_question(text) or not (
+        parsed_report.job or "nccl_timeout" in parsed_report.symptoms or _JOB_PATTERN.search(text[:MAX_CHARS])
+    ):
+        return parsed_report.hosts
     return ()
 
 
@@ -58,42 +60,42 @@ class IncidentScope:
     refused: bool = False  # All names in the item are unknown, so there is nothing to check.
 
 
-def get_job_to_look_up(old: IncidentBrief, report: ParsedReport) -> str:
+def get_job_to_look_up(brief: IncidentBrief, report: ParsedReport) -> str:
     """Return the job whose hosts are needed, or ""."""
-    return (report.job or old.job) if _names_other_job(old, report) or not (old.hosts or report.hosts) else ""
+    return (report.job or brief.job) if _names_other_job(brief, report) or not (brief.hosts or report.hosts) else ""
 
 
 def resolve_scope(
-    item: InboxItem, old: IncidentBrief, report: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
+    item: InboxItem, brief: IncidentBrief, report: ParsedReport, of_job: Sequence[str], *, scheduled: bool = False
 ) -> IncidentScope:
     """Return the scope. `of_job`: visible hosts of the looked-up job; `scheduled`: a scheduler could be asked."""
-    changes_job = _names_other_job(old, report) or (scheduled and get_job_to_look_up(old, report))
-    lost_job = (report.job or old.job) if changes_job and not of_job else ""
-    hosts = _select_hosts(item, old, report, () if lost_job else of_job)
+    changes_job = _names_other_job(brief, report) or (scheduled and get_job_to_look_up(brief, report))
+    lost_job = (report.job or brief.job) if changes_job and not of_job else ""
+    hosts = _select_hosts(item, brief, report, () if lost_job else of_job)
     nameless = bool(report.unknown_hosts or (lost_job and "job" in item.data)) and not (report.hosts or of_job)
     return IncidentScope(
         hosts=hosts,
-        job=(old.job or report.job) if lost_job else (report.job or old.job),
-        unknown=report.unknown_hosts or (() if hosts else old.unknown_hosts),
+        job=(brief.job or report.job) if lost_job else (report.job or brief.job),
+        unknown=report.unknown_hosts or (() if hosts else brief.unknown_hosts),
         unknown_job=lost_job,
         looked_at=report.hosts if item.kind == "recheck" or {"hosts", "wider"} & set(item.data) else (),
         refused=nameless and not item.attachments,
     )
 
 
-def _names_other_job(old: IncidentBrief, report: ParsedReport) -> bool:
+def _names_other_job(brief: IncidentBrief, report: ParsedReport) -> bool:
     """A first job counts as another one if hosts are known already."""
-    return bool(report.job) and report.job != old.job and bool(old.job or old.hosts)
+    return bool(report.job) and report.job != brief.job and bool(brief.job or brief.hosts)
 
 
-def _select_hosts(item: InboxItem, old: IncidentBrief, report: ParsedReport, of_job: Sequence[str]) -> tuple[str, ...]:
+def _select_hosts(item: InboxItem, brief: IncidentBrief, report: ParsedReport, of_job: Sequence[str]) -> tuple[str, ...]:
     if item.kind == "recheck" and report.hosts:
-        return old.hosts
+        return brief.hosts
     if "hosts" in item.data and report.hosts and not item.data.get("wider"):
         return report.hosts
     if "job" in item.data and of_job:
         return tuple(of_job)
-    return tuple(dict.fromkeys((*old.hosts, *report.hosts, *of_job)))
+    return tuple(dict.fromkeys((*brief.hosts, *report.hosts, *of_job)))
 
 
 def select_own_facts(pasted: PastedFacts, other_facts: Sequence[Fact], addresses: frozenset[str]) -> tuple[tuple[Fact, ...], int]:

@@ -63,9 +63,9 @@ def is_log(text: str) -> bool:
     return head[0] not in ("{", "[", "[{")
 
 
-def merge_log_digests(old: Sequence[LogDigest], new: Sequence[LogDigest]) -> tuple[LogDigest, ...]:
+def merge_log_digests(old_digests: Sequence[LogDigest], new_digests: Sequence[LogDigest]) -> tuple[LogDigest, ...]:
     """Return the newest logs, each text once, within the incident's template limit."""
-    digests = list({digest.sha256: digest for digest in (*old, *new)}.values())[-MAX_LOGS_PER_INCIDENT:]
+    digests = list({digest.sha256: digest for digest in (*old_digests, *new_digests)}.values())[-MAX_LOGS_PER_INCIDENT:]
     return tuple(_limit_templates(digest, MAX_TEMPLATES_PER_INCIDENT // len(digests)) for digest in digests)
 
 

@@ -138,7 +138,7 @@ def _find_fitting_guide(result: TurnResult, context: IncidentContext, graph_cont
 
 
 def _build_check_remediation(
-    stands: Sequence[StepStatus],
+    statuses: Sequence[StepStatus],
     running: GuideRunState,
     context: IncidentContext,
     assessment: Assessment,
@@ -151,7 +151,7 @@ def _build_check_remediation(
         return None
     hosts = expand_host_range(running.hosts)[:MAX_TEST_HOSTS]
     guide_context = _build_guide_context(context, graph_context, running, remediations)
-    for step_status in stands:
+    for step_status in statuses:
         if step_status.mark != "next" or not step_status.step.approve:
             continue
         check = assessment.reference.checks[next(name for name in step_status.step.look if not guide_context.was_answered(name))]
@@ -174,7 +174,7 @@ def _propose_remediations(
     )
 
 
-def _build_guide_run(guide: Guide, stands: Sequence[StepStatus], *, called: bool) -> GuideRun:
+def _build_guide_run(guide: Guide, statuses: Sequence[StepStatus], *, called: bool) -> GuideRun:
     step_rows = tuple(
         GuideStepRow(
             id=step_status.step.id,
@@ -182,7 +182,7 @@ def _build_guide_run(guide: Guide, stands: Sequence[StepStatus], *, called: bool
             does=step_status.step.says[:MAX_TEXT_CHARS],
             says=step_status.says[:MAX_TEXT_CHARS],
         )
-        for step_status in stands
+        for step_status in statuses
     )
-    due_at = min((step_status.due for step_status in stands if step_status.due and step_status.mark == "waiting"), default=None)
+    due_at = min((step_status.due for step_status in statuses if step_status.due and step_status.mark == "waiting"), default=None)
     return GuideRun(id=guide.id, title=guide.title, called=called, steps=step_rows, due=due_at if called else None)

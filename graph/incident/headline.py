@@ -30,10 +30,14 @@ def _has_only_unknown_targets(context: IncidentContext) -> bool:
 
 
 def build_headline(
-    context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
+    context: IncidentContext,
+    assessment: Assessment,
+    outcome: DiagnosisOutcome,
+    roots: Sequence[Hypothesis],
+    hosts_summary: HostsSummary | None,
 ) -> str:
     """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
-    headline = _build_headline_text(context, assessment, outcome, roots, about)
+    headline = _build_headline_text(context, assessment, outcome, roots, hosts_summary)
     unreached = find_unreached_hosts(assessment, context.brief.hosts)
     answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in unreached)
     foreign = "" if context.turn.unknown else describe_unknown_writers(context)
@@ -50,10 +54,14 @@ def find_answering_hosts(context: IncidentContext) -> tuple[str, ...]:
 
 
 def _build_headline_text(
-    context: IncidentContext, assessment: Assessment, outcome: DiagnosisOutcome, roots: Sequence[Hypothesis], about: HostsSummary | None
+    context: IncidentContext,
+    assessment: Assessment,
+    outcome: DiagnosisOutcome,
+    roots: Sequence[Hypothesis],
+    hosts_summary: HostsSummary | None,
 ) -> str:
-    if about and not roots and not context.turn.cut:
-        return render_hosts_summary(about, context.item.at)
+    if hosts_summary and not roots and not context.turn.cut:
+        return render_hosts_summary(hosts_summary, context.item.at)
     if roots:
         return "; ".join(render_cause(assessment, cause) for cause in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
     if _has_only_unknown_targets(context):

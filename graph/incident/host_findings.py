@@ -172,30 +172,34 @@ def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple
     return tuple(line[:MAX_DIFFERENCE_CHARS] for line in lines)
 
 
-def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
+def render_hosts_summary(hosts_summary: HostsSummary, today: datetime) -> str:
     """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.`, inaccessible hosts first."""
-    unreached = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
-    rest = tuple(host for host in about.hosts if host not in about.kept_out)
-    return " ".join(filter(None, (unreached, _format_hosts_checked(about, rest, today) if rest else "")))
+    unreached = (
+        f"{fold_host_names(hosts_summary.kept_out)}: could not be looked at ({hosts_summary.why_kept_out})."
+        if hosts_summary.kept_out
+        else ""
+    )
+    rest = tuple(host for host in hosts_summary.hosts if host not in hosts_summary.kept_out)
+    return " ".join(filter(None, (unreached, _format_hosts_checked(hosts_summary, rest, today) if rest else "")))
 
 
-def _format_hosts_checked(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
-    if not about.checks:
+def _format_hosts_checked(hosts_summary: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
+    if not hosts_summary.checks:
         return f"{fold_host_names(hosts)}: could not be looked at."
     when = ""
-    if about.read:
-        when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}"
-    checks = f"{about.checks} check{'s' * (about.checks != 1)}"
-    return f"{fold_host_names(hosts)}: {checks}{when}, {_format_finding(about)}{_format_unobserved(about)}."
+    if hosts_summary.read:
+        when = f", read {hosts_summary.read:{'%H:%M' if hosts_summary.read.date() == today.date() else '%m-%d %H:%M'}}"
+    checks = f"{hosts_summary.checks} check{'s' * (hosts_summary.checks != 1)}"
+    return f"{fold_host_names(hosts)}: {checks}{when}, {_format_finding(hosts_summary)}{_format_unobserved(hosts_summary)}."
 
 
-def _format_finding(about: HostsSummary) -> str:
-    if about.line and about.found == "odd":
-        return f"abnormal: {about.line}"
-    return f"nothing abnormal, but {about.differs}" if about.differs else "nothing abnormal"
+def _format_finding(hosts_summary: HostsSummary) -> str:
+    if hosts_summary.line and hosts_summary.found == "odd":
+        return f"abnormal: {hosts_summary.line}"
+    return f"nothing abnormal, but {hosts_summary.differs}" if hosts_summary.differs else "nothing abnormal"
 
 
-def _format_unobserved(about: HostsSummary) -> str:
-    if about.blind:
-        return f"; could not look with {', '.join(about.blind[:MAX_NAMED_CHECKS])}"
-    return "; not all was looked at" if about.found == "blind" else ""
+def _format_unobserved(hosts_summary: HostsSummary) -> str:
+    if hosts_summary.blind:
+        return f"; could not look with {', '.join(hosts_summary.blind[:MAX_NAMED_CHECKS])}"
+    return "; not all was looked at" if hosts_summary.found == "blind" else ""

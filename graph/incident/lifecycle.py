@@ -57,9 +57,9 @@ LIFECYCLE_TRANSITIONS: Final[Mapping[Lifecycle, Mapping[TurnEvent, Lifecycle]]] 
 assert set(LIFECYCLE_TRANSITIONS) == set(get_args(Lifecycle))
 
 
-def get_next_lifecycle(lifecycle: Lifecycle, came: TurnEvent | None) -> Lifecycle:
+def get_next_lifecycle(lifecycle: Lifecycle, event: TurnEvent | None) -> Lifecycle:
     """Return the next lifecycle; unchanged if the table has no entry."""
-    return lifecycle if came is None else LIFECYCLE_TRANSITIONS[lifecycle].get(came, lifecycle)
+    return lifecycle if event is None else LIFECYCLE_TRANSITIONS[lifecycle].get(event, lifecycle)
 
 
 def get_remediation_event(remediations: Sequence[Remediation]) -> TurnEvent | None:

@@ -75,11 +75,15 @@ def list_checks_for_news(context: IncidentContext, assessment: Assessment) -> li
     return [*first, *((host, check) for host in hosts for check in implied_checks if (host, check) not in just_read)]
 
 
-def _list_implied_checks(context: IncidentContext, assessment: Assessment, news: IncidentBrief) -> list[str]:
-    likely = compute_word_priors(assessment.reference.taxonomy, news) if set(news.symptoms) - {"vague"} or news.signatures else {}
+def _list_implied_checks(context: IncidentContext, assessment: Assessment, news_brief: IncidentBrief) -> list[str]:
+    likely = (
+        compute_word_priors(assessment.reference.taxonomy, news_brief)
+        if set(news_brief.symptoms) - {"vague"} or news_brief.signatures
+        else {}
+    )
     labels = sorted(likely, key=lambda label: -likely[label])[:MAX_SUSPECTS]
     leaves = [assessment.reference.taxonomy.get_leaf(label) for label in labels]
-    words = news.text.lower()
+    words = news_brief.text.lower()
     changed = [check for word, checks in CHECKS_BY_CHANGED_PART.items() if word in words for check in checks]
     return list(
         dict.fromkeys(

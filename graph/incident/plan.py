@@ -322,11 +322,11 @@ def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
     return {label: round(weight, 2) for label, weight in top}
 
 
-def _build_progress(context: IncidentContext, chosen: PlanResult, graph_context: GraphContext) -> Progress:
+def _build_progress(context: IncidentContext, plan_result: PlanResult, graph_context: GraphContext) -> Progress:
     if context.rounds:
-        return Progress(context.id, "plan", f"{len(chosen.asks)} more looks" if chosen.asks else "nothing left to look at")
-    host_count = len(expand_host_range(chosen.turn.hosts))
-    return Progress(context.id, "plan", f"looking at {host_count} hosts", hypotheses=_list_titles(chosen.turn.past, graph_context))
+        return Progress(context.id, "plan", f"{len(plan_result.asks)} more looks" if plan_result.asks else "nothing left to look at")
+    host_count = len(expand_host_range(plan_result.turn.hosts))
+    return Progress(context.id, "plan", f"looking at {host_count} hosts", hypotheses=_list_titles(plan_result.turn.past, graph_context))
 
 
 def _list_titles(labels: Sequence[str], graph_context: GraphContext) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ async def verify_conclusion(
         TurnReasoning(
             incident=context.id,
             report=result.report,
-            now=assessment,
+            assessment=assessment,
             taxonomy=graph_context.taxonomy,
             moves=parse_shifts(turn.moves, turn.priors),
             catalogue=_get_catalogue_digest(graph_context),

@@ -71,9 +71,11 @@ async def _judge_suspects(
     return context, await assess_incident(context, graph_context)
 
 
-def _shift_beliefs(turn: TurnState, by: ShiftSource, sway: Mapping[str, float]) -> TurnState:
+def _shift_beliefs(turn: TurnState, source: ShiftSource, sway: Mapping[str, float]) -> TurnState:
     priors = sum_priors(turn.priors, sway)
-    return replace(turn, priors=priors, moves=serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts(by, sway)], priors))
+    return replace(
+        turn, priors=priors, moves=serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts(source, sway)], priors)
+    )
 
 
 async def _critique_causes(

@@ -183,7 +183,7 @@ def list_remediable_causes(report: Report, context: IncidentContext) -> tuple[Hy
 
 async def _find_owned_elsewhere(
     report: Report,
-    wanted: Sequence[Hypothesis],
+    wanted_causes: Sequence[Hypothesis],
     kept_remediations: Sequence[Remediation],
     context: IncidentContext,
     graph_context: GraphContext,
@@ -191,7 +191,7 @@ async def _find_owned_elsewhere(
 ) -> Mapping[CauseLocation, str]:
     """Claim the causes and return those that another incident owns. Ours, and those unobserved now, stay ours."""
     plan = build_plan_context(context, graph_context)
-    spots = map_cause_locations(wanted, plan)
+    spots = map_cause_locations(wanted_causes, plan)
     previous_causes = context.report.root_causes if context.report and report.outcome == "abstained" else ()
     unseen = [
         cause
@@ -206,19 +206,21 @@ async def _find_owned_elsewhere(
     return find_owned_elsewhere(spots, await graph_context.keep(context.id, tuple(names)))
 
 
-async def _find_known_elsewhere(aside: Sequence[Hypothesis], plan: PlanContext, graph_context: GraphContext) -> Mapping[CauseLocation, str]:
+async def _find_known_elsewhere(
+    causes_aside: Sequence[Hypothesis], plan: PlanContext, graph_context: GraphContext
+) -> Mapping[CauseLocation, str]:
     """Return who owns the causes outside this incident's question, without claiming any."""
-    spots = map_cause_locations(aside, plan)
+    spots = map_cause_locations(causes_aside, plan)
     names = dict.fromkeys(name for location in spots.values() for name in location)
     return find_owned_elsewhere(spots, await graph_context.keepers(plan.incident, tuple(names))) if names else {}
 
 
-def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]) -> Report:
+def _add_owned_elsewhere(report: Report, owned_causes: tuple[CauseOwnedElsewhere, ...]) -> Report:
     """Add causes owned elsewhere; if those are all, there is no next step here."""
-    if not shared:
+    if not owned_causes:
         return report
-    all_theirs = {cause.label for cause in report.root_causes} == {cause.label for cause in shared}
-    return report.model_copy(update={"shared": shared, "next_step": "" if all_theirs else report.next_step})
+    all_theirs = {cause.label for cause in report.root_causes} == {cause.label for cause in owned_causes}
+    return report.model_copy(update={"shared": owned_causes, "next_step": "" if all_theirs else report.next_step})
 
 
 def _report_released_causes(report: Report, context: IncidentContext, graph_context: GraphContext) -> Report:

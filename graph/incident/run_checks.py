@@ -106,16 +106,16 @@ class LiveWave:
     _weighed: int = 0
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def collect_answers(self, asks: Sequence[CheckRequest], *, fresh: bool) -> FleetAnswers:
+    async def collect_answers(self, requests: Sequence[CheckRequest], *, fresh: bool) -> FleetAnswers:
         """Return all answers, or those received before a stop."""
         started_at = self.graph_context.clock.now()
-        looking = asyncio.ensure_future(self.graph_context.fleet.run_checks(self.context.id, asks, self._handle_answer, fresh=fresh))
+        looking = asyncio.ensure_future(self.graph_context.fleet.run_checks(self.context.id, requests, self._handle_answer, fresh=fresh))
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             while not (await asyncio.wait({looking, stopped}, timeout=self.graph_context.tell_every, return_when=asyncio.FIRST_COMPLETED))[
                 0
             ]:
-                await self._report_waiting(asks, int((self.graph_context.clock.now() - started_at).total_seconds()))
+                await self._report_waiting(requests, int((self.graph_context.clock.now() - started_at).total_seconds()))
             if looking.done():
                 return looking.result()
             return FleetAnswers(tuple(self.answers), check_seconds=sum(answer.seconds for answer in self.answers))
@@ -124,13 +124,13 @@ class LiveWave:
                 task.cancel()
             await asyncio.wait({looking, stopped})  # awaited together: a failed task must not leave the other running
 
-    async def _report_waiting(self, asks: Sequence[CheckRequest], seconds: int) -> None:
+    async def _report_waiting(self, requests: Sequence[CheckRequest], seconds: int) -> None:
         """Report pending hosts and the likely cause. A failed report never fails the wave."""
         try:
             if len(self.answers) > self._weighed:
                 self._weighed = len(self.answers)
                 self._likely = await asyncio.to_thread(find_likely_diagnosis, self.context, self.graph_context, tuple(self.answers))
-            awaited = list_pending_hosts(asks, self.answers, self.graph_context)
+            awaited = list_pending_hosts(requests, self.answers, self.graph_context)
             progress = Progress(self.context.id, "execute", done=len(self.answers), total=self.total, awaited=awaited, seconds=seconds)
             await self.graph_context.progress(replace(progress, likely=self._likely))
         except Exception as error:
@@ -155,12 +155,12 @@ class LiveWave:
 
 
 def list_pending_hosts(
-    asks: Sequence[CheckRequest], answers: Sequence[CheckAnswer], graph_context: GraphContext
+    requests: Sequence[CheckRequest], answers: Sequence[CheckAnswer], graph_context: GraphContext
 ) -> tuple[PendingHosts, ...]:
     """Return unanswered hosts by tool, most hosts first."""
     answered_checks = {(answer.host, answer.check) for answer in answers}
     hosts: dict[str, list[str]] = {}
-    for ask in asks:
+    for ask in requests:
         if (ask.host, ask.check) not in answered_checks:
             hosts.setdefault(_get_tool_name(ask.check, graph_context), []).append(ask.host)
     rows = sorted(hosts.items(), key=lambda row: -len(row[1]))
@@ -187,15 +187,15 @@ def find_likely_diagnosis(context: IncidentContext, graph_context: GraphContext,
     return LikelyDiagnosis(causes[0].label, f"{graph_context.taxonomy.get_title(causes[0].label)}{location}")
 
 
-def _add_wave_costs(old: IncidentCosts, answers: FleetAnswers, graph_context: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:
-    return old.model_copy(
+def _add_wave_costs(costs: IncidentCosts, answers: FleetAnswers, graph_context: GraphContext, facts: Sequence[Fact]) -> IncidentCosts:
+    return costs.model_copy(
         update={
             "hosts": len({fact.host for fact in facts if fact.host}),
             "silent": count_unobserved_hosts(facts),
-            "checks": old.checks + answers.checks,
-            "check_seconds": round(old.check_seconds + answers.check_seconds, 3),
-            "makespan_seconds": round(old.makespan_seconds + answers.makespan_seconds, 3),
-            "exclusive_gpu_seconds": round(old.exclusive_gpu_seconds + answers.exclusive_gpu_seconds, 3),
+            "checks": costs.checks + answers.checks,
+            "check_seconds": round(costs.check_seconds + answers.check_seconds, 3),
+            "makespan_seconds": round(costs.makespan_seconds + answers.makespan_seconds, 3),
+            "exclusive_gpu_seconds": round(costs.exclusive_gpu_seconds + answers.exclusive_gpu_seconds, 3),
             "clock": "virtual" if graph_context.fleet.clock == "virtual" else "real",
         }
     )

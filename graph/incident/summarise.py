@@ -311,18 +311,18 @@ async def _parse_attachment(
     return await asyncio.to_thread(extract_text, attachment.name, attachment.sha256, text, at, graph_context.fleet.checks)
 
 
-def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, named: IncidentScope) -> TurnState:
+def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, scope: IncidentScope) -> TurnState:
     """Set what the item names and asks. Hosts of `diagnose --hosts` do not ask about them."""
     text = context.item.text
     return replace(
         turn,
-        about=fold_host_names(named.looked_at or find_asked_hosts(text, report)),
-        question=(bool(named.looked_at) and context.item.kind != "mention") or is_host_health_question(text),
-        only=bool(named.looked_at),
-        unknown=named.unknown,
+        about=fold_host_names(scope.looked_at or find_asked_hosts(text, report)),
+        question=(bool(scope.looked_at) and context.item.kind != "mention") or is_host_health_question(text),
+        only=bool(scope.looked_at),
+        unknown=scope.unknown,
         read_as=report.read_as,
-        unknown_job=named.unknown_job,
-        refused=named.refused,
+        unknown_job=scope.unknown_job,
+        refused=scope.refused,
     )
 
 
@@ -332,7 +332,7 @@ def _restore_previous_subject(turn: TurnState, context: IncidentContext) -> Turn
 
 
 def _extend_brief(
-    context: IncidentContext, report: ParsedReport, named: IncidentScope, logs: ParsedReport | IncidentBrief
+    context: IncidentContext, report: ParsedReport, scope: IncidentScope, logs: ParsedReport | IncidentBrief
 ) -> IncidentBrief:
     """Extend the brief. A log names many healthy hosts, so its hosts do not count."""
     old = context.brief
@@ -340,9 +340,9 @@ def _extend_brief(
         text="\n".join(filter(None, (old.text, _get_report_text(context))))[-MAX_BRIEF_CHARS:],
         symptoms=_drop_vague(_merge_unique(old.symptoms, report.symptoms, logs.symptoms)),
         signatures=_merge_unique(old.signatures, report.signatures, logs.signatures)[:12],
-        hosts=tuple(host for host in named.hosts if host in context.visible),
-        unknown_hosts=named.unknown[:12],
-        job=named.job,
+        hosts=tuple(host for host in scope.hosts if host in context.visible),
+        unknown_hosts=scope.unknown[:12],
+        job=scope.job,
         since=old.since or report.since,
         until=report.until or old.until,
     )
@@ -393,14 +393,14 @@ async def _apply_model_reading(
     return _merge_model_reading(brief, answer, context), next_turn
 
 
-def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context: IncidentContext) -> IncidentBrief:
-    since, until = parse_time_window("; ".join(guess.times), context.item.at) if guess.times and not brief.since else (None, None)
+def _merge_model_reading(brief: IncidentBrief, extraction: ReportExtraction, context: IncidentContext) -> IncidentBrief:
+    since, until = parse_time_window("; ".join(extraction.times), context.item.at) if extraction.times and not brief.since else (None, None)
     return brief.model_copy(
         update={
-            "symptoms": _drop_vague(_merge_unique(brief.symptoms, guess.symptoms)),
-            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in context.visible),
-            "job": brief.job or guess.job,
-            "signatures": _merge_unique(brief.signatures, guess.signatures)[:12],
+            "symptoms": _drop_vague(_merge_unique(brief.symptoms, extraction.symptoms)),
+            "hosts": brief.hosts or tuple(host for host in extraction.hosts if host in context.visible),
+            "job": brief.job or extraction.job,
+            "signatures": _merge_unique(brief.signatures, extraction.signatures)[:12],
             "since": brief.since or since,
             "until": brief.until or until,
         }

@@ -18,9 +18,9 @@ MAX_BAR_CHARS = 40  # characters of the longest bar
 _MARKDOWN_PATTERN: Final = re.compile(r"([\\`*_{}\[\]()#+!|~$&<>@:-])")
 
 
-def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[str, str], seed: str) -> str:
+def render_review(discovery: CauseDiscovery, unread: Sequence[str], titles: Mapping[str, str], seed: str) -> str:
     """Return the page. `titles` includes new labels; the same `seed` draws the same sample."""
-    rows = grown.rows
+    rows = discovery.rows
     rows_by_verdict = {verdict: [row for row in rows if row.verdict == verdict] for verdict in ("labelled", "doubtful", "dropped")}
     sample = random.Random(seed).sample(rows_by_verdict["labelled"], min(SAMPLE_ROWS, len(rows_by_verdict["labelled"])))  # noqa: S311  # no secret
     parts = [
@@ -29,8 +29,8 @@ def render_review(grown: CauseDiscovery, unread: Sequence[str], titles: Mapping[
             f"{len(rows)} rows were read: {len(rows_by_verdict['labelled'])} labelled, {len(rows_by_verdict['doubtful'])} doubtful, {len(rows_by_verdict['dropped'])} dropped; "
             f"{len(unread)} could not be read. {_format_label_sources(rows)} causes are sentences of the threads."
         ),
-        _render_list("New causes: drafts, each to be accepted or refused", [_render_new_cause(cause) for cause in grown.new]),
-        _render_list("Names that are a cause already", [_render_merged_name(merged_name, titles) for merged_name in grown.merged]),
+        _render_list("New causes: drafts, each to be accepted or refused", [_render_new_cause(cause) for cause in discovery.new]),
+        _render_list("Names that are a cause already", [_render_merged_name(merged_name, titles) for merged_name in discovery.merged]),
         _render_label_counts(rows_by_verdict["labelled"], titles),
         _render_common_checks(rows, titles),
         _render_months(count_new_labels_by_month(rows)),

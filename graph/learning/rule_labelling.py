@@ -127,10 +127,10 @@ class RuleLabeller:
         return ("labelled", "") if confidence >= MIN_LABEL_SHARE else ("doubtful", "no label is near enough")
 
 
-def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
+def find_statement(row: ExportRow, patterns: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
     """Return the sentence that states it, and its author; among equally plain ones the last, by when most was known."""
     sentences = split_sentences(row)
-    for way in ways:
+    for way in patterns:
         statements = [sentence for sentence in sentences if way.search(sentence[0]) and "?" not in sentence[0][-2:]]
         if statements:
             return statements[-1]

@@ -93,29 +93,29 @@ def _build_objection(objection_answer: ObjectionAnswer) -> Objection:
     )
 
 
-def merge_extractions(readings: Sequence[ReportExtraction]) -> ReportExtraction:
+def merge_extractions(extractions: Sequence[ReportExtraction]) -> ReportExtraction:
     """Merge readings: mean probability per cause, majority for category and `outside`, the rest from the first."""
-    if len(readings) == 1:
-        return readings[0]
-    labels = remove_duplicates(label for reading in readings for label, _ in reading.causes)
-    means = {label: round(fmean(dict(reading.causes).get(label, 0.0) for reading in readings), 3) for label in labels}
-    outside = [reading.outside for reading in readings if reading.outside]
-    first = readings[0]
+    if len(extractions) == 1:
+        return extractions[0]
+    labels = remove_duplicates(label for reading in extractions for label, _ in reading.causes)
+    means = {label: round(fmean(dict(reading.causes).get(label, 0.0) for reading in extractions), 3) for label in labels}
+    outside = [reading.outside for reading in extractions if reading.outside]
+    first = extractions[0]
     return ReportExtraction(
         first.symptoms,
         first.hosts,
         first.job,
         first.times,
         first.signatures,
-        Counter(reading.category for reading in readings).most_common(1)[0][0],
+        Counter(reading.category for reading in extractions).most_common(1)[0][0],
         tuple(sorted(means.items(), key=lambda row: (-row[1], row[0])))[:MAX_CAUSES],
-        outside[0] if len(outside) * 2 > len(readings) else "",
+        outside[0] if len(outside) * 2 > len(extractions) else "",
     )
 
 
-def merge_objections(answers: Sequence[tuple[Objection, ...]]) -> tuple[Objection, ...]:
+def merge_objections(objections: Sequence[tuple[Objection, ...]]) -> tuple[Objection, ...]:
     """Return, per claim, the objection of more than half of the answers, else `holds`."""
-    return tuple(_select_majority([answer[at] for answer in answers]) for at in range(len(answers[0])))
+    return tuple(_select_majority([answer[at] for answer in objections]) for at in range(len(objections[0])))
 
 
 def _select_majority(objections: Sequence[Objection]) -> Objection:

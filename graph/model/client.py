@@ -98,13 +98,13 @@ class CircuitBreaker:
         """Return why no question may be sent now, or an empty string."""
         return f"the model rests after failing {self._failures} times in a row: {self._why}" if self.clock() < self._until else ""
 
-    def record_result(self, trouble: EndpointFailure | None) -> None:
-        if trouble is None:
+    def record_result(self, failure: EndpointFailure | None) -> None:
+        if failure is None:
             self._failures = 0
             self._until = 0.0
-        elif trouble.provider:
+        elif failure.provider:
             self._failures += 1
-            self._why = trouble.why
+            self._why = failure.why
             if self._failures >= self.trips:
                 self._until = self.clock() + self.rest
 
@@ -117,7 +117,7 @@ class ModelReasoner:
         endpoint: ChatEndpoint,
         *,
         budget: Budget | None = None,
-        book: SpendStore | None = None,
+        spend_store: SpendStore | None = None,
         price: TokenPrice | None = None,
         breaker: CircuitBreaker | None = None,
         context: int = DEFAULT_CONTEXT_TOKENS,
@@ -128,7 +128,7 @@ class ModelReasoner:
         self._room = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
         self._samples = samples
         self._budget = budget or Budget()
-        self._book = book or InMemorySpendStore()
+        self._book = spend_store or InMemorySpendStore()
         self._price = price or find_price(endpoint.model)
         self._breaker = breaker or CircuitBreaker()
         self._spent: dict[str, ModelSpend] = {}
@@ -366,7 +366,7 @@ def open_model(
     *,
     seconds: float = 30.0,
     budget: Budget | None = None,
-    book: SpendStore | None = None,
+    spend_store: SpendStore | None = None,
     recording: Path | None = None,
     context: int = DEFAULT_CONTEXT_TOKENS,
 ) -> ModelReasoner | None:
@@ -378,4 +378,4 @@ def open_model(
     endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:
         endpoint = RecordedEndpoint(endpoint, name, recording, key)
-    return ModelReasoner(endpoint, budget=budget, book=book, context=context) if endpoint else None
+    return ModelReasoner(endpoint, budget=budget, spend_store=spend_store, context=context) if endpoint else None

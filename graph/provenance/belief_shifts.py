@@ -33,9 +33,9 @@ class BeliefShift:
     weight: float
 
 
-def build_shifts(by: ShiftSource, weights: Mapping[str, float]) -> list[BeliefShift]:
+def build_shifts(source: ShiftSource, weights: Mapping[str, float]) -> list[BeliefShift]:
     """Return one source's shifts, without those that round to 0."""
-    return [BeliefShift(by, label, weight) for label, weight in weights.items() if round(weight, 2)]
+    return [BeliefShift(source, label, weight) for label, weight in weights.items() if round(weight, 2)]
 
 
 def parse_shifts(kept: str, labels: Mapping[str, float]) -> tuple[BeliefShift, ...]:
@@ -49,9 +49,9 @@ def parse_shifts(kept: str, labels: Mapping[str, float]) -> tuple[BeliefShift, .
     )
 
 
-def serialize_shifts(moves: Sequence[BeliefShift], labels: Mapping[str, float]) -> str:
+def serialize_shifts(shifts: Sequence[BeliefShift], labels: Mapping[str, float]) -> str:
     """Serialize the shifts of known labels briefly, as state is written at every step: `w:0:0.6` is the words' 0.6 for
     the first label.
     """
     places = {label: number for number, label in enumerate(labels)}
-    return " ".join(f"{SOURCE_CODES[move.by]}:{places[move.label]}:{round(move.weight, 2):g}" for move in moves if move.label in places)
+    return " ".join(f"{SOURCE_CODES[move.by]}:{places[move.label]}:{round(move.weight, 2):g}" for move in shifts if move.label in places)

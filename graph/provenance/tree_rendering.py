@@ -96,13 +96,13 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
     return f"{node.says} ({node.by})" if node.by.startswith("model") else node.says
 
 
-def render_verification(came: VerificationResult) -> list[str]:
-    lines = [f"✗ {violation.promise}: {violation.says}" for violation in came.broken]
-    lines += [f"? {reason}" for reason in came.unchecked]
-    contract_note = f"{came.held} contracts hold"
+def render_verification(verification: VerificationResult) -> list[str]:
+    lines = [f"✗ {violation.promise}: {violation.says}" for violation in verification.broken]
+    lines += [f"? {reason}" for reason in verification.unchecked]
+    contract_note = f"{verification.held} contracts hold"
     return [
         *lines,
         f"{contract_note}."
-        if not came.broken
-        else f"{contract_note}, {len({violation.contract for violation in came.broken})} broken: a fault of RackMedic's.",
+        if not verification.broken
+        else f"{contract_note}, {len({violation.contract for violation in verification.broken})} broken: a fault of RackMedic's.",
     ]

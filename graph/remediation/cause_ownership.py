@@ -38,10 +38,10 @@ def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[Cause
     }
 
 
-def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
+def find_owned_elsewhere(locations: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
     """Return each location's owner: on a host it must own all names there, for manual repairs any."""
     owner_by_location: dict[CauseLocation, str] = {}
-    for (label, host), names in spots.items():
+    for (label, host), names in locations.items():
         other_owners = [holders[name] for name in names if name in holders]
         if other_owners and (not host or len(other_owners) == len(names)):
             owner_by_location[label, host] = other_owners[0]

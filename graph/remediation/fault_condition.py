@@ -47,12 +47,12 @@ def _has_taken_effect(step: RemediationStep, remediation: Remediation) -> bool:
     return (step.part == "fix" and remediation.since is not None) or (step.part == "prepare" and bool(REMEDIES[step.remedy].then))
 
 
-def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
-    """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
-    leaf = alone.reference.taxonomy.leaves[remediation.label]
+def build_fault_condition(remediation: Remediation, host_assessment: Assessment, facts: Sequence[Fact]) -> FaultCondition:
+    """Return what the cause rests on. `host_assessment` assesses these `facts` of its host only."""
+    leaf = host_assessment.reference.taxonomy.leaves[remediation.label]
     beliefs = [
         belief
-        for belief in alone.by_label.get(remediation.label, ())
+        for belief in host_assessment.by_label.get(remediation.label, ())
         if can_concern_devices(remediation.devices, belief.subject.named_devices)
     ]
     matches = [
@@ -61,13 +61,13 @@ def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Se
         for match in belief.deciding
         if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
     ]
-    passive = [match for match in matches if (check := alone.reference.checks.get(match.fact.check)) and not check.exclusive]
+    passive = [match for match in matches if (check := host_assessment.reference.checks.get(match.fact.check)) and not check.exclusive]
     states = [match for match in passive if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]
     decided = states or passive or matches
     telling = [match.fact for match in decided]
     boot = next((str(fact.value) for fact in reversed(facts) if fact.key == "host.boot_id" and fact.value), "")
     lasts: FaultPersistence = "proved"
-    if _is_unreachable_fault(alone, leaf):
+    if _is_unreachable_fault(host_assessment, leaf):
         lasts = "silence"
     elif states:
         lasts = "read"
@@ -86,26 +86,26 @@ def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Se
     )
 
 
-def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
-    return REACHABILITY_KEY in alone.reference.list_decisive_keys(leaf) and not alone.coverage.observed
+def _is_unreachable_fault(host_assessment: Assessment, leaf: Leaf) -> bool:
+    return REACHABILITY_KEY in host_assessment.reference.list_decisive_keys(leaf) and not host_assessment.coverage.observed
 
 
-def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
+def is_contradicted(remediation: Remediation, host_assessment: Assessment) -> bool:
     """Return whether present facts deny the cause; a failed observation never does."""
-    return remediation.fault is not None and judge_fault(remediation.fault, alone).answer == "gone"
+    return remediation.fault is not None and judge_fault(remediation.fault, host_assessment).answer == "gone"
 
 
-def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
+def judge_fault(fault: FaultCondition, host_assessment: Assessment) -> CausePresence:
     """Judge by the host's facts. It is not gone if a check that showed it could not run."""
-    leaf = alone.reference.taxonomy.leaves.get(fault.label)
+    leaf = host_assessment.reference.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
-    presence = assess_presence(leaf, fault.devices, alone)
+    presence = assess_presence(leaf, fault.devices, host_assessment)
     unobserved_reason = next(
         (
-            f"{check}: {alone.coverage.unobserved[fault.host, check]}"
+            f"{check}: {host_assessment.coverage.unobserved[fault.host, check]}"
             for check in fault.checks
-            if (fault.host, check) in alone.coverage.unobserved
+            if (fault.host, check) in host_assessment.coverage.unobserved
         ),
         "",
     )

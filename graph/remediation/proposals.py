@@ -109,8 +109,8 @@ def build_planned_action(remediation: Remediation, plan: PlanContext) -> Action 
         return None
 
 
-def _build_host_seen(via: Host, plan: PlanContext) -> HostIdentity:
-    boots = [str(fact.value) for fact in plan.get_host_facts(via.name) if fact.key == "host.boot_id" and fact.value]
+def _build_host_seen(via_host: Host, plan: PlanContext) -> HostIdentity:
+    boots = [str(fact.value) for fact in plan.get_host_facts(via_host.name) if fact.key == "host.boot_id" and fact.value]
     return HostIdentity(boots[-1] if boots else "")
 
 

@@ -114,7 +114,7 @@ def render_unknown_names(context: AnswerContext) -> list[str]:
 def build_answer(
     context: AnswerContext,
     lines: Iterable[str],
-    came: TurnEvent | None = None,
+    event: TurnEvent | None = None,
     *,
     most: int = MAX_LINES,
     owner: str | None = None,
@@ -129,7 +129,7 @@ def build_answer(
     report = build_answer_report(context.incident, "\n".join(kept_lines)).model_copy(
         update={"shown": tuple(shown), "pictures": tuple(pictures)}
     )
-    lifecycle = get_next_lifecycle(context.incident.lifecycle, came) if came else None
+    lifecycle = get_next_lifecycle(context.incident.lifecycle, event) if event else None
     return TurnResult(report, lifecycle=lifecycle, owner=owner, ticket=ticket)
 
 

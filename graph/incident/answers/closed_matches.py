@@ -122,14 +122,14 @@ def _render_headings(
     return heads
 
 
-def _render_incident(context: AnswerContext, how: IncidentProximity, incident: ClosedIncident, query: ClosedIncidentQuery) -> str:
+def _render_incident(context: AnswerContext, proximity: IncidentProximity, incident: ClosedIncident, query: ClosedIncidentQuery) -> str:
     """Return `2026-11-02 gpu-003 (same device): GPU fell off the bus; gpu reset, proved twice`."""
     causes = [cause for cause in incident.causes if cause.label in query.labels] or list(incident.causes)
     hosts = [host for cause in causes for host in cause.hosts] or list(incident.hosts)
     cause_titles = " and ".join(dict.fromkeys(context.get_title(cause.label) for cause in causes[:2])) or "no cause found"
     host_suffix = f" {fold_host_names(dict.fromkeys(hosts))}" if hosts else ""
     did = f"{' and '.join(incident.did[:2]).replace('_', ' ')}, " if incident.did else ""
-    return f"{incident.opened:%Y-%m-%d}{host_suffix} ({how}): {cause_titles}; {did}{CLOSURE_TEXTS[incident.ended]}"
+    return f"{incident.opened:%Y-%m-%d}{host_suffix} ({proximity}): {cause_titles}; {did}{CLOSURE_TEXTS[incident.ended]}"
 
 
 def _render_retention(since: datetime | None) -> str:

@@ -98,11 +98,11 @@ def _is_under_branch(label: str, branch: str) -> bool:
     return bool(branch) and (label == branch or label.startswith(f"{branch}."))
 
 
-def _apply_remediations(context: AnswerContext, told: TurnResult, remediations: Sequence[Remediation]) -> TurnResult:
+def _apply_remediations(context: AnswerContext, result: TurnResult, remediations: Sequence[Remediation]) -> TurnResult:
     if list(remediations) == context.incident.remediations:
-        return told
+        return result
     actions = tuple(list_planned_actions(remediations, build_plan_context(context.incident, context.graph_context)))
-    return replace(told, ladders=list(remediations), report=told.report.model_copy(update={"actions": actions}))
+    return replace(result, ladders=list(remediations), report=result.report.model_copy(update={"actions": actions}))
 
 
 async def close_incident(context: AnswerContext) -> TurnResult:
@@ -132,7 +132,7 @@ async def close_incident(context: AnswerContext) -> TurnResult:
     ticket = incident.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": incident.item.user})
-    answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], came=TurnEvent.CLOSED, ticket=ticket)
+    answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], event=TurnEvent.CLOSED, ticket=ticket)
     denied = incident.correction.denied if incident.correction else ()
     return _apply_remediations(
         context, replace(answer, correction=_build_correction(context, denied)) if named_cause else answer, remediations
@@ -149,7 +149,7 @@ async def reopen_incident(context: AnswerContext) -> TurnResult:
     if ticket and ticket.state == "resolved":
         ticket = ticket.model_copy(update={"state": "open"})
     event = TurnEvent.TO_PEOPLE if ticket and ticket.handed else TurnEvent.NOTHING_OPEN
-    return build_answer(context, ["Reopened. Earlier findings are kept; say `recheck` to check the hosts now."], came=event, ticket=ticket)
+    return build_answer(context, ["Reopened. Earlier findings are kept; say `recheck` to check the hosts now."], event=event, ticket=ticket)
 
 
 async def pause_thread(context: AnswerContext) -> TurnResult:
