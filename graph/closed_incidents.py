@@ -1,4 +1,4 @@
-"""Searchable rows of closed incidents, and how much of a row another place may see. Pure."""
+"""Searchable rows of closed incidents, and how much of a row another place may see."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -72,13 +72,15 @@ class ClosedIncidentMatches:
     cut: bool = False  # More rows match than were read.
 
 
-def limit_closed_incident(row: ClosedIncident, heard: DisclosureLevel, visible: Collection[str]) -> ClosedIncident | None:
+def limit_closed_incident(incident: ClosedIncident, disclosure: DisclosureLevel, visible: Collection[str]) -> ClosedIncident | None:
     """Return the row as far as a place may see it, or None."""
-    if heard != "own_hosts":
-        return row if heard == "whole" else None
-    own = [_limit_cause_to_hosts(cause, visible) for cause in row.causes if set(cause.hosts) & set(visible)]
-    hosts = tuple(host for host in row.hosts if host in visible)
-    return row.model_copy(update={"causes": tuple(own), "hosts": hosts}) if own or (hosts and not row.causes) else None
+    if disclosure != "own_hosts":
+        return incident if disclosure == "whole" else None
+    own_causes = [_limit_cause_to_hosts(cause, visible) for cause in incident.causes if set(cause.hosts) & set(visible)]
+    hosts = tuple(host for host in incident.hosts if host in visible)
+    return (
+        incident.model_copy(update={"causes": tuple(own_causes), "hosts": hosts}) if own_causes or (hosts and not incident.causes) else None
+    )
 
 
 def _limit_cause_to_hosts(cause: ClosedIncidentCause, visible: Collection[str]) -> ClosedIncidentCause:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
-from graph.engine.fact_history import ProvenRemedyRun
 from graph.engine.peer_differences import HostBaseline
+from graph.engine.stale_facts import ProvenRemedyRun
 from graph.state import InboxItem
 from tools.clock import Clock
 from tools.inventory.job_lookup import JobFilter, JobHosts
@@ -128,7 +128,7 @@ async def load_no_baselines(hosts: Collection[str]) -> Mapping[str, HostBaseline
     return {}
 
 
-async def discard_baselines(rows: Mapping[str, HostBaseline]) -> None:
+async def discard_baselines(baselines: Mapping[str, HostBaseline]) -> None:
     """Drop the baselines (terminal, bench)."""
 
 

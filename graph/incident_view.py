@@ -1,4 +1,4 @@
-"""The only place that reads and writes an incident's stored rows: plain JSON in, typed rows out, and back. Pure."""
+"""The only place that reads and writes an incident's stored rows: plain JSON in, typed rows out, and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -168,8 +168,8 @@ def parse_remediations(rows: Sequence[Mapping[str, Any]]) -> list[Remediation]:
 def _parse_remediation(row: Mapping[str, Any]) -> Remediation:
     if not row.get("fault"):
         return Remediation.model_validate(row)
-    own = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
-    return Remediation.model_validate({**row, "fault": {**own, **row["fault"]}})
+    defaults = {"label": row["label"], "host": row["target"], "devices": row.get("devices", [])}
+    return Remediation.model_validate({**row, "fault": {**defaults, **row["fault"]}})
 
 
 def serialize_remediations(remediations: Iterable[Remediation]) -> list[dict[str, object]]:
@@ -190,6 +190,6 @@ def _serialize_remediation(remediation: Remediation) -> dict[str, Any]:
     return row
 
 
-def serialize_hypotheses(rows: Iterable[Hypothesis]) -> list[dict[str, Any]]:
+def serialize_hypotheses(causes: Iterable[Hypothesis]) -> list[dict[str, Any]]:
     """Omit evidence, which the report has."""
-    return [row.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for row in rows]
+    return [cause.model_dump(mode="json", exclude={"evidence", "checks"}, exclude_defaults=True) for cause in causes]

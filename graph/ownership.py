@@ -1,4 +1,4 @@
-"""Which tenant owns a fact and may see it. Without an established owner it is for operators only. Pure."""
+"""Which tenant owns a fact and may see it. Without an established owner it is for operators only."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

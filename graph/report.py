@@ -12,7 +12,7 @@ from tools.inventory.name_suggestions import UnknownName
 
 
 class PlannedAction(StoredModel):
-    """A rung as it would be proposed now. What is read live (process start times) may still change its digest."""
+    """A remediation step as it would be proposed now. Values read live (process start times) may change its digest."""
 
     label: str
     rung: int
@@ -30,13 +30,13 @@ HostFinding = Literal["fault", "odd", "blind", "nothing"]
 
 
 class HostsSummary(StoredModel):
-    """What is known of the hosts that somebody asked about. `nothing` abnormal is said only where all of them were looked at whole."""
+    """What is known of the hosts asked about. `found` is `nothing` only if every check ran on every host."""
 
     hosts: tuple[str, ...]
     found: HostFinding
-    checks: int = 0  # Number of different checks that could look.
+    checks: int = 0  # Number of different checks that ran.
     read: datetime | None = None
-    blind: tuple[str, ...] = ()  # Checks that could not look.
+    blind: tuple[str, ...] = ()  # Checks that could not run.
     line: str = ""  # The first abnormal line.
     differs: str = ""  # The first difference to peers, or to the host's own baseline.
     # Hosts that do not answer or refuse login; all other fields are about the remaining ones.
@@ -45,7 +45,7 @@ class HostsSummary(StoredModel):
 
 
 class FileReadResult(StoredModel):
-    """A file that came with the item: how many `kinds` of errors it shows, the first of them in words and when; or why it was not read."""
+    """A file of the item: `kinds` of errors, the first in words with its time; or why it was not read."""
 
     name: str
     size: int = 0
@@ -57,13 +57,13 @@ class FileReadResult(StoredModel):
     # Lines that may report trouble and that no reader knows; `line` is the first of them where no error was found.
     not_understood: int = 0
     foreign: str = ""  # Events of GPUs that no host of the incident has, in words.
-    # Whether a reader knows this kind of output. Of any other nothing may be said, least of all that it is clean.
+    # Whether a reader knows this kind of output. Any other must not be called clean.
     recognised: bool = True
     not_run: str = ""  # Why the test that the file reports did not run, or ran only in part.
 
 
 class CauseOwnedElsewhere(StoredModel):
-    """A cause that another incident found too, and which keeps it: its fix is proposed there. `hosts` are those it is kept for."""
+    """A cause that another incident owns: its fix is proposed there, for `hosts`."""
 
     label: str
     incident: str
@@ -74,15 +74,17 @@ class CauseOwnedElsewhere(StoredModel):
 
 
 class AttachedOutput(StoredModel):
-    """An output that somebody wants whole, by its digest in the evidence store."""
+    """An output to attach as a file, by its digest in the evidence store."""
 
     name: str
     sha256: str
 
 
 class AttachedChart(StoredModel):
-    """A picture that somebody wants: of these hosts a number of every GPU by its key (`heat`) or the bandwidth; or of the incident itself.
-    `asked`: for nobody's asking it is shown once, and again where it shows anything else."""
+    """A chart to attach: a metric of every GPU of the hosts (`heat`, by key), their bandwidth, or the incident itself.
+
+    One that was not `asked` for is shown once, and again if it changed.
+    """
 
     key: str = ""
     hosts: tuple[str, ...] = ()
@@ -91,21 +93,21 @@ class AttachedChart(StoredModel):
 
 
 class ReturnableNode(StoredModel):
-    """A node that we hold and whose return may be asked for: its ladder, and its name."""
+    """A drained node whose return can be requested: its remediation and its name."""
 
     ladder: str
     host: str
 
 
 class ClosedIncidentLink(StoredModel):
-    """A closed incident that an answer tells of, and the day it was opened."""
+    """A closed incident that an answer mentions, and when it was opened."""
 
     incident: str
     opened: datetime
 
 
 class MatchedLesson(StoredModel):
-    """What an earlier incident of this site taught, and that this one sounds like. It says where to look first, and proves nothing."""
+    """A lesson of an earlier, similar incident of this site. It orders checks and proves nothing."""
 
     lesson: str
     label: str
@@ -116,7 +118,7 @@ class MatchedLesson(StoredModel):
 
 
 class SiteNote(StoredModel):
-    """What a page of this site says about it: lines that somebody wrote there, for our own people alone."""
+    """Lines of a page of this site that fit the incident; for operators only."""
 
     page: str
     title: str
@@ -125,7 +127,7 @@ class SiteNote(StoredModel):
 
 
 class GuideStepRow(StoredModel):
-    """One step of a guide's run: what it is about, how it stands, and what was seen or why not."""
+    """One step of a guide's run: what it does, its status, and its findings or why there are none."""
 
     id: str
     mark: Literal["done", "skipped", "unsure", "waiting", "next", "later", "people"]
@@ -134,8 +136,11 @@ class GuideStepRow(StoredModel):
 
 
 class GuideRun(StoredModel):
-    """Where a troubleshooting guide stands. `called`: somebody asked for it; else it fits what was reported, and is only held against what is
-    known. `due`: when the wait that it is in is over."""
+    """The status of a troubleshooting guide.
+
+    `called`: it was requested; else it fits the report and is only compared with the known facts. `due`: when its
+    current wait ends.
+    """
 
     id: str
     title: str
@@ -145,12 +150,14 @@ class GuideRun(StoredModel):
 
     @property
     def is_open(self) -> bool:
-        return any(row.mark in ("next", "waiting", "later") for row in self.steps)
+        return any(step_row.mark in ("next", "waiting", "later") for step_row in self.steps)
 
 
 class UnprovenCause(StoredModel):
-    """What the cause may well be where none is proven: by a model's `reading` of words and findings, or by `facts` that speak for it and do not
-    decide. `p` as whoever says it gives it, 0 to 1; `because`: why it is not proven."""
+    """A likely but unproven cause, by a model's `reading` or by `facts` that support it and do not decide.
+
+    `p`: the model's or the engine's probability, 0 to 1; `because`: why it is not proven.
+    """
 
     label: str
     p: float
@@ -172,7 +179,7 @@ class Report(StoredModel):
     could_not_look: tuple[UnobservedCheck, ...] = ()
     questions: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
-    # The likeliest cause of the taxonomy where none is proven; no remediation is proposed for it.
+    # The likeliest cause of the taxonomy if none is proven; no remediation is proposed for it.
     likely: UnprovenCause | None = None
     # What differs on the hosts asked about from most of their kind or from their baseline: both values, those that fit
     # the report first.
@@ -181,7 +188,7 @@ class Report(StoredModel):
     old: tuple[str, ...] = ()
     # What a model reads as the cause where no label fits and no ideas were made; no machine evidence shows it.
     outside: str = ""
-    # A model's causes beyond the taxonomy, where none was proven; for operators only.
+    # A model's causes beyond the taxonomy, if none was proven; for operators only.
     ideas: tuple[Conjecture, ...] = ()
     guide: GuideRun | None = None  # The guide that was requested, or that fits the report.
     doubts: tuple[str, ...] = ()  # Objections of a second reading to root causes that the facts decide narrowly.

@@ -1,4 +1,4 @@
-"""The taxonomy search as a tree: which branches were searched, what was found, and which were skipped. Pure."""
+"""The taxonomy search as a tree: which branches were searched, what was found, and which were skipped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +41,7 @@ _DEFAULT_REASONS: Final[Mapping[BranchResult, str]] = {
 _RESULT_PRIORITY: Final[tuple[BranchResult, ...]] = ("found", "could not look", "not decided", "ruled out", "passed by", "not reached")
 MAX_CHILDREN = 10  # Children shown per branch, the most telling first.
 MAX_REASON_CHARS = 120
+MAX_NAMED_CAUSES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class SearchBranch:
         """
         if self.why or self.sign not in _DEFAULT_REASONS:
             return self.why
-        telling = next((row for row in self.children if row.sign == self.sign), None)
+        telling = next((branch for branch in self.children if branch.sign == self.sign), None)
         if telling is None:
             return _DEFAULT_REASONS[self.sign]
         return telling.reason if telling.children else f"{telling.title}: {telling.reason}"
@@ -117,16 +118,16 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
             order.setdefault(step, len(order))
     report = incident.report
     judged_causes = (*(report.ruled_out if report else ()), *incident.hypotheses, *(report.root_causes if report else ()))
-    for row in judged_causes:
-        signs[row.label] = (_get_final_result(row.verdict, signs.get(row.label)), row.because[:MAX_REASON_CHARS])
-        for step in _list_path_prefixes(row.label):
+    for cause in judged_causes:
+        signs[cause.label] = (_get_final_result(cause.verdict, signs.get(cause.label)), cause.because[:MAX_REASON_CHARS])
+        for step in _list_path_prefixes(cause.label):
             order.setdefault(step, len(order))
     return signs, order
 
 
-def _get_final_result(verdict: str, before: tuple[BranchResult, str] | None) -> BranchResult:
-    """Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
-    was_unobserved = verdict == "inconclusive" and before is not None and before[0] == "could not look"
+def _get_final_result(verdict: str, earlier_result: tuple[BranchResult, str] | None) -> BranchResult:
+    """Return the verdict's result. Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
+    was_unobserved = verdict == "inconclusive" and earlier_result is not None and earlier_result[0] == "could not look"
     return "could not look" if was_unobserved else _LOG_RESULTS.get(verdict, "not decided")
 
 
@@ -137,22 +138,22 @@ def _list_path_prefixes(path: str) -> list[str]:
 
 def _build_branch(
     path: str,
-    signs: Mapping[str, tuple[BranchResult, str]],
+    results: Mapping[str, tuple[BranchResult, str]],
     order: Mapping[str, int],
     below: Mapping[str, set[str]],
     titles: Mapping[str, str],
 ) -> SearchBranch:
-    children = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
-    first = sorted(children, key=lambda row: (_RESULT_PRIORITY.index(row.sign), order[row.path]))
-    own, reason = signs.get(path, ("not reached", ""))
+    children = [_build_branch(child, results, order, below, titles) for child in below.get(path, ()) if child in order]
+    first = sorted(children, key=lambda branch: (_RESULT_PRIORITY.index(branch.sign), order[branch.path]))
+    own_result, reason = results.get(path, ("not reached", ""))
     children_summary = _summarize_children(first, whole=len(children) == len(below.get(path, ())))
-    if path not in signs and first:
-        own = children_summary or "not decided"
-    elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own):
-        own, reason = children_summary, ""  # a cause was found below it after the search had left it
-    shown_children = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
+    if path not in results and first:
+        own_result = children_summary or "not decided"
+    elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own_result):
+        own_result, reason = children_summary, ""  # a cause was found below it after the search had left it
+    shown_children = tuple(sorted(first[:MAX_CHILDREN], key=lambda branch: order[branch.path]))
     hidden_count = len(below.get(path, ())) - len(shown_children)
-    return SearchBranch(path, titles.get(path, path), own, reason, shown_children, hidden_count if shown_children else 0)
+    return SearchBranch(path, titles.get(path, path), own_result, reason, shown_children, hidden_count if shown_children else 0)
 
 
 def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> BranchResult | None:
@@ -166,9 +167,7 @@ def summarize_search_tree(tree: SearchTree) -> str:
     found_titles = [branch.title for branch in tree.find_leaves("found")]
     counts = {sign: len(tree.find_leaves(sign)) for sign in _RESULT_PRIORITY if sign != "found"}
     rest = ", ".join(f"{count} {sign}" for sign, count in counts.items() if count)
-    head = (
-        f"Found: {'; '.join(found_titles[:4])}{f' and {len(found_titles) - 4} more' if len(found_titles) > 4 else ''}"
-        if found_titles
-        else "Nothing found"
-    )
+    head = f"Found: {'; '.join(found_titles[:MAX_NAMED_CAUSES])}" if found_titles else "Nothing found"
+    if len(found_titles) > MAX_NAMED_CAUSES:
+        head += f" and {len(found_titles) - MAX_NAMED_CAUSES} more"
     return f"{head}. Of the branches gone into: {rest}." if rest else f"{head}."

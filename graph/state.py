@@ -35,6 +35,8 @@ REMINDER_UNANSWERED = "unanswered"
 REPORT_WITHDRAWN = "withdrawn"
 ALERTS_RESOLVED = "alerts_over"
 ALERTS_REFIRED = "alerts_again"
+SIDE_KEY = "side"  # In an item's `data`: the speaker is on the tenant's side
+TENANT_SIDE = "customer"  # in an incident of the tenant
 
 
 class StoredModel(BaseModel):
@@ -49,10 +51,6 @@ UnreadReason = Literal[
 ]
 
 
-SIDE_KEY = "side"  # In an item's `data`: the speaker is on the tenant's side
-TENANT_SIDE = "customer"  # in an incident of the tenant
-
-
 class Attachment(StoredModel):
     """A file that came with a message; its redacted text lies in the evidence store."""
 
@@ -64,7 +62,7 @@ class Attachment(StoredModel):
 
 
 class InboxItem(StoredModel):
-    """One thing that happened to an incident: what the inbox holds. `id` de-duplicates (Slack: team.channel.ts or the click's id)."""
+    """An event of an incident, as the inbox holds it. `id` de-duplicates (Slack: team.channel.ts or the click's id)."""
 
     id: str
     kind: InboxItemKind
@@ -80,7 +78,7 @@ class InboxItem(StoredModel):
 
 
 class TenantThread(StoredModel):
-    """The thread in a customer's channel from which an incident came: what they said, and what they are told."""
+    """The thread in a tenant's channel from which an incident came, and where its answers go."""
 
     team: str
     channel: str
@@ -90,8 +88,10 @@ class TenantThread(StoredModel):
 
 
 class Origin(StoredModel):
-    """Where the incident lives and who opened it. One that a customer reported lives in the operators' thread; `thread_ts` is empty until
-    that thread is begun."""
+    """The incident's thread and who opened it.
+
+    An incident that a tenant reported has its thread in the operators' channel; `thread_ts` is empty until it starts.
+    """
 
     kind: Literal["slack", "terminal", "alert"] = "terminal"
     team: str = ""
@@ -115,8 +115,7 @@ class Origin(StoredModel):
 
 
 class UnjudgedReport(StoredModel):
-    """Something that people reported, or a `file` that they handed in, and that nothing can judge. `hosts`: those that it names; none where it may
-    be about any."""
+    """A report, or an uploaded `file`, that no check can judge. `hosts`: those it names; empty if it may concern any."""
 
     text: str
     file: bool = False
@@ -124,7 +123,7 @@ class UnjudgedReport(StoredModel):
 
 
 class IncidentBrief(StoredModel):
-    """What `summarise` understood. Hosts are inventory names only; what else was named and is not cleared up yet is in `unknown_hosts`."""
+    """What `summarise` understood. `hosts` are inventory names; other names are in `unknown_hosts` until clarified."""
 
     text: str = ""
     symptoms: tuple[str, ...] = ()
@@ -134,12 +133,14 @@ class IncidentBrief(StoredModel):
     job: str = ""
     since: datetime | None = None
     until: datetime | None = None
-    unjudged: tuple[UnjudgedReport, ...] = ()  # Speaks against the hosts until people say that it is over.
+    unjudged: tuple[UnjudgedReport, ...] = ()  # Counts against the hosts until people say that it is over.
 
 
 class FileSource(StoredModel):
-    """The file that a fact was read in, as far as it is known: its owner, the job that it is of, and the nodes that the scheduler gave that job. `by`:
-    who handed it in, where no look of ours found it."""
+    """The file that a fact was read in: its owner, its job, and the job's nodes by the scheduler, as far as known.
+
+    `by`: who uploaded it; empty if a check found it.
+    """
 
     path: str = ""
     uid: int | None = None
@@ -182,7 +183,10 @@ class Hypothesis(StoredModel):
 
 
 class Conjecture(StoredModel):
-    """A cause beyond the taxonomy, in a model's words. `rests`: what was shown to it; `looks`: those taken for it; `doubt`: what speaks against it."""
+    """A cause beyond the taxonomy, in a model's words.
+
+    `rests`: findings and quotes it is based on; `looks`: checks run for it; `doubt`: the objection to it.
+    """
 
     title: str
     cause: str
@@ -197,14 +201,14 @@ class Conjecture(StoredModel):
 
 
 class Exploration(StoredModel):
-    """What is thought beyond the taxonomy by now, after so many rounds, each a turn."""
+    """A model's causes beyond the taxonomy, and the number of rounds (turns) spent on them."""
 
     rounds: int = 0
     ideas: tuple[Conjecture, ...] = ()
 
 
 class UnobservedCheck(StoredModel):
-    """A check that could not look, and why."""
+    """A check that could not run, and why."""
 
     host: str
     check: str
@@ -242,7 +246,7 @@ class HandoffTicket(StoredModel):
 
 
 class RemediationStep(StoredModel):
-    """One step of a fix: a remedy of the catalogue with its arguments. Values read live when it is proposed are not in it."""
+    """One step of a fix: a remedy of the catalogue with its arguments. Values read live when it is proposed are left out."""
 
     remedy: str
     args: dict[str, str] = {}
@@ -258,7 +262,7 @@ RemediationOutcome = Literal["", "cured", "recurred", "looked", "ticket", "denie
 
 
 class Remediation(StoredModel):
-    """The ordered actions of one fix on one host, and where it stands."""
+    """The ordered steps of one fix on one host, and its status."""
 
     id: str
     label: str
@@ -299,7 +303,7 @@ class Remediation(StoredModel):
 
 
 class LogTemplate(StoredModel):
-    """Lines of a log that differ in nothing but numbers, times and names: how many, when, and the numbers of the first and last of them."""
+    """Lines of a log that differ only in numbers, times and names: their count, times, and first and last line numbers."""
 
     text: str
     count: int
@@ -310,8 +314,10 @@ class LogTemplate(StoredModel):
 
 
 class LogDigest(StoredModel):
-    """A long log as people read it: `lines` in all, of which `regular` ones (steps, metrics, start-up) and the `left_out` need no template.
-    `sha256` is the stored text that the numbers of lines count in."""
+    """A long log by templates. Of its `lines`, the `regular` (steps, metrics, start-up) and `left_out` ones have none.
+
+    `sha256`: the stored text to which line numbers refer.
+    """
 
     name: str
     sha256: str = ""
@@ -322,7 +328,7 @@ class LogDigest(StoredModel):
 
 
 class HumanCorrection(StoredModel):
-    """What it really was, by a person's word. `label` may be a branch of the taxonomy, or empty where only `words` were said."""
+    """The cause by a person's word. `label` may be a branch of the taxonomy, or empty if only `words` were given."""
 
     label: str = ""
     words: str = ""
@@ -332,7 +338,7 @@ class HumanCorrection(StoredModel):
 
 
 class TenantSilence(StoredModel):
-    """How long a customer has left our questions unanswered."""
+    """How long a tenant has left questions unanswered."""
 
     since: datetime | None = None  # Since when the tenant owes an answer; None while none is pending.
     # When the tenant was reminded, which happens once; `handed`: when operators took over because of the silence.
@@ -342,10 +348,10 @@ class TenantSilence(StoredModel):
 
 
 class ScheduledRecheck(StoredModel):
-    """The look after minutes that an incident waits for."""
+    """A timed recheck that an incident waits for."""
 
     why: str = ""
-    due: datetime | None = None  # None where none is due.
+    due: datetime | None = None  # None if none is due.
     done: tuple[str, ...] = ()  # Kinds already made: each at most once.
     seen: tuple[str, ...] = ()  # What was abnormal or likely when the recheck was scheduled.
 
@@ -354,7 +360,7 @@ MilestoneKind = Literal["found", "unsure", "well", "ran", "failed", "proved", "h
 
 
 class Milestone(StoredModel):
-    """Something that an incident came to, and when. `by` is a person's id, empty where it was none."""
+    """A milestone of an incident. `by` is a person's id, or empty."""
 
     at: datetime
     kind: MilestoneKind
@@ -387,14 +393,14 @@ class IncidentState(TypedDict, total=False):
     brief: dict[str, Any]
     logs: list[dict[str, Any]]  # The newest long logs that people attached, as templates (`LogDigest`).
     tier: Tier
-    # Progress of the taxonomy search (`graph.engine.check_selection.TaxonomySearch`): open and exhausted branches, and
+    # Progress of the taxonomy search (`graph.engine.taxonomy_search.TaxonomySearch`): open and exhausted branches, and
     # the card's log.
     walk: dict[str, Any]
     turn: dict[str, Any]  # Progress of this turn (`graph.incident.context.TurnState`).
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
     facts: str  # Digest of the facts snapshot in the evidence store.
-    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.reason_graph`).
+    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.receipts`).
     reasoning: str  # Digest of the latest diagnosis's graph (`graph.provenance.reason_graph`).
     to_look: list[dict[str, str]]  # Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}.
     rounds: int

@@ -1,4 +1,4 @@
-"""An incident's timeline: messages, logged lines, findings, proposals, approvals, runs and proofs. Pure."""
+"""An incident's timeline: messages, logged lines, findings, proposals, approvals, runs and proofs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from graph.incident_view import IncidentView
-from graph.report import Report
-from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
+from graph.state import MilestoneKind
 from kb.redact import redact_start, show_invisible
 from tools.ledger.record import ActionRecord
 
@@ -57,33 +56,32 @@ class Timeline:
     left_out: int = 0
 
     def to_table(self) -> list[tuple[str, ...]]:
-        rows = [(f"{row.at:%Y-%m-%d %H:%M:%S}", row.kind, _get_actor(row), row.says) for row in self.events]
+        table = [(f"{event.at:%Y-%m-%d %H:%M:%S}", event.kind, _get_actor(event), event.says) for event in self.events]
         more = [("…", "", "", f"and {self.left_out} more that were logged or said")] if self.left_out else []
-        return [("UTC", "what", "who", "says"), *rows, *more]
+        return [("UTC", "what", "who", "says"), *table, *more]
 
     def replace_user_ids(self, names: Mapping[str, str]) -> "Timeline":
-        return Timeline(tuple(_replace_user_id(row, names) for row in self.events), self.left_out)
+        return Timeline(tuple(_replace_user_id(event, names) for event in self.events), self.left_out)
 
     @property
     def user_ids(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.by for row in self.events if row.by))
+        return tuple(dict.fromkeys(event.by for event in self.events if event.by))
 
 
-def _replace_user_id(row: TimelineEvent, names: Mapping[str, str]) -> TimelineEvent:
-    return TimelineEvent(row.at, row.kind, row.says, row.host, names.get(row.by, row.by))
+def _replace_user_id(event: TimelineEvent, names_by_user: Mapping[str, str]) -> TimelineEvent:
+    return TimelineEvent(event.at, event.kind, event.says, event.host, names_by_user.get(event.by, event.by))
 
 
-def _get_actor(row: TimelineEvent) -> str:
-    return row.by or row.host or "RackMedic"
+def _get_actor(event: TimelineEvent) -> str:
+    return event.by or event.host or "RackMedic"
 
 
 def build_timeline(incident_view: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
     """Build it from a stored incident and the ledger records of its actions."""
-    opening_events = (
-        [TimelineEvent(incident_view.opened_at, "asked", "incident opened", by=incident_view.origin.user if incident_view.origin else "")]
-        if incident_view.opened_at
-        else []
-    )
+    opening_events: list[TimelineEvent] = []
+    if incident_view.opened_at:
+        user = incident_view.origin.user if incident_view.origin else ""
+        opening_events = [TimelineEvent(incident_view.opened_at, "asked", "incident opened", by=user)]
     actions = [event for record in records for event in _list_approval_events(record)]
     (logged, unlogged), (message_events, unsaid) = (
         _keep_oldest_and_newest(_list_log_events(incident_view), MAX_LOG_EVENTS),
@@ -125,10 +123,10 @@ def _list_log_events(incident_view: IncidentView) -> list[TimelineEvent]:
 
 def _list_message_events(incident_view: IncidentView) -> list[TimelineEvent]:
     events = []
-    for row in incident_view.messages:
-        at = _parse_timestamp(row.get("at"))
-        words = _clean_text(str(row.get("text", "")).strip())
-        events += [TimelineEvent(at, "said", words or "handed in a file", by=str(row.get("user") or ""))] if at else []
+    for message in incident_view.messages:
+        at = _parse_timestamp(message.get("at"))
+        words = _clean_text(str(message.get("text", "")).strip())
+        events += [TimelineEvent(at, "said", words or "handed in a file", by=str(message.get("user") or ""))] if at else []
     return events
 
 
@@ -141,7 +139,9 @@ def _parse_timestamp(text: object) -> datetime | None:
 
 
 def _list_milestone_events(incident_view: IncidentView) -> list[TimelineEvent]:
-    return [TimelineEvent(row.at, row.kind, _clean_text(row.says), by=row.by) for row in incident_view.milestones]
+    return [
+        TimelineEvent(milestone.at, milestone.kind, _clean_text(milestone.says), by=milestone.by) for milestone in incident_view.milestones
+    ]
 
 
 def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
@@ -162,16 +162,18 @@ def _list_approval_events(record: ActionRecord) -> Sequence[TimelineEvent]:
     return [TimelineEvent(record.proposed_at, "proposed", _clean_text(description), host=action.target), *votes]
 
 
-def summarize_timeline(line: Timeline) -> str:
+def summarize_timeline(timeline: Timeline) -> str:
     """Return one line, as caption and alt text; empty without events."""
-    if not line.events:
+    if not timeline.events:
         return ""
-    first, last, count = line.events[0].at, line.events[-1].at, len(line.events) + line.left_out
-    runs = _render_event_runs([row for row in line.events if row.kind not in ("logged", "said")], days=first.date() != last.date())
+    first, last, count = timeline.events[0].at, timeline.events[-1].at, len(timeline.events) + timeline.left_out
+    runs = _render_event_runs(
+        [event for event in timeline.events if event.kind not in ("logged", "said")], days=first.date() != last.date()
+    )
     steps = ", ".join(runs[:MAX_SUMMARY_STEPS]) or "lines that hosts logged and words of people"
-    more = f" and {len(runs) - MAX_SUMMARY_STEPS} more" if len(runs) > MAX_SUMMARY_STEPS else ""
+    rest = f" and {len(runs) - MAX_SUMMARY_STEPS} more" if len(runs) > MAX_SUMMARY_STEPS else ""
     span = f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}" if count > 1 else f"at {first:%Y-%m-%d %H:%M}"
-    return f"{count} event{'s' * (count > 1)} {span} UTC: {steps}{more}"
+    return f"{count} event{'s' * (count > 1)} {span} UTC: {steps}{rest}"
 
 
 def _render_event_runs(events: Sequence[TimelineEvent], *, days: bool) -> list[str]:
@@ -179,72 +181,3 @@ def _render_event_runs(events: Sequence[TimelineEvent], *, days: bool) -> list[s
     runs = [list(run) for _, run in groupby(events, key=lambda event: event.kind)]
     when = "%Y-%m-%d %H:%M" if days else "%H:%M"
     return [f"{run[0].kind} {run[0].at.strftime(when)}{f' ({len(run)} times)' if len(run) > 1 else ''}" for run in runs]
-
-
-# An incident's milestones, recorded as they happen because no other stored row has their times.
-
-MAX_MILESTONES = 40  # How many are kept (the first and the newest)
-MAX_MILESTONE_CHARS = 140  # characters per text
-_OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
-_PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
-_RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
-    "cured": ("proved", "proved again, the fault did not come back"),
-    "recurred": ("failed", "the fault came back"),
-}
-
-
-def append_milestones(before: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
-    """Return all milestones after a turn. `before` is the incident at the turn's start; `looked` says whether the turn
-    checked hosts.
-    """
-    item = before.item
-    new = [
-        *_build_action_milestones(item),
-        *(_build_diagnosis_milestones(before, report, at) if looked else []),
-        *_build_lifecycle_milestones(before, lifecycle, item, at),
-    ]
-    rows = [*before.milestones, *new]
-    return rows if len(rows) <= MAX_MILESTONES else [rows[0], *rows[-(MAX_MILESTONES - 1) :]]
-
-
-def _build_diagnosis_milestones(before: IncidentView, report: Report, at: datetime) -> list[Milestone]:
-    kind = _OUTCOME_KINDS.get(report.outcome)
-    last = next((row for row in reversed(before.milestones) if row.kind in _OUTCOME_KINDS.values()), None)
-    headline = report.headline[:MAX_MILESTONE_CHARS]
-    return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
-
-
-def _build_action_milestones(item: InboxItem) -> list[Milestone]:
-    data = item.data if item.kind == "action_result" else {}
-    event, description = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
-    if event in _RECHECK_MILESTONES:
-        kind, words = _RECHECK_MILESTONES[event]
-        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {description}' if description else ''}"[:MAX_MILESTONE_CHARS])]
-    if event not in ("done", "failed", "unknown") or not data.get("ran", True):
-        return []
-    action_name = str(data.get("remedy") or "an action").replace("_", " ")
-    outcome = str(data.get("outcome") or "")
-    milestone_kind: MilestoneKind = (
-        "proved" if outcome in _PROVED_OUTCOMES else "failed" if event != "done" or outcome == "worse" else "ran"
-    )
-    words = f"{action_name}: {outcome.replace('_', ' ') or event}{f', {description}' if description else ''}"[:MAX_MILESTONE_CHARS]
-    return [*_build_start_milestones(data.get("since"), action_name), Milestone(at=item.at, kind=milestone_kind, says=words)]
-
-
-def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
-    try:
-        at = datetime.fromisoformat(str(since))
-    except ValueError:
-        return ()
-    return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
-
-
-def _build_lifecycle_milestones(before: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:
-    if lifecycle == before.lifecycle or lifecycle not in ("handed_off", "closed"):
-        return []
-    person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""
-    return [
-        Milestone(at=at, kind="closed", says="incident closed", by=person)
-        if lifecycle == "closed"
-        else Milestone(at=at, kind="handed over", says="handed to people", by=person)
-    ]

@@ -188,6 +188,6 @@ def build_model(settings: Settings, book: "SpendStore | None") -> "ModelReasoner
         settings.model_name,
         seconds=settings.model_seconds,
         budget=budget,
-        book=book,
+        spend_store=book,
         context=settings.model_context,
     )

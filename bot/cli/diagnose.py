@@ -20,7 +20,7 @@ from bot.cli.safe_console import SafeConsole, format_json_line, open_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from graph.context import Progress
-from graph.extraction.hosts import resolve_hosts_and_groups
+from graph.extraction.command_hosts import resolve_hosts_and_groups
 from graph.extraction.uploaded_files import build_attachment
 from graph.report import Report
 from graph.state import InboxItem, IncidentState

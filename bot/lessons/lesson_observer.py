@@ -6,7 +6,8 @@ from functools import partial
 
 from bot.lessons.store import LessonStore
 from graph.incident_view import IncidentView
-from graph.learning.lessons import MIN_LIKENESS, get_established_cause
+from graph.learning.lesson_drafts import get_established_cause
+from graph.learning.lesson_recall import MIN_LIKENESS
 from graph.report import MatchedLesson, Report
 from graph.state import IncidentState
 from kb.history.lessons import Lesson, apply_outcome

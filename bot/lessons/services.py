@@ -13,7 +13,7 @@ from bot.lessons.lesson_observer import LessonDrafter, LessonObserver
 from bot.lessons.store import LessonStore
 from bot.slack.posted_messages import EditableMessages
 from bot.store.store import Store
-from graph.learning.lessons import NodeTenantLookup, draft_lesson
+from graph.learning.lesson_drafts import NodeTenantLookup, draft_lesson
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson, MistakeNotes

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from graph.engine.fact_history import ProvenRemedyRun
+from graph.engine.stale_facts import ProvenRemedyRun
 from tools.clock import Clock
 from tools.ledger.record import ActionRecord
 from tools.ledger.redis_replies import decode_hash, decode_texts

@@ -13,7 +13,7 @@ from functools import cached_property
 from ipaddress import IPv6Address
 from typing import Literal
 
-from graph.ticket_export.pseudonymizer import COMMON_WORDS
+from graph.ticket_export.common_words import COMMON_WORDS
 from kb.names import FoldedText, NameMatcher, fold_text
 from kb.redact import redact
 from tools.inventory.inventory import Inventory

@@ -8,7 +8,7 @@ from bot.incidents.cards.handoff_content import Handoff, TimelineEntry, build_ha
 from bot.incidents.cards.report_rows import CauseTitles
 from graph.incident_view import IncidentView
 from graph.state import Hypothesis, IncidentState, Origin
-from graph.ticket_export.pseudonymizer import COMMON_WORDS
+from graph.ticket_export.common_words import COMMON_WORDS
 from kb.names import NameMatcher, fold_text, split_name
 from kb.redact import redact_start, show_invisible
 from kb.schema import StrictModel

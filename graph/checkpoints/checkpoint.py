@@ -46,15 +46,12 @@ from graph.checkpoints.checkpoint_reader import (
 from graph.checkpoints.fence import FENCED_COMMIT_SCRIPT, LostLease, WorkerStopping, get_current_fence
 from kb.redact import redact_start, redact_stored_data
 
-# Serialization of stored values.
+MAX_ERROR_CHARS = 500
 
 
 def build_plain_serde() -> JsonPlusSerializer:
     """Return a serializer that rebuilds no stored value into an object, apart from LangGraph's own types."""
     return JsonPlusSerializer(allowed_msgpack_modules=None)
-
-
-# Detect an interrupted graph run.
 
 
 def has_pending_tasks(snapshot: StateSnapshot) -> bool:
@@ -66,14 +63,13 @@ def has_pending_tasks(snapshot: StateSnapshot) -> bool:
     return bool(snapshot.tasks)
 
 
-MAX_ERROR_CHARS = 500
 RedisCommand = tuple[str | bytes | int | float, ...]
 
 
-def redact_error(bug: object) -> str:
+def redact_error(error: object) -> str:
     """Return the redacted start of an exception's text, which may quote secrets."""
-    words = bug if isinstance(bug, str) else repr(bug)
-    return str(redact_start(words, MAX_ERROR_CHARS))
+    text = error if isinstance(error, str) else repr(error)
+    return str(redact_start(text, MAX_ERROR_CHARS))
 
 
 class RedisSaver(BaseCheckpointSaver[str]):
@@ -116,7 +112,7 @@ class RedisSaver(BaseCheckpointSaver[str]):
         commands += [("PERSIST", self._threads.build_key(thread, kind)) for kind in KEY_KINDS]
         await self._commit(thread, commands)
         if (fence := get_current_fence()) and fence.stopping():
-            raise WorkerStopping(f"{thread}: stopped behind step {metadata.get('step')}")
+            raise WorkerStopping(f"{thread}: stopped after step {metadata.get('step')}")
         return _build_config(thread, ns, checkpoint["id"])
 
     async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
@@ -180,10 +176,10 @@ class RedisSaver(BaseCheckpointSaver[str]):
                     continue
                 if remaining_count is not None and remaining_count <= 0:
                     return
-                row = await self._load(thread, field)
-                if row and _matches_filter(row.metadata, filter):
+                checkpoint = await self._load(thread, field)
+                if checkpoint and _matches_filter(checkpoint.metadata, filter):
                     remaining_count = None if remaining_count is None else remaining_count - 1
-                    yield row
+                    yield checkpoint
 
     async def iter_threads(self) -> AsyncIterator[str]:
         """Yield every thread with a checkpoint, unordered."""
@@ -197,23 +193,23 @@ class RedisSaver(BaseCheckpointSaver[str]):
 
     async def _list_fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Return the fields of the thread's checkpoints, newest first."""
-        rows = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
-        split_fields = [(row, *split_field(row)) for row in rows]
-        return [row for row, of, _ in sorted(split_fields, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
+        fields = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
+        split_fields = [(field, *split_field(field)) for field in fields]
+        return [field for field, of, _ in sorted(split_fields, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
 
     async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
         step = await self._threads.load_checkpoint(thread, field)
         return self._build_tuple(thread, step) if step else None
 
-    def _build_tuple(self, thread: str, step: StoredCheckpoint) -> CheckpointTuple:
-        parent = step.record["parent"]
-        values = {channel: self._parse_value(raw) for channel, raw in step.values.items()}
+    def _build_tuple(self, thread: str, stored_checkpoint: StoredCheckpoint) -> CheckpointTuple:
+        parent = stored_checkpoint.record["parent"]
+        values = {channel: self._parse_value(raw) for channel, raw in stored_checkpoint.values.items()}
         return CheckpointTuple(
-            config=_build_config(thread, step.ns, step.id),
-            checkpoint=cast(Checkpoint, {**step.record["checkpoint"], "channel_values": values}),
-            metadata=step.record["metadata"],
-            parent_config=_build_config(thread, step.ns, parent) if parent else None,
-            pending_writes=[(write.task_id, write.channel, self._parse_value(write.value)) for write in step.writes],
+            config=_build_config(thread, stored_checkpoint.ns, stored_checkpoint.id),
+            checkpoint=cast(Checkpoint, {**stored_checkpoint.record["checkpoint"], "channel_values": values}),
+            metadata=stored_checkpoint.record["metadata"],
+            parent_config=_build_config(thread, stored_checkpoint.ns, parent) if parent else None,
+            pending_writes=[(write.task_id, write.channel, self._parse_value(write.value)) for write in stored_checkpoint.writes],
         )
 
     async def expire(self, thread: str, seconds: int) -> None:
@@ -231,9 +227,13 @@ class RedisSaver(BaseCheckpointSaver[str]):
         if not checkpoint_run_ids:
             return
         async for thread in self.iter_threads():
-            rows = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
-            keep = {f: row for f, row in rows.items() if row and row.metadata.get("run_id") not in checkpoint_run_ids}
-            if len(keep) < len(rows):
+            checkpoints = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
+            keep = {
+                f: checkpoint
+                for f, checkpoint in checkpoints.items()
+                if checkpoint and checkpoint.metadata.get("run_id") not in checkpoint_run_ids
+            }
+            if len(keep) < len(checkpoints):
                 await self._keep_only(thread, keep)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -258,14 +258,16 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def _prune(self, thread: str) -> None:
         fields = await self._list_fields(thread, None)
         newest = {ns: await self._load_latest(thread, ns) for ns in {split_field(field)[0] for field in fields}}
-        chained = {ns for ns, row in newest.items() if row and row.metadata.get("counters_since_delta_snapshot")}
-        keep = {build_field(ns, row.checkpoint["id"]): row for ns, row in newest.items() if row}
+        chained = {ns for ns, checkpoint in newest.items() if checkpoint and checkpoint.metadata.get("counters_since_delta_snapshot")}
+        keep = {build_field(ns, checkpoint.checkpoint["id"]): checkpoint for ns, checkpoint in newest.items() if checkpoint}
         keep |= {f: row for f in fields if split_field(f)[0] in chained and (row := await self._load(thread, f))}
         if len(keep) < len(fields):
             await self._keep_only(thread, keep, fields)
 
-    async def _keep_only(self, thread: str, keep: dict[bytes, CheckpointTuple], known: Iterable[bytes] | None = None) -> None:
-        """Drop every known checkpoint not in `keep`, its writes, and the values that no kept one refers to.
+    async def _keep_only(
+        self, thread: str, kept_checkpoints: dict[bytes, CheckpointTuple], known_fields: Iterable[bytes] | None = None
+    ) -> None:
+        """Drop every known checkpoint not in `kept_checkpoints`, its writes, and the values that no kept one refers to.
 
         A concurrent put survives: what it adds is in none of the lists read here.
         """
@@ -274,13 +276,13 @@ class RedisSaver(BaseCheckpointSaver[str]):
             pipe.hkeys(self._threads.build_key(thread, "values"))
             pipe.zrange(self._threads.build_key(thread, "windex"), 0, -1)
             index, values, writes = await pipe.execute()
-        drop = set(known if known is not None else index) - set(keep)
+        drop = set(known_fields if known_fields is not None else index) - set(kept_checkpoints)
         needed = {
             build_field(split_field(field)[0], channel, version)
-            for field, row in keep.items()
-            for channel, version in row.checkpoint["channel_versions"].items()
+            for field, checkpoint in kept_checkpoints.items()
+            for channel, version in checkpoint.checkpoint["channel_versions"].items()
         }
-        if known is not None and set(index) - set(known):
+        if known_fields is not None and set(index) - set(known_fields):
             needed |= set(values)  # a newer checkpoint arrived: its values are among these, so leave them to the next pruning
         await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if get_checkpoint_field(w) in drop])
 

@@ -48,7 +48,9 @@ class CheckpointReader:
     """Reads threads. The client must return bytes; `read` decodes a value."""
 
     def __init__(self, redis: Redis, prefix: str, read: Callable[[bytes], Any]) -> None:
-        self._redis, self._prefix, self._value = redis, prefix, read
+        self._redis = redis
+        self._prefix = prefix
+        self._value = read
 
     def build_key(self, thread: str, kind: str) -> str:
         return f"{self._prefix}:{{{thread}}}:{kind}"
@@ -61,8 +63,8 @@ class CheckpointReader:
             pipe.zrevrangebylex(self.build_key(thread, "index"), b"[" + low + LEX_RANGE_END, b"[" + low, 0, 1)
             head, fields = await pipe.execute()
         for field in (head, *fields):
-            if field and (row := await self.load_checkpoint(thread, field)):
-                return row
+            if field and (checkpoint := await self.load_checkpoint(thread, field)):
+                return checkpoint
         return None
 
     async def load_checkpoint(self, thread: str, field: bytes) -> StoredCheckpoint | None:
@@ -114,11 +116,11 @@ def get_checkpoint_field(write: bytes) -> bytes:
 
 
 def _sort_writes(fields: Iterable[bytes], writes: Iterable[bytes | None]) -> list[StoredWrite]:
-    rows = []
+    all_writes = []
     for field, write in zip(fields, writes, strict=True):
         if write is None:
             continue
         _, _, task, number = field.decode().split("\0")
         path, channel, value = write.split(FIELD_SEPARATOR, 2)
-        rows.append(StoredWrite((path.decode(), task, int(number)), channel.decode(), value))
-    return sorted(rows, key=lambda row: row.order)
+        all_writes.append(StoredWrite((path.decode(), task, int(number)), channel.decode(), value))
+    return sorted(all_writes, key=lambda write: write.order)

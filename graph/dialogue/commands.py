@@ -6,7 +6,7 @@ from graph.dialogue.customers import normalize_text
 from graph.dialogue.intents import Intent
 from graph.dialogue.rules.page import is_report_request
 from graph.dialogue.said import ParsedMessage, Vocabulary
-from graph.extraction.hosts import find_group, is_near_group_name, resolve_hosts_and_groups
+from graph.extraction.command_hosts import find_group, is_near_group_name, resolve_hosts_and_groups
 from kb.guides.guide import slugify_guide_name
 
 LONGEST = 400

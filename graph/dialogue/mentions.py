@@ -9,7 +9,8 @@ from typing import Final
 from graph.dialogue.said import Vocabulary
 from graph.dialogue.spelling import LONGEST, normalize_words
 from graph.dialogue.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
-from graph.extraction.hosts import find_excluded_hosts, find_hosts, find_hosts_called_healthy, find_job_id
+from graph.extraction.healthy_hosts import find_excluded_hosts, find_hosts_called_healthy
+from graph.extraction.hosts import find_hosts, find_job_id
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
 

@@ -14,7 +14,7 @@ from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
 from graph.dialogue.words import ELSEWHERE
-from graph.extraction.complaints import find_physical_reports
+from graph.extraction.physical_reports import find_physical_reports
 from graph.extraction.reports import parse_report
 
 HALF = 0.5  # Share of a complaint that must be technical words.

@@ -1,1 +1,1 @@
-"""Facts to beliefs to verdicts to the next check. Pure; imports `graph.state` alone."""
+"""Facts to beliefs to verdicts to the next check."""

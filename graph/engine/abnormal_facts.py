@@ -1,10 +1,10 @@
-"""Rules for facts that are abnormal in themselves; while one is unexplained, the outcome is never `no_fault`. Pure."""
+"""Rules for facts that are abnormal in themselves; while one is unexplained, the outcome is never `no_fault`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graph.engine.counter_rises import MIN_COUNTER_RISES, has_risen
 from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
-from graph.engine.fact_history import MIN_COUNTER_RISES, has_risen
 from graph.engine.peer_differences import is_telling
 from tools.bandwidth import MIN_BANDWIDTH_RATIO
 from tools.checks.scheduler import OUT_OF_SERVICE_WORDS, OWN_REASON_PREFIX
@@ -53,6 +53,11 @@ LINK_COUNTER_LIMITS: Mapping[str, tuple[int, float]] = {
     "ib.roce_adp_retrans":      (1000, 100),
     "net.rx_discards":          (100_000, 10_000),
 }  # fmt: skip
+# keys of machine settings; a setting that all hosts share is intended
+SETTING_KEYS = frozenset({
+    "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
+    "gpu.power.limit", "disk.readonly",
+})  # fmt: skip
 
 
 def _is_always_abnormal(fact: Fact, expected: Value) -> bool:
@@ -236,13 +241,6 @@ ABNORMAL_RULES: Mapping[str, AbnormalRule] = {
     "nccl.failure":                     _build_none_of_rule("devices_busy", "missing_tool", "not_enough_slots"),
 }
 # fmt: on
-
-
-# keys of machine settings; a setting that all hosts share is intended
-SETTING_KEYS = frozenset({
-    "mem.memlock_kib", "cpu.governor", "pcie.acs", "docker.nvidia_runtime", "module.loaded", "gpu.mig", "gpu.compute_mode", "gpu.clock.app",
-    "gpu.power.limit", "disk.readonly",
-})  # fmt: skip
 
 
 def can_be_abnormal(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. Pure, no network.
+"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. It needs no network.
 
 `no_fault` requires that every host was observed and nothing is abnormal; otherwise the outcome is `abstained`.
 """
@@ -25,16 +25,9 @@ from graph.engine.coverage import Coverage
 from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, drop_absence_of_gpus, list_uncounted_events
 from graph.engine.fact_history import is_old
 from graph.engine.fact_preparation import prepare_facts
+from graph.engine.hidden_causes import HiddenCause, find_hidden_causes
 from graph.engine.reference_data import PlaceKind, ReferenceData, is_tenant_writable
-from graph.engine.verdict import (
-    MIN_SUSPICION_POSTERIOR,
-    HiddenCause,
-    LabelVerdict,
-    RootCauseSelection,
-    find_hidden_causes,
-    judge_label,
-    select_root_causes,
-)
+from graph.engine.verdict import MIN_SUSPICION_POSTERIOR, LabelVerdict, RootCauseSelection, judge_label, select_root_causes
 from graph.state import Evidence, FileSource, Hypothesis, Tier, UnobservedCheck
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 from tools.fact import Fact, Status
@@ -81,15 +74,15 @@ class Assessment:
     @cached_property
     def by_label(self) -> Mapping[str, list[Belief]]:
         beliefs_by_label: dict[str, list[Belief]] = defaultdict(list)
-        for row in self.beliefs:
-            beliefs_by_label[row.label].append(row)
+        for belief in self.beliefs:
+            beliefs_by_label[belief.label].append(belief)
         return beliefs_by_label
 
     @cached_property
     def label_verdicts(self) -> Mapping[str, LabelVerdict]:
         """Label → verdict, most likely first."""
         leaves = self.reference.taxonomy.leaves
-        return {label: judge_label(leaves[label], rows, self.selection, self.coverage) for label, rows in self.by_label.items()}
+        return {label: judge_label(leaves[label], beliefs, self.selection, self.coverage) for label, beliefs in self.by_label.items()}
 
     def precompute_verdicts(self) -> "Assessment":
         """Compute the slow cached properties and return self."""
@@ -99,7 +92,7 @@ class Assessment:
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
         """Likely beliefs, neither proven nor set aside."""
-        aside = {id(row.belief) for row in self.selection.aside}
+        aside = {id(set_aside.belief) for set_aside in self.selection.aside}
         return tuple(
             r for r in self.beliefs if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside
         )
@@ -122,10 +115,10 @@ class Assessment:
     @property
     def is_narrow(self) -> bool:
         """Whether a proven cause is unsure, has a suspect on the same host, or is contradicted."""
-        places = {host for row in self.roots for host in row.subject.hosts}
-        shares_place = any(row.subject.hosts and places & set(row.subject.hosts) for row in self.suspects)
+        places = {host for belief in self.roots for host in belief.subject.hosts}
+        shares_place = any(belief.subject.hosts and places & set(belief.subject.hosts) for belief in self.suspects)
         return bool(self.roots) and (
-            min(row.posterior for row in self.roots) < SURE_POSTERIOR or shares_place or bool(self.selection.contradictions)
+            min(belief.posterior for belief in self.roots) < SURE_POSTERIOR or shares_place or bool(self.selection.contradictions)
         )
 
     @property
@@ -140,12 +133,14 @@ class Assessment:
     def why_unsure(self) -> tuple[str, ...]:
         """Why neither a cause nor its absence can be stated; empty if it can."""
         reasons = list(self.selection.contradictions)
-        likely = [(self._is_elsewhere(row.subject.hosts), f"{row.leaf.title} is likely and unproven") for row in self.suspects[:3]]
+        likely = [(self._is_elsewhere(belief.subject.hosts), f"{belief.leaf.title} is likely and unproven") for belief in self.suspects[:3]]
         abnormal_facts = sorted(self.abnormal_facts, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
-        odd = [(self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts]
-        reasons += [sentence for _, sentence in sorted([*likely, *odd], key=lambda row: row[0])]
+        abnormalities = [
+            (self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts
+        ]
+        reasons += [sentence for _, sentence in sorted([*likely, *abnormalities], key=lambda row: row[0])]
         reasons += [sentence[:MAX_EVIDENCE_LINE_CHARS] for sentence in self.doubted_profiles.values()]
-        reasons += [row.says[:MAX_EVIDENCE_LINE_CHARS] for row in self.open_hidden_causes]
+        reasons += [hidden_cause.says[:MAX_EVIDENCE_LINE_CHARS] for hidden_cause in self.open_hidden_causes]
         reasons += [f"what was handed in: {unread_text}"[:MAX_EVIDENCE_LINE_CHARS] for unread_text in self.coverage.list_unread_texts()]
         unobserved_checks = self.coverage.list_unobserved_checks()
         reasons += (
@@ -185,36 +180,38 @@ class Assessment:
         It names the guilty hosts and devices, or the hosts that alone keep the label undecided.
         """
         verdict = self.label_verdicts[label]
-        rows = [row for row in self.roots if row.label == label] or [verdict.best]
+        beliefs = [belief for belief in self.roots if belief.label == label] or [verdict.best]
         confirmed = verdict.verdict == "confirmed"
         hides = confirmed and self.list_unobserved_rivals(label)
         rival_hidden_causes = self.rival_hidden_causes if confirmed else ()
         explained = set(self.reference.taxonomy.leaves[label].symptoms) & set(self.symptoms)
-        rivals = any(explained & set(row.leaf.symptoms) for row in rival_hidden_causes)
+        rivals = any(explained & set(hidden_cause.leaf.symptoms) for hidden_cause in rival_hidden_causes)
         return Hypothesis(
             label=label,
-            hosts=verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for row in rows for host in row.accused})),
+            hosts=verdict.unobserved_hosts
+            or verdict.showing_hosts
+            or tuple(sorted({host for belief in beliefs for host in belief.accused})),
             devices=()
             if verdict.unobserved_hosts or verdict.showing_hosts
-            else tuple(sorted({name for row in rows for name in row.subject.named_devices})),
+            else tuple(sorted({name for belief in beliefs for name in belief.subject.named_devices})),
             tier=tier,
             verdict=verdict.verdict,
             confidence=min(verdict.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else verdict.confidence,
             because=f"{verdict.because}{_format_unobserved_cause(hides, self.reference.taxonomy) if hides else _format_possible_cause(rival_hidden_causes)}"[
                 :MAX_EVIDENCE_LINE_CHARS
             ],
-            evidence=tuple(cite_evidence(rows)),
-            checks=tuple(dict.fromkeys(match.fact.check for row in rows for match in row.support)),
+            evidence=tuple(cite_evidence(beliefs)),
+            checks=tuple(dict.fromkeys(match.fact.check for belief in beliefs for match in belief.support)),
         )
 
     def list_unobserved_rivals(self, label: str) -> tuple[str, ...]:
         """Return unobserved causes that would explain a confirmed one away."""
-        hosts = {host for row in self.roots if row.label == label for host in (*row.subject.hosts, *row.shown)}
+        hosts = {host for belief in self.roots if belief.label == label for host in (*belief.subject.hosts, *belief.shown)}
         above = (self.label_verdicts[leaf.label] for leaf in self.reference.taxonomy.leaves.values() if label in leaf.suppresses)
         return tuple(
-            one.label
-            for one in above
-            if one.unobserved_checks and one.verdict == "inconclusive" and self._is_unobserved_on(one.label, hosts)
+            verdict.label
+            for verdict in above
+            if verdict.unobserved_checks and verdict.verdict == "inconclusive" and self._is_unobserved_on(verdict.label, hosts)
         )
 
     def _is_unobserved_on(self, label: str, hosts: set[str]) -> bool:
@@ -225,8 +222,8 @@ class Assessment:
     def hosts_by_cause(self) -> Mapping[str, frozenset[str]]:
         """Confirmed label → every host that shows it, cited or not."""
         hosts_by_label: dict[str, frozenset[str]] = defaultdict(frozenset)
-        for row in self.roots:
-            hosts_by_label[row.label] |= row.shown
+        for belief in self.roots:
+            hosts_by_label[belief.label] |= belief.shown
         return hosts_by_label
 
     def is_cluster_cause(self, label: str) -> bool:
@@ -239,14 +236,14 @@ class Assessment:
         kinds: dict[str, PlaceKind] = {"switch": "leaf", "rack": "rack"}
         places = {f"{kind}:{self.reference.place(host, kind)}" for host in hosts for kind in kinds.values()}
         return frozenset(
-            row.label
-            for row in self.roots
-            if self.is_cluster_cause(row.label) or (row.leaf.scope in kinds and row.subject.device in places)
+            belief.label
+            for belief in self.roots
+            if self.is_cluster_cause(belief.label) or (belief.leaf.scope in kinds and belief.subject.device in places)
         )
 
     def list_root_causes(self) -> tuple[Hypothesis, ...]:
         """Return one hypothesis per confirmed label, most certain first."""
-        return tuple(self.build_hypothesis(label) for label in dict.fromkeys(row.label for row in self.roots))
+        return tuple(self.build_hypothesis(label) for label in dict.fromkeys(belief.label for belief in self.roots))
 
     def list_ruled_out(self, most: int = 5, suspected: Sequence[str] = ()) -> tuple[Hypothesis, ...]:
         """Return rejected labels that had support or that the report suggested.
@@ -256,7 +253,7 @@ class Assessment:
         rank = {label: place for place, label in enumerate(suspected)}
         rejected = (verdict for verdict in self.label_verdicts.values() if verdict.verdict == "rejected")
         rejected_verdicts = [s for s in rejected if s.label in rank or s.best.support or s.best.log_odds > s.best.leaf.prior]
-        follows = {label for row in self.roots for label in row.leaf.suppresses}
+        follows = {label for belief in self.roots for label in belief.leaf.suppresses}
         rejected_verdicts.sort(key=lambda standing: (rank.get(standing.label, len(rank)), standing.label in follows))
         return tuple(self.build_hypothesis(verdict.label) for verdict in rejected_verdicts[:most])
 
@@ -266,18 +263,20 @@ class Assessment:
         for (host, check), reason in self.coverage.unobserved.items():
             if host:
                 reasons_by_check[host][check] = reason
-        rows: list[UnobservedCheck] = []
+        unobserved_checks: list[UnobservedCheck] = []
         for host, checks in sorted(reasons_by_check.items()):
             if len(checks) > 2 and {check for h, check in self.coverage.asked if h == host} <= {*checks, "ssh"}:
                 reasons = [reason for reason, _ in Counter(checks.values()).most_common(2)]
-                rows.append(UnobservedCheck(host=host, check="all", why="; ".join(reasons)[:MAX_EVIDENCE_LINE_CHARS]))
+                unobserved_checks.append(UnobservedCheck(host=host, check="all", why="; ".join(reasons)[:MAX_EVIDENCE_LINE_CHARS]))
             else:
-                rows += [
+                unobserved_checks += [
                     UnobservedCheck(host=host, check=check, why=reason[:MAX_EVIDENCE_LINE_CHARS])
                     for check, reason in sorted(checks.items())
                 ]
-        rows += [UnobservedCheck(host=host, check=check, why=reason[:MAX_EVIDENCE_LINE_CHARS]) for host, check, reason in self.uncounted]
-        return (*rows, *self._list_unprofiled(), *(self._list_untargeted() if not self.roots else ()))
+        unobserved_checks += [
+            UnobservedCheck(host=host, check=check, why=reason[:MAX_EVIDENCE_LINE_CHARS]) for host, check, reason in self.uncounted
+        ]
+        return (*unobserved_checks, *self._list_unprofiled(), *(self._list_untargeted() if not self.roots else ()))
 
     def _list_untargeted(self) -> list[UnobservedCheck]:
         hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -313,32 +312,32 @@ def assess_facts(
     absence = drop_absence_of_gpus(facts, lambda host: reference.expected(host, "gpu.count", None), reference.runs_jobs, reference.kind)
     ready = prepare_facts(absence, opened, reference.bus, lambda host: reference.expected(host, "ib.count", None), reference.kind)
     matcher = ClueMatcher.from_facts(ready, reference)
-    rows = tuple(compute_beliefs(ready, matcher, priors or {}))
+    beliefs = tuple(compute_beliefs(ready, matcher, priors or {}))
     strange = [fact for fact in ready if can_be_abnormal(fact.key) and is_abnormal(fact, matcher.get_expected(fact))]
     fits = ReportFit(reference.taxonomy, priors or {})
-    odd = sort_worst_first(
+    abnormal_facts = sort_worst_first(
         [fact for fact in strange if fits.score_fact(fact) or not _is_on_all_hosts(fact, matcher)], asked, fits.score_fact
     )
-    selection, coverage = select_root_causes(rows, odd), Coverage.from_facts(ready, reference, hosts)
+    selection, coverage = select_root_causes(beliefs, abnormal_facts), Coverage.from_facts(ready, reference, hosts)
     return Assessment(
-        *(reference, tuple(hosts), rows, selection, coverage, odd),
+        *(reference, tuple(hosts), beliefs, selection, coverage, abnormal_facts),
         symptoms=tuple(symptoms),
         reported_hosts=tuple(asked),
         complaint_checks=tuple(measured),
         doubted_profiles=_find_questioned_profiles(matcher),
         uncounted=tuple(list_uncounted_events(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCE_KEYS),
-        old=sort_worst_first(_find_old_events(ready, rows, matcher), asked, fits.score_fact),
-        uploaded_facts=_select_uploaded(ready, rows, matcher),
+        old=sort_worst_first(_find_old_events(ready, beliefs, matcher), asked, fits.score_fact),
+        uploaded_facts=_select_uploaded(ready, beliefs, matcher),
     )
 
 
-def _select_uploaded(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> tuple[Fact, ...]:
+def _select_uploaded(facts: Sequence[Fact], beliefs: Sequence[Belief], matcher: ClueMatcher) -> tuple[Fact, ...]:
     """Return uploaded or imported facts that are abnormal or decisive, at any age."""
     uploaded_facts = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
     if not uploaded_facts:
         return ()
-    decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
+    decisive = {id(match.fact) for belief in beliefs for match in belief.support if match.clue.decisive}
     return tuple(
         fact for fact in uploaded_facts if id(fact) in decisive or was_abnormal(_ignore_location(fact), matcher.get_expected(fact))
     )
@@ -353,8 +352,8 @@ def _ignore_location(fact: Fact) -> Fact:
     )
 
 
-def _find_old_events(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> list[Fact]:
-    decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
+def _find_old_events(facts: Sequence[Fact], beliefs: Sequence[Belief], matcher: ClueMatcher) -> list[Fact]:
+    decisive = {id(match.fact) for belief in beliefs for match in belief.support if match.clue.decisive}
     return [fact for fact in facts if is_old(fact) and (id(fact) in decisive or was_abnormal(fact, matcher.get_expected(fact)))]
 
 
@@ -370,8 +369,8 @@ class ReportFit:
         """Return the fit in log-odds; 0 if nothing in the report concerns the fact."""
         name = (fact.key, fact.check)
         if name not in self._known:
-            rows = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
-            self._known[name] = max((prior * _score_leaf_fact(leaf, fact) for leaf, prior in rows if leaf), default=0.0)
+            leaf_priors = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
+            self._known[name] = max((prior * _score_leaf_fact(leaf, fact) for leaf, prior in leaf_priors if leaf), default=0.0)
         return self._known[name]
 
 
@@ -385,9 +384,9 @@ def _is_on_all_hosts(fact: Fact, matcher: ClueMatcher) -> bool:
     """Return whether all observed hosts share this setting: then it is intended."""
     if not (fact.key in SETTING_KEYS or fact.key.startswith("env.")):
         return False
-    rows = [row for row in matcher.by_key.get(fact.key, ()) if row.host and row.status is Status.OK]
-    hosts = {row.host for row in rows}
-    return len(hosts) >= MIN_MAJORITY_OBSERVATIONS and hosts == {row.host for row in rows if repr(row.value) == repr(fact.value)}
+    facts = [fact for fact in matcher.by_key.get(fact.key, ()) if fact.host and fact.status is Status.OK]
+    hosts = {fact.host for fact in facts}
+    return len(hosts) >= MIN_MAJORITY_OBSERVATIONS and hosts == {other.host for other in facts if repr(other.value) == repr(fact.value)}
 
 
 def _find_questioned_profiles(matcher: ClueMatcher) -> dict[str, str]:
@@ -405,11 +404,13 @@ def _format_unobserved_cause(labels: Sequence[str], taxonomy: Taxonomy) -> str:
     return f"; it would follow from {taxonomy.get_title(labels[0])}, which could not be looked at"
 
 
-def _format_possible_cause(beside: Sequence[HiddenCause]) -> str:
-    return f"; possible too: {beside[0].says}" if beside else ""
+def _format_possible_cause(other_causes: Sequence[HiddenCause]) -> str:
+    return f"; possible too: {other_causes[0].says}" if other_causes else ""
 
 
-def sort_worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0) -> tuple[Fact, ...]:
+def sort_worst_first(
+    abnormal_facts: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0
+) -> tuple[Fact, ...]:
     """Sort abnormal facts, one of a kind per host.
 
     Order: `asked` hosts, machine facts before log text, best `fits`, a job's first error before its echoes.
@@ -421,7 +422,7 @@ def sort_worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Calla
         when = f.time.timestamp() if f.time else 0.0
         return elsewhere, not f.host, is_tenant_writable(f.key), -fits(f), f.key in SETTING_KEYS, not f.attrs.get("first"), when, f.host
 
-    order = sorted(odd, key=place)
+    order = sorted(abnormal_facts, key=place)
     return tuple({(f.host, f.key, f.device if not is_tenant_writable(f.key) else "", repr(f.value)): f for f in reversed(order)}.values())[
         ::-1
     ]
@@ -433,10 +434,10 @@ def _sort_expected_next(support: Sequence[ClueMatch]) -> tuple[ClueMatch, ...]:
     return (*support[:1], *below, *(match for match in support[1:] if match not in below))
 
 
-def cite_evidence(rows: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evidence]:
+def cite_evidence(beliefs: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evidence]:
     """Return the evidence lines, decisive first; every guilty subject is cited once before any is cited twice."""
     evidence_by_source: dict[tuple[str, str, str], Evidence] = {}
-    shows = [_sort_expected_next(row.support) for row in rows]
+    shows = [_sort_expected_next(belief.support) for belief in beliefs]
     depth = max(map(len, shows), default=0)
     for match in (support[n] for n in range(depth) for support in shows if n < len(support)):
         fact = match.fact
@@ -454,4 +455,4 @@ def cite_evidence(rows: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evid
                 source=FileSource.from_fact(fact),
             ),
         )
-    return list(evidence_by_source.values())[: max(most, len({row.subject for row in rows}) if len(rows) <= 8 else most)]
+    return list(evidence_by_source.values())[: max(most, len({belief.subject for belief in beliefs}) if len(beliefs) <= 8 else most)]

@@ -1,4 +1,4 @@
-"""Facts to log-odds per label and subject: the prior plus the weight of each matching clue, once each. Pure.
+"""Facts to log-odds per label and subject: the prior plus the weight of each matching clue, once each.
 
 Unobserved checks weigh nothing. Tenant-writable facts weigh little against a machine and never convict it.
 """
@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from graph.engine.fact_history import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, format_rise, is_old
+from graph.engine.counter_rises import format_rise
+from graph.engine.fact_history import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, is_old
 from graph.engine.reference_data import ReferenceData, can_be_proven_by_text, is_tenant_writable
 from graph.engine.subjects import ClueHits, ObservedFacts, Subject, find_hosts_showing_cause, find_subjects
 from kb.fact_keys import find_key
@@ -157,15 +158,15 @@ class ClueMatcher:
 
     def _select_for_clue(self, clue: Clue) -> list[AlikeFacts]:
         """Skip facts whose value the clue rules out: logs yield many values."""
-        rows, values = self._group_alike(clue.key), clue.expression.values
-        if values is None or len(rows) <= _MAX_UNINDEXED_FACTS:
-            return rows
+        groups, values = self._group_alike(clue.key), clue.expression.values
+        if values is None or len(groups) <= _MAX_UNINDEXED_FACTS:
+            return groups
         if clue.key not in self._places:
             places = self._places[clue.key] = defaultdict(list)
-            for place, row in enumerate(rows):
-                places[row.first.value if isinstance(row.first.value, bool | int | float | str) else None].append(place)
-        place_by_host = self._places[clue.key]
-        return [rows[place] for place in sorted(place for value in values for place in place_by_host.get(value, ()))]
+            for place, group in enumerate(groups):
+                places[group.first.value if isinstance(group.first.value, bool | int | float | str) else None].append(place)
+        places_by_value = self._places[clue.key]
+        return [groups[place] for place in sorted(place for value in values for place in places_by_value.get(value, ()))]
 
     def _group_alike(self, key: str) -> list[AlikeFacts]:
         if key not in self.by_key:
@@ -206,8 +207,8 @@ class ClueMatcher:
 
     def _get_peer_majority(self, fact: Fact) -> Value:
         """Compare GPUs with each other, other devices by name first, then HCAs with each other."""
-        row = find_key(fact.key)
-        scope = row.scope if row else ""
+        fact_key = find_key(fact.key)
+        scope = fact_key.scope if fact_key else ""
         if scope not in ("gpu", "host", "nvswitch", "rank", "process") and fact.device:
             most = self._get_majority(fact.key, fact.device)
             if most is not None or scope != "hca":
@@ -224,7 +225,9 @@ class ClueMatcher:
 def _get_distinct_key(value: Value) -> object:
     """Keep 1, True and 1.0 apart."""
     kind = value.__class__
-    return value if kind is str or value is None else (kind, value) if kind in (bool, int, float) else repr(value)
+    if kind is str or value is None:
+        return value
+    return (kind, value) if kind in (bool, int, float) else repr(value)
 
 
 def find_profile_doubts(facts: Sequence[Fact], reference: ReferenceData) -> list[ProfileDoubt]:
@@ -276,18 +279,18 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
     """Return a belief per supported label and subject and a bare one per other label, most likely first."""
     reference = matcher.reference
     observed = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
-    rows: list[Belief] = []
+    all_beliefs: list[Belief] = []
     for leaf in reference.taxonomy.leaves.values():
         start = leaf.prior + max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))
         hits = matcher.find_hits(leaf)
         subjects = find_subjects(leaf, hits, reference, observed)
-        beliefs = [_weigh_clues(leaf, subject, start, own, matcher) for subject, own in subjects.items()]
+        beliefs = [_weigh_clues(leaf, subject, start, subject_hits, matcher) for subject, subject_hits in subjects.items()]
         if not subjects:
             beliefs = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
         if hits and (few := find_hosts_showing_cause(leaf, hits, observed)):
-            beliefs = [row if row.proven else replace(row, showing_hosts=few) for row in beliefs]
-        rows += beliefs
-    return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
+            beliefs = [belief if belief.proven else replace(belief, showing_hosts=few) for belief in beliefs]
+        all_beliefs += beliefs
+    return sorted(all_beliefs, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 
 def group_hosts_by_check(facts: Iterable[Fact]) -> dict[str, set[str]]:
@@ -349,7 +352,7 @@ def _is_low_trust(fact: Fact) -> bool:
 
 
 def _get_clue_sort_key(fact: Fact, leaf: Leaf) -> tuple[bool, bool, float, str, str, int]:
-    """Prefer observed to handed in, recent to aged, earliest (causes precede effects), then the leaf's check order."""
+    """Prefer observed to uploaded, recent to aged, earliest (causes precede effects), then the leaf's check order."""
     when = fact.time.timestamp() if fact.time and fact.key.startswith(EVENT_KEY_PREFIXES) else math.inf
     place = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
     return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "", place)

@@ -1,4 +1,4 @@
-"""Which checks were observed on which hosts, and why not: separates healthy from unobserved. Pure."""
+"""Which checks were observed on which hosts, and why not: separates healthy from unobserved."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Facts that no single check can state, derived by comparing hosts, GPUs or checks. Pure."""
+"""Facts that no single check can state, derived by comparing hosts, GPUs or checks."""
 
 import re
 from collections import defaultdict
@@ -20,6 +20,23 @@ from tools.transport import AccessBarrier
 MIN_CLOCKS = 3  # clocks needed to tell which one is wrong
 
 REPEATING_XIDS = (13, 31)  # Xids that a program causes as easily as a broken GPU; only their pattern distinguishes
+_NOT_INSTALLED_PATTERN = re.compile(r"([\w.+-]{1,40}) is not installed")
+MIN_UNOWNED_MEMORY_MIB = 2048  # MiB in use on a GPU, above what a driver and a display take
+# transport barrier → `host.access` value; the host itself may be healthy
+ACCESS_BARRIERS: Mapping[str, str] = {
+    AccessBarrier.CHANGED_KEY.value: "changed_key",
+    AccessBarrier.UNLISTED_KEY.value: "unlisted_key",
+    AccessBarrier.REFUSED.value: "refused",
+    AccessBarrier.LOGIN.value: "login_refused",
+    AccessBarrier.SITE.value: "our_side",
+}
+# keys of facts that say why a check did not run; they need no session
+WITHOUT_A_SESSION = frozenset({"check.skipped", "check.no_target"})
+# the checks of one observation of a host end within this time; an older answer belongs to an earlier one
+ONE_LOOK = timedelta(minutes=2)
+# keys that say which GPUs a host lists or lacks
+_GPU_LIST_KEYS = frozenset({"gpu.bdf", "pcie.rev_ff", "gpu.missing", "pcie.absent"})
+_NUMBERED_HCA_PATTERN = re.compile(r"mlx5_(\d{1,3})")
 
 
 def derive_facts(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
@@ -39,9 +56,6 @@ def derive_facts(facts: Sequence[Fact], bus: Callable[[str], Sequence[str]], kin
         *find_missing_programs(facts, kind),
         *find_peer_differences(facts, kind),
     ]
-
-
-_NOT_INSTALLED_PATTERN = re.compile(r"([\w.+-]{1,40}) is not installed")
 
 
 def find_missing_programs(facts: Iterable[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
@@ -105,13 +119,10 @@ def find_unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
         ):
             idle[fact.host] = fact
     return [
-        replace(idle[host], key="fabric.unmanaged", value=True, device=None, unit="", attrs={"gpus": len(rows)})
-        for host, rows in waiting_facts.items()
-        if host in idle and all(row.value in ("In Progress", "Not Started") for row in rows)
+        replace(idle[host], key="fabric.unmanaged", value=True, device=None, unit="", attrs={"gpus": len(facts)})
+        for host, facts in waiting_facts.items()
+        if host in idle and all(fact.value in ("In Progress", "Not Started") for fact in facts)
     ]
-
-
-MIN_UNOWNED_MEMORY_MIB = 2048  # MiB in use on a GPU, above what a driver and a display take
 
 
 def find_unowned_memory(facts: Iterable[Fact]) -> list[Fact]:
@@ -140,7 +151,7 @@ def find_mtu_mismatches(facts: Iterable[Fact]) -> list[Fact]:
     for fact in facts:
         if fact.key == "net.mtu" and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, int):
             by_device[fact.device][fact.host] = fact
-    pairs = [sorted(rows.values(), key=_get_int_value) for rows in by_device.values() if len(rows) == 2]
+    pairs = [sorted(readings.values(), key=_get_int_value) for readings in by_device.values() if len(readings) == 2]
     return [
         replace(small, key="net.mtu_apart", attrs={**small.attrs, "other": large.value, "peer": large.host})
         for small, large in pairs
@@ -150,22 +161,6 @@ def find_mtu_mismatches(facts: Iterable[Fact]) -> list[Fact]:
 
 def _get_int_value(fact: Fact) -> int:
     return fact.value if isinstance(fact.value, int) else 0
-
-
-# transport barrier → `host.access` value; the host itself may be healthy
-ACCESS_BARRIERS: Mapping[str, str] = {
-    AccessBarrier.CHANGED_KEY.value: "changed_key",
-    AccessBarrier.UNLISTED_KEY.value: "unlisted_key",
-    AccessBarrier.REFUSED.value: "refused",
-    AccessBarrier.LOGIN.value: "login_refused",
-    AccessBarrier.SITE.value: "our_side",
-}
-
-
-# keys of facts that say why a check did not run; they need no session
-WITHOUT_A_SESSION = frozenset({"check.skipped", "check.no_target"})
-# the checks of one observation of a host end within this time; an older answer belongs to an earlier one
-ONE_LOOK = timedelta(minutes=2)
 
 
 def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
@@ -247,10 +242,6 @@ def _is_counted(fact: Fact) -> bool:
     return not fact.stale and not fact.attrs.get("sympathetic") and not fact.attrs.get("elsewhere")
 
 
-# keys that say which GPUs a host lists or lacks
-_GPU_LIST_KEYS = frozenset({"gpu.bdf", "pcie.rev_ff", "gpu.missing", "pcie.absent"})
-
-
 def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]]) -> list[Fact]:
     """Return GPUs of the bus table that nvidia-smi or lspci does not list."""
     by_host: dict[str, list[Fact]] = defaultdict(list)
@@ -258,16 +249,13 @@ def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]])
         if fact.key in _GPU_LIST_KEYS and fact.host:
             by_host[fact.host].append(fact)
     absence_facts: list[Fact] = []
-    for host, own in by_host.items():
-        if not any(fact.key in ("gpu.missing", "pcie.absent") for fact in own):
-            source = {fact.check: fact for fact in own if fact.key in ("gpu.bdf", "pcie.rev_ff")}
+    for host, own_facts in by_host.items():
+        if not any(fact.key in ("gpu.missing", "pcie.absent") for fact in own_facts):
+            source = {fact.check: fact for fact in own_facts if fact.key in ("gpu.bdf", "pcie.rev_ff")}
             absence_facts += [
-                _place_on_host(missing_gpu, host, source.get(missing_gpu.check)) for missing_gpu in find_missing_gpus(own, bus(host))
+                _place_on_host(missing_gpu, host, source.get(missing_gpu.check)) for missing_gpu in find_missing_gpus(own_facts, bus(host))
             ]
     return absence_facts
-
-
-_NUMBERED_HCA_PATTERN = re.compile(r"mlx5_(\d{1,3})")
 
 
 def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
@@ -280,11 +268,15 @@ def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
         if fact.key == "ib.state" and fact.host and (name := _NUMBERED_HCA_PATTERN.fullmatch(fact.device or "")):
             listed[fact.host][int(name[1])] = fact
     absence_facts: list[Fact] = []
-    for host, own in listed.items():
-        peer_rows = [rows for name, rows in listed.items() if name != host]
-        gaps = [n for n in range(max(own)) if n not in own and peer_rows and all(n in rows for rows in peer_rows)]
+    for host, own_numbers in listed.items():
+        peer_numbers = [numbers for name, numbers in listed.items() if name != host]
+        gaps = [
+            n for n in range(max(own_numbers)) if n not in own_numbers and peer_numbers and all(n in numbers for numbers in peer_numbers)
+        ]
         absence_facts += [
-            replace(own[max(own)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={})
+            replace(
+                own_numbers[max(own_numbers)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={}
+            )
             for n in gaps
         ]
     return absence_facts
@@ -296,7 +288,7 @@ def find_waiting_ports(facts: Iterable[Fact]) -> list[Fact]:
     for fact in facts:
         if fact.key == "ib.port_xmit_wait" and fact.status is Status.OK and isinstance(fact.value, int) and fact.host:
             waiting_facts[fact.host].append(fact)
-    middle = {host: sorted(rows, key=_get_number)[len(rows) // 2] for host, rows in waiting_facts.items()}
+    middle = {host: sorted(facts, key=_get_number)[len(facts) // 2] for host, facts in waiting_facts.items()}
     calmest = max(min(map(_get_number, middle.values()), default=0.0), 1.0)
     return [
         replace(fact, key="ib.wait_contrast", value=round(_get_number(fact) / calmest, 1), device=None, attrs={"ticks": fact.value})
@@ -390,5 +382,5 @@ def can_run_build(arch: str, capability: int) -> bool:
     return number <= capability
 
 
-def _place_on_host(gone: Fact, host: str, source: Fact | None) -> Fact:
-    return replace(gone, host=host, time=source.time if source else None, sha256=source.sha256 if source else "")
+def _place_on_host(missing: Fact, host: str, source: Fact | None) -> Fact:
+    return replace(missing, host=host, time=source.time if source else None, sha256=source.sha256 if source else "")

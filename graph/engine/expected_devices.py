@@ -1,4 +1,9 @@
-"""Which devices a machine has: hosts that are not meant to have GPUs, and events of devices that a machine does not have. Pure."""
+"""Which devices a machine has: hosts that are not meant to have GPUs, and events of devices that a machine does not have.
+
+Such an event supports nothing and is reported as a note: a line with an unknown address, by any author, must not convict
+a healthy machine. Known are devices that tools list, and those of a fitting profile: a GPU that fell off the bus is
+still known.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,12 +14,15 @@ from kb.fact_keys import find_key
 from kb.pci_address import normalize_bdf
 from tools.fact import Fact, Status, Value
 
-# Hosts that are not meant to have GPUs: controllers, login nodes, storage.
-
 # facts that a host without GPUs and a host with lost GPUs both show
 NO_GPU_VALUES = {"pcie.gpu_count": 0, "kernel.nvidia_absent": True}
 # a value of one of these shows GPUs, or a driver for them
 GPU_SIGN_KEYS = ("gpu.bdf", "gpu.count", "pcie.gpu_count", "driver.module_version", "driver.installed_version", "smi.error")
+KERNEL_KEY_PREFIX = "kernel."
+ELSEWHERE_ATTRIBUTE = "elsewhere"  # marks facts that do not count for this machine
+UNLISTED: Final = "unlisted"
+DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")  # keys with one fact per listed device
+WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")  # keys with one lspci list per host
 
 
 def drop_absence_of_gpus(
@@ -40,18 +48,6 @@ def drop_absence_of_gpus(
         for fact in facts
         if not (fact.host in hosts_without_gpus and fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key])
     ]
-
-
-# Events of devices that a machine does not have: they support nothing and are reported as a note. Pure.
-#
-# A line with an unknown address, by any author, must not convict a healthy machine. Known are devices that tools list,
-# and those of a fitting profile: a GPU that fell off the bus is still known.
-
-KERNEL_KEY_PREFIX = "kernel."
-ELSEWHERE_ATTRIBUTE = "elsewhere"  # marks facts that do not count for this machine
-UNLISTED: Final = "unlisted"
-DEVICE_LIST_KEYS = ("gpu.bdf", "pcie.rev_ff", "ib.bdf")  # keys with one fact per listed device
-WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")  # keys with one lspci list per host
 
 
 @dataclass(slots=True)
@@ -92,10 +88,13 @@ class KnownDevices:
         for fact in facts:
             if fact.host and fact.status is Status.OK:
                 _collect_addresses(hosts[fact.host], fact)
-        everywhere = frozenset().union(*(row.smi | row.pci for row in hosts.values()))
+        everywhere = frozenset().union(*(listed_devices.smi | listed_devices.pci for listed_devices in hosts.values()))
         tables = {host: frozenset(filter(None, map(normalize_bdf, bus(host)))) for host in hosts}
-        gpus = {host: row.list_gpu_addresses(tables[host], everywhere) for host, row in hosts.items()}
-        hcas = {host: frozenset(row.hcas) if row.hcas and adapters(host) == len(row.hcas) else None for host, row in hosts.items()}
+        gpus = {host: listed_devices.list_gpu_addresses(tables[host], everywhere) for host, listed_devices in hosts.items()}
+        hcas = {
+            host: frozenset(listed_devices.hcas) if listed_devices.hcas and adapters(host) == len(listed_devices.hcas) else None
+            for host, listed_devices in hosts.items()
+        }
         completely_listed_hosts = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
         switches, buses = (_list_addresses_by_host(hosts, key) for key in WHOLE_LIST_KEYS)
         complete = frozenset((host, key) for key in WHOLE_LIST_KEYS for host in _find_complete_lists(hosts, key))
@@ -110,8 +109,8 @@ class KnownDevices:
 
     def is_unknown_device(self, fact: Fact) -> bool:
         """Return whether the fact's address belongs to no device of its host (of any host, for a fact without one)."""
-        row = find_key(fact.key)
-        known_addresses = self._get_known_addresses(row.scope).get(fact.host) if row is not None and fact.device else None
+        fact_key = find_key(fact.key)
+        known_addresses = self._get_known_addresses(fact_key.scope).get(fact.host) if fact_key is not None and fact.device else None
         address = normalize_bdf(_get_address(fact)) if known_addresses is not None else None
         if known_addresses is None or address is None:
             return False
@@ -122,8 +121,8 @@ class KnownDevices:
 
     def get_certainty(self, fact: Fact) -> Literal[True, "unlisted"]:
         """Return True if the device cannot exist; UNLISTED if no tool lists it: abnormal, but no proof."""
-        row = find_key(fact.key)
-        key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(row.scope if row else "")
+        fact_key = find_key(fact.key)
+        key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(fact_key.scope if fact_key else "")
         sure = (fact.host, key) in self.complete if key else fact.host in self.whole
         return True if sure or not fact.host else UNLISTED
 
@@ -135,19 +134,21 @@ def _get_address(fact: Fact) -> str:
 
 def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dict[str, KnownAddresses]:
     """Return the union of all lists per host, as others still list what one lost; None for a host without a list."""
-    all_addresses = frozenset().union(*(row.whole.get(key, frozenset()) for row in hosts.values()))
-    addresses_by_host: dict[str, KnownAddresses] = {host: all_addresses if key in row.whole else None for host, row in hosts.items()}
+    all_addresses = frozenset().union(*(listed_devices.whole.get(key, frozenset()) for listed_devices in hosts.values()))
+    addresses_by_host: dict[str, KnownAddresses] = {
+        host: all_addresses if key in listed_devices.whole else None for host, listed_devices in hosts.items()
+    }
     return {**addresses_by_host, "": _merge_addresses(addresses_by_host.values())}
 
 
 def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[str]:
-    lists = {host: row.whole[key] for host, row in hosts.items() if key in row.whole}
+    lists = {host: listed_devices.whole[key] for host, listed_devices in hosts.items() if key in listed_devices.whole}
     all_addresses = frozenset().union(*lists.values())
-    return [host for host, own in lists.items() if own == all_addresses] if len(lists) > 1 else []
+    return [host for host, addresses in lists.items() if addresses == all_addresses] if len(lists) > 1 else []
 
 
 def _merge_addresses(places: Collection[KnownAddresses]) -> KnownAddresses:
-    known_places = [one for one in places if one is not None]
+    known_places = [place for place in places if place is not None]
     return frozenset().union(*known_places) if known_places and len(known_places) == len(places) else None
 
 
@@ -183,6 +184,6 @@ def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _format_addresses(names: set[str]) -> str:
-    first = sorted(names)[:2]
-    return f"{', '.join(first)}{f' and {len(names) - 2} other addresses' if len(names) > 2 else ''}"
+def _format_addresses(addresses: set[str]) -> str:
+    first = sorted(addresses)[:2]
+    return f"{', '.join(first)}{f' and {len(addresses) - 2} other addresses' if len(addresses) > 2 else ''}"

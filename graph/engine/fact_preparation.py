@@ -1,4 +1,4 @@
-"""Prepare facts for weighing: one name per GPU, shared and old events marked. Pure.
+"""Prepare facts for weighing: one name per GPU, shared and old events marked.
 
 Sets `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and
 `chronic` (`graph.engine.fact_history`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
@@ -64,7 +64,9 @@ def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambd
 
     marks: dict[int, dict[str, object]] = {key: {"needless": True} for key in ended}
     marks |= {id(fact): {"trouble": "stopped"} for fact in idle if is_missed(fact)}
-    return [replace(f, attrs={**f.attrs, **marks[id(f)]}) if id(f) in marks else f for f in facts] if marks else facts
+    if not marks:
+        return facts
+    return [replace(fact, attrs={**fact.attrs, **marks[id(fact)]}) if id(fact) in marks else fact for fact in facts]
 
 
 def _name_gpus(facts: Sequence[Fact]) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""Differences of a host's baseline from most hosts of its kind. Pure.
+"""Differences of a host's baseline from most hosts of its kind.
 
 A difference is a hint, not a proof: the majority may be wrong, and what all share is not reported.
 """
@@ -31,6 +31,11 @@ _TRANSIENT_UNIT_PATTERN = re.compile(
     r"|ldconfig|emergency|rescue|plymouth|kmod|nvidia-suspend|nvidia-resume|initrd|dracut|cleanup|raid-check|mdcheck|mdmonitor|pollinate|cloud-)"
 )
 _SIZE_PATTERN = re.compile(r"(?<![\w.])\d{4,19}(?![\w.])|(?<![\w.])\d{1,9}(?= GiB)")
+# words common to most reports or differences
+_COMMON_WORDS = frozenset(
+    {"the", "and", "for", "with", "not", "are", "was", "has", "have", "from", "that", "this", "via", "dev", "gpu", "job"}
+    | {"host", "hosts", "node", "nodes", "active", "loaded", "absent"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class _GroupMajority:
     most: dict[str, tuple[str, int]]
     names: Counter[str]
     of: int
-    personal: bool  # most hosts have rows unique to them, so a unique row is no finding
+    personal: bool  # most hosts have rows unique to them, so a unique row is not a finding
 
 
 def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[Fact]:
@@ -63,17 +68,17 @@ def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> 
     groups: dict[str, list[str]] = defaultdict(list)
     for host in by_host:
         groups[kind(host)].append(host)
-    return _without_limits_of_the_absent(
+    return _drop_limits_of_absent_daemons(
         [difference for hosts in groups.values() if len(hosts) >= MIN_PEERS for difference in _compare_group(hosts, by_host, partial)]
     )
 
 
-def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
+def _drop_limits_of_absent_daemons(facts: list[Fact]) -> list[Fact]:
     """Drop limits of absent daemons; the absence is a difference of its own."""
-    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in found if fact.value == ABSENT and fact.device}
+    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in facts if fact.value == ABSENT and fact.device}
     return [
         fact
-        for fact in found
+        for fact in facts
         if not (fact.value == ABSENT and str(fact.device).startswith("limit ") and (fact.host, str(fact.device).split(" ")[1]) in absent)
     ]
 
@@ -96,51 +101,57 @@ def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
             partial.add(fact.host)
     return {
         host: HostBaseline(
-            max(fact.time for fact in rows.values() if fact.time), {name: tuple(_get_rows(fact)) for name, fact in rows.items()}
+            max(fact.time for fact in facts_by_kind.values() if fact.time),
+            {name: tuple(_get_rows(fact)) for name, fact in facts_by_kind.items()},
         )
-        for host, rows in facts_by_baseline.items()
+        for host, facts_by_kind in facts_by_baseline.items()
         if host not in partial
     }
 
 
-def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBaseline], kind: Callable[[str], str]) -> list[Fact]:
+def find_past_differences(
+    facts: Sequence[Fact], remembered_baselines: Mapping[str, HostBaseline], kind: Callable[[str], str]
+) -> list[Fact]:
     """Return differences from each host's remembered baseline.
 
     Where this incident has too few peers, also compare with remembered hosts of the same kind.
     """
-    now = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
-    present_hosts = {fact.host for fact in now}
+    current_facts = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
+    present_hosts = {fact.host for fact in current_facts}
     few = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
     remembered_facts = [
-        Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=row.at)
-        for host, row in remembered.items()
+        Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=baseline.at)
+        for host, baseline in remembered_baselines.items()
         if host not in present_hosts and kind(host) in few
-        for name, values in row.rows.items()
+        for name, values in baseline.rows.items()
     ]
     differences = (
-        find_peer_differences([*(fact for fact in now if kind(fact.host) in few), *remembered_facts], kind) if remembered_facts else []
+        find_peer_differences([*(fact for fact in current_facts if kind(fact.host) in few), *remembered_facts], kind)
+        if remembered_facts
+        else []
     )
     return [
         *(fact for fact in differences if fact.host in present_hosts),
-        *(difference for fact in now for difference in _find_changes_since(fact, remembered.get(fact.host))),
+        *(difference for fact in current_facts for difference in _find_changes_since(fact, remembered_baselines.get(fact.host))),
     ]
 
 
-def _find_changes_since(fact: Fact, before: HostBaseline | None) -> Iterator[Fact]:
+def _find_changes_since(fact: Fact, previous_baseline: HostBaseline | None) -> Iterator[Fact]:
     kind = str(fact.device)
-    if before is None or kind not in before.rows:
+    if previous_baseline is None or kind not in previous_baseline.rows:
         return
-    was, own = _parse_rows(before.rows[kind]), _parse_rows(_get_rows(fact))
+    previous_values, current_values = _parse_rows(previous_baseline.rows[kind]), _parse_rows(_get_rows(fact))
     names = [
         name
-        for name in {**was, **own}
-        if not _is_alike(own.get(name, ABSENT), was.get(name, ABSENT)) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
+        for name in {**previous_values, **current_values}
+        if not _is_alike(current_values.get(name, ABSENT), previous_values.get(name, ABSENT))
+        and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
     ]
-    day = before.at.date().isoformat()
+    day = previous_baseline.at.date().isoformat()
     for name in names[:MAX_DIFFERENCES_PER_KIND]:
-        attrs = {"before": was.get(name, ABSENT), "since": day}
-        line = f"{kind} {name}: {own.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
-        yield replace(fact, key=PAST_DIFFERS_KEY, value=own.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
+        attrs = {"before": previous_values.get(name, ABSENT), "since": day}
+        line = f"{kind} {name}: {current_values.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
+        yield replace(fact, key=PAST_DIFFERS_KEY, value=current_values.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
 
 
 def _get_rows(fact: Fact) -> Sequence[str]:
@@ -150,17 +161,17 @@ def _get_rows(fact: Fact) -> Sequence[str]:
 def _compare_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
     """Compare a group. A host without rows of a kind has none, unless a part of it was unreadable."""
     for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
-        rows = [
+        facts = [
             by_host[host].get(device) or _build_empty_fact(by_host[host], device)
             for host in hosts
             if device in by_host[host] or host not in partial
         ]
-        if len(rows) >= MIN_PEERS:
-            yield from _compare_kind(rows)
+        if len(facts) >= MIN_PEERS:
+            yield from _compare_kind(facts)
 
 
-def _build_empty_fact(rows: Mapping[str, Fact], device: str) -> Fact:
-    return replace(next(iter(rows.values())), device=device, value=[], line="")
+def _build_empty_fact(facts_by_host: Mapping[str, Fact], device: str) -> Fact:
+    return replace(next(iter(facts_by_host.values())), device=device, value=[], line="")
 
 
 def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
@@ -177,64 +188,65 @@ def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
             yield from _build_difference_facts(fact, differences, shared.of)
 
 
-def _parse_rows(rows: Iterable[str]) -> dict[str, str]:
+def _parse_rows(lines: Iterable[str]) -> dict[str, str]:
     """Return name → value; values of a repeated name are joined."""
     value_by_row: dict[str, str] = {}
-    for row in rows:
-        name, _, value = row.partition(NAME_VALUE_SEPARATOR)
+    for line in lines:
+        name, _, value = line.partition(NAME_VALUE_SEPARATOR)
         value_by_row[name] = f"{value_by_row[name]}, {value}" if name in value_by_row else value
     return value_by_row
 
 
-def _count_majority(held: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
+def _count_majority(values_by_rows: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
     pairs, names = Counter[tuple[str, str]](), Counter[str]()
-    for rows, own in held.items():
-        for pair in own.items():
+    for rows, values in values_by_rows.items():
+        for pair in values.items():
             pairs[pair] += counts[rows]
             names[pair[0]] += counts[rows]
     total = sum(counts.values())
     most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > total}
-    alone = sum(counts[rows] for rows, own in held.items() if any(names[name] == 1 for name in own))
+    alone = sum(counts[rows] for rows, values in values_by_rows.items() if any(names[name] == 1 for name in values))
     return _GroupMajority(most, names, total, 2 * alone > total)
 
 
-def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
+def _find_differences(kind: str, own_values: Mapping[str, str], majority: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
     """Yield (kind and name, own value, majority value, its number of hosts)."""
-    for name, (value, count) in shared.most.items():
-        if not _is_alike(own.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
-            yield f"{kind} {name}", own.get(name, ABSENT), value, count
-    for name, value in own.items():
+    for name, (value, count) in majority.most.items():
+        if not _is_alike(own_values.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
+            yield f"{kind} {name}", own_values.get(name, ABSENT), value, count
+    for name, value in own_values.items():
         if (
-            name not in shared.most
-            and 2 * shared.names[name] < shared.of
-            and not shared.personal
+            name not in majority.most
+            and 2 * majority.names[name] < majority.of
+            and not majority.personal
             and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
         ):
-            yield f"{kind} {name}", value, ABSENT, shared.of - shared.names[name]
+            yield f"{kind} {name}", value, ABSENT, majority.of - majority.names[name]
 
 
-def _is_alike(one: str, other: str) -> bool:
-    if one == other:
+def _is_alike(first: str, other: str) -> bool:
+    if first == other:
         return True
-    if _SIZE_PATTERN.sub("#", one) != _SIZE_PATTERN.sub("#", other):
+    if _SIZE_PATTERN.sub("#", first) != _SIZE_PATTERN.sub("#", other):
         return False
-    pairs = zip(map(int, _SIZE_PATTERN.findall(one)), map(int, _SIZE_PATTERN.findall(other)), strict=True)
+    pairs = zip(map(int, _SIZE_PATTERN.findall(first)), map(int, _SIZE_PATTERN.findall(other)), strict=True)
     return all(abs(a - b) <= MAX_RELATIVE_SIZE_DIFFERENCE * max(a, b) for a, b in pairs)
 
 
-def _build_difference_facts(fact: Fact, found: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
-    for name, own, most, count in found[:MAX_DIFFERENCES_PER_KIND]:
-        line = f"{name}: {own} here, {most} on {count} of {of} hosts"[:400]
-        yield replace(fact, key=PEER_DIFFERS_KEY, value=own, device=name, line=line, attrs={"most": most, "hosts": count, "of": of})
-    if len(found) > MAX_DIFFERENCES_PER_KIND:
-        line = f"{fact.device}: {len(found) - MAX_DIFFERENCES_PER_KIND} more differ from most of {of} hosts, first {found[MAX_DIFFERENCES_PER_KIND][0]}"[
-            :400
-        ]
-        attrs = {"most": "", "hosts": found[MAX_DIFFERENCES_PER_KIND][3], "of": of}
+def _build_difference_facts(fact: Fact, differences: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
+    for name, own_value, majority_value, count in differences[:MAX_DIFFERENCES_PER_KIND]:
+        line = f"{name}: {own_value} here, {majority_value} on {count} of {of} hosts"[:400]
+        yield replace(
+            fact, key=PEER_DIFFERS_KEY, value=own_value, device=name, line=line, attrs={"most": majority_value, "hosts": count, "of": of}
+        )
+    more_count = len(differences) - MAX_DIFFERENCES_PER_KIND
+    if more_count > 0:
+        line = f"{fact.device}: {more_count} more differ from most of {of} hosts, first {differences[MAX_DIFFERENCES_PER_KIND][0]}"[:400]
+        attrs = {"most": "", "hosts": differences[MAX_DIFFERENCES_PER_KIND][3], "of": of}
         yield replace(
             fact,
             key=PEER_DIFFERS_KEY,
-            value=f"{len(found) - MAX_DIFFERENCES_PER_KIND} more",
+            value=f"{more_count} more",
             device=f"{fact.device} (more)",
             line=line,
             attrs=attrs,
@@ -260,10 +272,3 @@ def sort_rarest_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[
 
 def _find_words(text: str) -> set[str]:
     return {word for word in re.findall(r"[a-z]{3,24}", text[:4000].lower()) if word not in _COMMON_WORDS}
-
-
-# words common to most reports or differences
-_COMMON_WORDS = frozenset(
-    {"the", "and", "for", "with", "not", "are", "was", "has", "have", "from", "that", "this", "via", "dev", "gpu", "job"}
-    | {"host", "hosts", "node", "nodes", "active", "loaded", "absent"}
-)

@@ -1,4 +1,4 @@
-"""Log-odds from symptoms, phrases, similar incidents and a model; the engine caps them: words never confirm. Pure."""
+"""Log-odds from symptoms, phrases, similar incidents and a model; the engine caps them: words never confirm."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -72,8 +72,8 @@ def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mappin
     Ranked by likeness plus `words` (`compute_word_priors`). Two of one label say little more than one. On our own past
     incidents, each without its thread, 63 % find their label in the top two by likeness and 75 % this way.
     """
-    best = max((one.score for one in similar), default=0.0) or 1.0
-    ranked = sorted(similar, key=lambda one: -(one.score / best + WORDS_WEIGHT * words.get(one.label, 0.0)))
+    best = max((incident.score for incident in similar), default=0.0) or 1.0
+    ranked = sorted(similar, key=lambda incident: -(incident.score / best + WORDS_WEIGHT * words.get(incident.label, 0.0)))
     first: dict[str, AnyScoredIncident] = {}
     for incident in ranked:
         first.setdefault(incident.label, incident)

@@ -106,8 +106,8 @@ def _covers_key(have: str, key: str) -> bool:
 
 def is_tenant_writable(key: str) -> bool:
     """Return whether a tenant can write the value (logs, environment, process names). Unknown keys are untrusted."""
-    row = find_key(key)
-    return row is None or row.text
+    fact_key = find_key(key)
+    return fact_key is None or fact_key.text
 
 
 def can_be_proven_by_text(leaf: Leaf) -> bool:
@@ -140,8 +140,8 @@ def build_profile_lookup(inventory: Inventory, skus: Mapping[str, Sku], facts: I
 
     def profile(host: str) -> Sku | None:
         if host not in profile_by_host:
-            row = inventory.hosts.get(host)
-            profile_by_host[host] = skus.get(row.sku if row else "") or guess_sku(by_host[host], skus)
+            inventory_host = inventory.hosts.get(host)
+            profile_by_host[host] = skus.get(inventory_host.sku if inventory_host else "") or guess_sku(by_host[host], skus)
         return profile_by_host[host]
 
     return profile

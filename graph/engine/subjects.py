@@ -1,4 +1,4 @@
-"""Whom a label accuses: a GPU, an HCA, a host, the hosts of a switch or rack, or the job. Pure.
+"""Whom a label accuses: a GPU, an HCA, a host, the hosts of a switch or rack, or the job.
 
 A leaf's scope selects the facts: a device's own, its host's, and the job's.
 """
@@ -59,7 +59,7 @@ class ObservedFacts:
         return self._counts[key][host] or 1
 
 
-def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, seen: ObservedFacts) -> dict[Subject, ClueHits]:
+def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, observed_facts: ObservedFacts) -> dict[Subject, ClueHits]:
     """Return every supported subject with all hits that concern it."""
     match leaf.scope:
         case "gpu" | "hca":
@@ -68,60 +68,60 @@ def find_subjects(leaf: Leaf, hits: ClueHits, reference: ReferenceData, seen: Ob
             return _find_host_subjects(_sort_hits(leaf, hits))
         case "switch" | "rack":
             return _find_place_subjects(
-                _drop_few_device_hits(hits, seen), reference, seen.looked, "rack" if leaf.scope == "rack" else "leaf"
+                _drop_few_device_hits(hits, observed_facts), reference, observed_facts.looked, "rack" if leaf.scope == "rack" else "leaf"
             )
         case "cluster":
-            shared = _select_shared_hits(hits, seen.looked)
+            shared = _select_shared_hits(hits, observed_facts.looked)
             return {Subject(): shared} if _has_supporting_hit(shared) else {}
         case _:
             return _find_job_subjects(leaf, hits)
 
 
-def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, seen: ObservedFacts) -> frozenset[str]:
+def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, observed_facts: ObservedFacts) -> frozenset[str]:
     """Return hosts that show decisive facts of a cause of many hosts, enough of them or not."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
-    kept_hits = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
+    kept_hits = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, observed_facts)
     return frozenset(
         f.host for c, f in kept_hits if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged"))
     )
 
 
 def _sort_hits(leaf: Leaf, hits: ClueHits) -> SortedHits:
-    rows = SortedHits()
+    sorted_hits = SortedHits()
     for clue, fact in hits:
         if not fact.host:
-            rows.job.append((clue, fact))
+            sorted_hits.job.append((clue, fact))
         elif device := _get_device(leaf, fact):
-            rows.device[(fact.host, device)].append((clue, fact))
+            sorted_hits.device[(fact.host, device)].append((clue, fact))
         else:
-            rows.host[fact.host].append((clue, fact))
-    return rows
+            sorted_hits.host[fact.host].append((clue, fact))
+    return sorted_hits
 
 
 def _get_device(leaf: Leaf, fact: Fact) -> str:
     """Return the device of the leaf's kind that a fact names; a job's log may name one too."""
-    row = find_key(fact.key)
-    if row is not None and row.scope == leaf.scope and fact.device:
+    fact_key = find_key(fact.key)
+    if fact_key is not None and fact_key.scope == leaf.scope and fact.device:
         return fact.device
     return str(fact.attrs.get(leaf.scope) or "") if is_tenant_writable(fact.key) else ""
 
 
-def _find_device_subjects(leaf: Leaf, rows: SortedHits) -> dict[Subject, ClueHits]:
+def _find_device_subjects(leaf: Leaf, hits: SortedHits) -> dict[Subject, ClueHits]:
     hits_by_subject: dict[Subject, ClueHits] = {}
-    for (host, device), own in rows.device.items():
-        if _has_supporting_hit(own):
-            hits_by_subject[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
+    for (host, device), device_hits in hits.device.items():
+        if _has_supporting_hit(device_hits):
+            hits_by_subject[Subject((host,), device)] = [*device_hits, *hits.host.get(host, []), *hits.job]
     accused = {host for subject in hits_by_subject for host in subject.hosts}
-    for host, own in rows.host.items():
-        if _has_supporting_hit(own) and host not in accused:
-            hits_by_subject[Subject((host,))] = [*own, *rows.job]
-    return hits_by_subject or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
+    for host, host_hits in hits.host.items():
+        if _has_supporting_hit(host_hits) and host not in accused:
+            hits_by_subject[Subject((host,))] = [*host_hits, *hits.job]
+    return hits_by_subject or ({Subject(): hits.job} if _has_supporting_hit(hits.job) else {})
 
 
-def _find_host_subjects(rows: SortedHits) -> dict[Subject, ClueHits]:
-    hits_by_subject = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _has_supporting_hit(own)}
-    return hits_by_subject or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
+def _find_host_subjects(hits: SortedHits) -> dict[Subject, ClueHits]:
+    hits_by_subject = {Subject((host,)): [*host_hits, *hits.job] for host, host_hits in hits.host.items() if _has_supporting_hit(host_hits)}
+    return hits_by_subject or ({Subject(): hits.job} if _has_supporting_hit(hits.job) else {})
 
 
 def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
@@ -136,19 +136,21 @@ def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
     for clue, fact in hits:
         if not _is_of_whole_job(fact):
             by_host[fact.host].append((clue, fact))
-    against = [hit for own in by_host.values() for hit in own if hit[0].weight < 0]
+    against = [hit for host_hits in by_host.values() for hit in host_hits if hit[0].weight < 0]
     against_logs = [(c, f) for c, f in against if not c.same_host or f.host in readers or "" in readers]
     by_clues: dict[frozenset[int], list[str]] = defaultdict(list)
-    for host, own in by_host.items():
-        if _has_supporting_hit(own):
-            by_clues[frozenset(id(clue) for clue, _ in own)].append(host)
+    for host, own_hits in by_host.items():
+        if _has_supporting_hit(own_hits):
+            by_clues[frozenset(id(clue) for clue, _ in own_hits)].append(host)
     hits_by_subject: dict[Subject, ClueHits] = {}
     for hosts in by_clues.values():
-        own = [hit for host in hosts for hit in by_host[host]]
-        decides = any(clue.decisive and clue.weight > 0 for clue, _ in own)
+        own_hits = [hit for host in hosts for hit in by_host[host]]
+        decides = any(clue.decisive and clue.weight > 0 for clue, _ in own_hits)
         elsewhere = [] if decides else [hit for hit in against_logs if hit[1].host not in hosts]
-        hits_by_subject[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
-    if _has_supporting_hit(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in hits_by_subject.values()):
+        hits_by_subject[Subject(tuple(sorted(hosts)))] = [*own_hits, *logs, *elsewhere]
+    if _has_supporting_hit(logs) and all(
+        any(clue.weight < 0 for clue, fact in subject_hits if fact.host) for subject_hits in hits_by_subject.values()
+    ):
         of_hosts = "" not in readers and any(clue.same_host for clue in leaf.evidence)
         hits_by_subject.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
     return hits_by_subject
@@ -174,11 +176,11 @@ def _find_place_subjects(
             showing[reference.place(fact.host, kind)].append((clue, fact))
     job = [hit for hit in hits if not hit[1].host]
     hits_by_subject: dict[Subject, ClueHits] = {}
-    for place, inside in showing.items():
-        shared = _select_place_hits([hit for hit in inside if hit[0].weight > 0], _restrict_hosts(looked, members[place]))
+    for place, place_hits in showing.items():
+        shared = _select_place_hits([hit for hit in place_hits if hit[0].weight > 0], _restrict_hosts(looked, members[place]))
         guilty = {fact.host for _, fact in shared}
         if len(guilty) > 1:
-            against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
+            against = [hit for hit in place_hits if hit[0].weight < 0 and hit[1].host in guilty]
             subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
             hits_by_subject[subject] = [*shared, *_select_shared_hits(against, _restrict_hosts(looked, guilty)), *job]
     return hits_by_subject
@@ -199,12 +201,14 @@ def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str
     return {check: check_hosts & hosts for check, check_hosts in looked.items()}
 
 
-def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:
-    """Drop what only few devices of a host show: one hot GPU is no hot room."""
+def _drop_few_device_hits(hits: ClueHits, observed_facts: ObservedFacts) -> ClueHits:
+    """Drop what only few devices of a host show: one hot GPU does not make a hot room."""
     showing: dict[tuple[int, str], int] = defaultdict(int)
     for clue, fact in hits:
         showing[id(clue), fact.host] += 1
-    return [(c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= MIN_SHOWING_SHARE * seen.count_facts(f.host, f.key)]
+    return [
+        (c, f) for c, f in hits if not f.device or showing[id(c), f.host] >= MIN_SHOWING_SHARE * observed_facts.count_facts(f.host, f.key)
+    ]
 
 
 def _select_shared_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:

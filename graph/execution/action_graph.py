@@ -60,53 +60,53 @@ async def await_decision(state: ActionProgress) -> ActionProgress:
 
 async def execute_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
     """Start an approved action, or find out how one that another worker started ended."""
-    ports = runtime.context
-    record = await ports.ledger.get_record(state["approval"])
+    action_context = runtime.context
+    record = await action_context.ledger.get_record(state["approval"])
     if record.state is State.APPROVED:
-        return await _start_action(record, ports)
+        return await _start_action(record, action_context)
     if record.state is State.EXECUTING:
-        return await _adopt_action(record, ports)
-    since = state.get("since") or estimate_claim_time(record, ports.reading.clock.now()).isoformat()
+        return await _adopt_action(record, action_context)
+    since = state.get("since") or estimate_claim_time(record, action_context.reading.clock.now()).isoformat()
     return {"state": record.state.value, "ran": has_started(record), "since": since}
 
 
-async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
-    since = ports.reading.clock.now()
+async def _start_action(action_record: ActionRecord, action_context: ActionGraphContext) -> ActionProgress:
+    since = action_context.reading.clock.now()
     try:
-        claim = await claim_action(seen, ports)
+        claim = await claim_action(action_record, action_context)
     except ApprovalOutdated as error:
-        after = await supersede_action(seen.approval, error, ports)
+        after = await supersede_action(action_record.approval, error, action_context)
         return {"state": after.state.value, "why": error.why}
     except refusals.VersionChanged:
         return {"state": State.SUPERSEDED.value, "why": "versions"}
     except (refusals.NotOpen, refusals.TooLate):
-        return {"state": (await ports.ledger.get_record(seen.approval)).state.value}
-    await ports.began(seen.approval)
-    after = await execute_claim(claim, ports)
+        return {"state": (await action_context.ledger.get_record(action_record.approval)).state.value}
+    await action_context.began(action_record.approval)
+    after = await execute_claim(claim, action_context)
     return {"state": after.state.value, "ran": has_started(after), "since": since.isoformat()}
 
 
-async def _adopt_action(record: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
-    claim = await ports.ledger.adopt(record.approval, ports.worker)
+async def _adopt_action(record: ActionRecord, action_context: ActionGraphContext) -> ActionProgress:
+    claim = await action_context.ledger.adopt(record.approval, action_context.worker)
     if claim is None:
         raise StillRunning(record.approval)
-    after = await execute_claim(claim, ports)
+    after = await execute_claim(claim, action_context)
     return {
         "state": after.state.value,
         "ran": has_started(after),
-        "since": estimate_claim_time(record, ports.reading.clock.now()).isoformat(),
+        "since": estimate_claim_time(record, action_context.reading.clock.now()).isoformat(),
     }
 
 
 async def verify_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
     """Check the target again and store the facts. A recorded outcome is not judged twice."""
-    ports = runtime.context
-    record = await ports.ledger.get_record(state["approval"])
+    action_context = runtime.context
+    record = await action_context.ledger.get_record(state["approval"])
     if record.outcome:
         return {"says": state.get("says", "")}
-    proof, facts = await verify_outcome(record, datetime.fromisoformat(state["since"]), ports)
-    await ports.ledger.record_outcome(record.approval, proof.outcome)
-    sha = await ports.reading.evidence.put_facts(record.action.incident, facts) if facts else ""
+    proof, facts = await verify_outcome(record, datetime.fromisoformat(state["since"]), action_context)
+    await action_context.ledger.record_outcome(record.approval, proof.outcome)
+    sha = await action_context.reading.evidence.put_facts(record.action.incident, facts) if facts else ""
     return {"says": proof.says, "facts": sha, "new": list(proof.new)}
 
 
@@ -135,32 +135,34 @@ def build_thread_id(approval: str) -> str:
 class ActionThreads:
     """The action threads: each call advances one to where the ledger says it should be."""
 
-    def __init__(self, saver: RedisSaver, ports: ActionGraphContext) -> None:
+    def __init__(self, saver: RedisSaver, action_context: ActionGraphContext) -> None:
         self._saver = saver
         self._graph = build_action_graph(saver)
-        self._ports = ports
+        self._action_context = action_context
 
     async def ensure_waiting(self, record: ActionRecord) -> None:
         """Create the thread, if missing, up to its decision."""
         config = _build_config(record.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values:
-            await self._graph.ainvoke(_build_initial_state(record), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(_build_initial_state(record), config, context=self._action_context, durability="sync")
 
     async def resume_action(self, record: ActionRecord) -> ActionProgress:
         """Continue past the decision. Raises ActionDeferred, StillRunning or LostClaim."""
         config = _build_config(record.approval)
         snapshot = await self._graph.aget_state(config)
         if not snapshot.values or snapshot.values.get("version") != ACTION_GRAPH_VERSION:
-            await self._graph.ainvoke(_build_initial_state(record), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(_build_initial_state(record), config, context=self._action_context, durability="sync")
             snapshot = await self._graph.aget_state(config)
         if snapshot.interrupts:
-            await self._graph.ainvoke(Command(resume={"state": record.state.value}), config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(
+                Command(resume={"state": record.state.value}), config, context=self._action_context, durability="sync"
+            )
         elif has_pending_tasks(snapshot):
-            await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(None, config, context=self._action_context, durability="sync")
         elif _was_resolved_by_human(snapshot.values, record):
             await self._graph.aupdate_state(config, {"state": record.state.value, "ran": has_started(record)}, as_node="act")
-            await self._graph.ainvoke(None, config, context=self._ports, durability="sync")
+            await self._graph.ainvoke(None, config, context=self._action_context, durability="sync")
         return (await self._graph.aget_state(config)).values  # type: ignore[return-value]
 
     async def prune_thread(self, approval: str, keep: timedelta) -> None:

@@ -1,16 +1,21 @@
-"""Verify an action's target, inside and outside its thread, and judge what the remedy changed."""
+"""Verify an action's target, inside and outside its thread, and judge what the remedy changed.
+
+`passes_now` requires that what decides for the label was observed and does not show it. A failed observation is never a
+pass.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.fact_history import find_clock_skews, mark_stale_after_repairs
 from graph.engine.reference_data import ReferenceData
-from graph.execution.action_effects import ActionGraphContext, check_fault
+from graph.engine.stale_facts import find_clock_skews, mark_stale_after_repairs
+from graph.execution.action_effects import ActionGraphContext
+from graph.execution.fault_check import check_fault
 from graph.incident.context import build_reference_data
 from graph.remediation.build import HOST_SCOPES
-from graph.remediation.fault_condition import CausePresence, assess_presence
+from graph.remediation.cause_presence import CausePresence, assess_presence
 from tools.action import Action, Condition, FaultCondition
 from tools.execution.conditions import fill_condition, is_job_forgotten, read_condition
 from tools.fact import Fact
@@ -18,22 +23,6 @@ from tools.fleet.answers import CheckRequest
 from tools.ledger.record import ActionRecord, Outcome
 from tools.remedies import REMEDIES, REMEDY_VARIANTS
 from tools.remedies.conditions import KUBE_CORDONED, KUBE_EMPTY, KUBE_SCHEDULABLE
-
-# Judge what a remedy changed, from the engine's view of the target before and after. Pure.
-#
-# `passes_now` requires that what decides for the label was observed and does not show it. A failed observation is never a
-# pass.
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """The outcome and its reason in one sentence. `new` are labels proven now and not before."""
-
-    outcome: Outcome
-    says: str
-    new: tuple[str, ...] = ()
-    looked: bool = True  # False where nothing could be observed: then the outcome proves nothing.
-
 
 SLURM_IN_SERVICE_STATES = "idle*|mixed*|allocated*|completing*|planned*|reserved*"
 # What the scheduler must say after a remedy that it carries out, by the catalogue row that ran.
@@ -52,11 +41,21 @@ SCHEDULER_PROOFS: Mapping[str, Condition] = {
 DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The outcome and its reason in one sentence. `new` are labels proven now and not before."""
+
+    outcome: Outcome
+    says: str
+    new: tuple[str, ...] = ()
+    looked: bool = True  # False where nothing could be observed: then the outcome proves nothing.
+
+
 def get_scheduler_proof(action: Action) -> Condition | None:
     """Return the scheduler's condition that proves the action, if any."""
     way = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
-    row = SCHEDULER_PROOFS.get(way)
-    return fill_condition(row, action.args) if row else None
+    condition = SCHEDULER_PROOFS.get(way)
+    return fill_condition(condition, action.args) if condition else None
 
 
 def list_proof_checks(action: Action, reference: ReferenceData) -> tuple[str, ...]:
@@ -66,35 +65,39 @@ def list_proof_checks(action: Action, reference: ReferenceData) -> tuple[str, ..
     return tuple(dict.fromkeys(name for name in (*action.proof, *deciding) if name in reference.checks))
 
 
-def judge_outcome(action: Action, before: Sequence[Fact], after: Sequence[Fact], reference: ReferenceData, since: datetime) -> Proof:
+def judge_outcome(
+    action: Action, previous_facts: Sequence[Fact], after: Sequence[Fact], reference: ReferenceData, since: datetime
+) -> Proof:
     """Judge the action's label on its target by events after `since`."""
     target = action.target
     current_facts = [
-        fact for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*before, *after])) if fact.host == target
+        fact
+        for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*previous_facts, *after]))
+        if fact.host == target
     ]
     if not any(not fact.status.blind for fact in current_facts):
         return Proof(
             "worse", f"{target} does not answer: {current_facts[0].line if current_facts else 'nothing could be looked at'}", looked=False
         )
-    was = assess_facts([fact for fact in before if fact.host == target], reference, [target])
-    now = assess_facts(current_facts, reference, [target])
-    if lost := _describe_lost_gpus(before, current_facts, target):
+    was = assess_facts([fact for fact in previous_facts if fact.host == target], reference, [target])
+    assessment = assess_facts(current_facts, reference, [target])
+    if lost := _describe_lost_gpus(previous_facts, current_facts, target):
         return Proof("worse", lost)
-    if new := _list_new_root_causes(action, was, now, reference):
+    if new := _list_new_root_causes(action, was, assessment, reference):
         return Proof("worse", f"new on {target}: {', '.join(reference.taxonomy.get_title(label) for label in new)}", new)
     if silent := _find_unobserved_device(action, current_facts):
         return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
-    return _judge_label(action, now, reference)
+    return _judge_label(action, assessment, reference)
 
 
-def _find_unobserved_device(action: Action, seen: Sequence[Fact]) -> str:
+def _find_unobserved_device(action: Action, facts: Sequence[Fact]) -> str:
     key = DEVICE_PROOF_KEYS.get(action.remedy, "")
-    devices_read = {f"{fact.host}/{fact.device}" for fact in seen if fact.key == key and not fact.status.blind}
+    devices_read = {f"{fact.host}/{fact.device}" for fact in facts if fact.key == key and not fact.status.blind}
     return next((device for device in action.devices if key and device not in devices_read), "")
 
 
-def _describe_lost_gpus(before: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
-    had, has = (_count_gpus(rows, target) for rows in (before, after))
+def _describe_lost_gpus(previous_facts: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
+    had, has = (_count_gpus(facts, target) for facts in (previous_facts, after))
     return f"nvidia-smi sees {has} GPUs of {target}, it saw {had}" if had is not None and has is not None and has < had else ""
 
 
@@ -103,17 +106,19 @@ def _count_gpus(facts: Sequence[Fact], target: str) -> int | None:
     return counts[-1] if counts else None
 
 
-def _list_new_root_causes(action: Action, was: Assessment, assessment: Assessment, reference: ReferenceData) -> tuple[str, ...]:
+def _list_new_root_causes(
+    action: Action, previous_assessment: Assessment, assessment: Assessment, reference: ReferenceData
+) -> tuple[str, ...]:
     """Return labels proven of the host now and not before.
 
     Excluded: labels proven before though explained by another cause; the action's own label, which is judged
     separately; and causes of a job, a switch or storage, which no host remedy can bring about.
     """
-    known_causes = {(row.label, row.subject) for row in was.beliefs if row.proven} | {
-        (action.proves, row.subject) for row in assessment.roots
+    known_causes = {(belief.label, belief.subject) for belief in previous_assessment.beliefs if belief.proven} | {
+        (action.proves, belief.subject) for belief in assessment.roots
     }
-    own = [row for row in assessment.roots if reference.taxonomy.leaves[row.label].scope in HOST_SCOPES]
-    return tuple(dict.fromkeys(row.label for row in own if (row.label, row.subject) not in known_causes))
+    own_beliefs = [belief for belief in assessment.roots if reference.taxonomy.leaves[belief.label].scope in HOST_SCOPES]
+    return tuple(dict.fromkeys(belief.label for belief in own_beliefs if (belief.label, belief.subject) not in known_causes))
 
 
 def _judge_label(action: Action, assessment: Assessment, reference: ReferenceData) -> Proof:
@@ -133,44 +138,45 @@ def _judge_label(action: Action, assessment: Assessment, reference: ReferenceDat
             return Proof("passes_now", presence.says)
 
 
-# Verify an action's target, inside and outside its thread.
-
-
-async def verify_outcome(record: ActionRecord, since: datetime, ports: ActionGraphContext) -> tuple[Proof, list[Fact]]:
+async def verify_outcome(record: ActionRecord, since: datetime, action_context: ActionGraphContext) -> tuple[Proof, list[Fact]]:
     """Return the verdict on the target as it is now, and its facts."""
     action = record.action
     if action.remedy == "run_check":
-        return Proof("passes_now", "the check has answered"), await _load_check_facts(record, ports)
+        return Proof("passes_now", "the check has answered"), await _load_check_facts(record, action_context)
     if scheduler_proof := get_scheduler_proof(action):
-        answer = await read_condition(scheduler_proof, action.via, ports.transport)
+        answer = await read_condition(scheduler_proof, action.via, action_context.transport)
         if is_job_forgotten(answer):
             return Proof("passes_now", "the scheduler no longer knows the job"), []
         saw = f"the scheduler says {answer.saw or 'nothing'}" if answer.ok is not None else f"could not be proved: {answer.saw}"
         return Proof("passes_now" if answer.ok else "unchanged", saw), []
-    before = await ports.facts_of(action.incident)
-    reference = build_reference_data(ports.reading, before)
-    ports.reading.fleet.forget_host(action.target)
-    wave = await ports.reading.fleet.run_checks(
+    previous_facts = await action_context.facts_of(action.incident)
+    reference = build_reference_data(action_context.reading, previous_facts)
+    action_context.reading.fleet.forget_host(action.target)
+    wave = await action_context.reading.fleet.run_checks(
         action.incident, [CheckRequest(action.target, check) for check in list_proof_checks(action, reference)], fresh=True, permitted=True
     )
     facts = wave.facts
-    return judge_outcome(action, before, facts, build_reference_data(ports.reading, [*before, *facts]), since), facts
+    return judge_outcome(
+        action, previous_facts, facts, build_reference_data(action_context.reading, [*previous_facts, *facts]), since
+    ), facts
 
 
-async def _load_check_facts(record: ActionRecord, ports: ActionGraphContext) -> list[Fact]:
-    return await ports.reading.evidence.get_facts(record.output) if record.output else []
+async def _load_check_facts(record: ActionRecord, action_context: ActionGraphContext) -> list[Fact]:
+    return await action_context.reading.evidence.get_facts(record.output) if record.output else []
 
 
 @dataclass(frozen=True, slots=True)
 class ActionVerifier:
     """Verification for callers that need no action thread."""
 
-    ports: ActionGraphContext
+    action_context: ActionGraphContext
 
     async def verify_again(self, record: ActionRecord, since: datetime) -> tuple[Proof, list[Fact]]:
-        return await verify_outcome(record, since, self.ports)
+        return await verify_outcome(record, since, self.action_context)
 
     async def check_fault(self, fault: FaultCondition, incident: str, since: datetime, *, changed: bool = False) -> CausePresence:
         """Judge a fault as a claim would."""
-        known_facts = await self.ports.facts_of(incident)
-        return await check_fault(fault, incident, since, known_facts, self.ports.reading, self.ports.transport, changed=changed)
+        known_facts = await self.action_context.facts_of(incident)
+        return await check_fault(
+            fault, incident, since, known_facts, self.action_context.reading, self.action_context.transport, changed=changed
+        )

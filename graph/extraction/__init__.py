@@ -1,1 +1,1 @@
-"""Extract hosts, job, times, symptoms and facts from messages and attachments. Pure; imports `graph.state` alone."""
+"""Extract hosts, job, times, symptoms and facts from messages and attachments."""

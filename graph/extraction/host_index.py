@@ -1,4 +1,4 @@
-"""Known hosts by the spellings that people use. Pure."""
+"""Known hosts by the spellings that people use."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -18,7 +18,7 @@ _PRIVATE_DOMAINS = frozenset({"local", "localdomain", "internal", "intranet", "l
 _FILE_EXTENSIONS = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
 _TRAILING_NUMBER_PATTERN = re.compile(r"^(.*?)(\d+)$")
 _PIECE_PATTERN = re.compile(r"[^\W\d_]+|[0-9]+")
-_MAX_DEVICES_PER_HOST = 16  # GPUs per machine: `gpu19` is no GPU.
+_MAX_DEVICES_PER_HOST = 16  # GPUs per machine: `gpu19` is not a GPU.
 
 
 class HostIndex:
@@ -27,18 +27,18 @@ class HostIndex:
     `known`: hosts, or a mapping of all their names to hosts. Built once per inventory: the cost grows with all hosts.
     """
 
-    def __init__(self, known: Collection[str], domains: Collection[str] | None = None) -> None:
-        host_of = known if isinstance(known, Mapping) else {host: host for host in known}
+    def __init__(self, hosts: Collection[str], domains: Collection[str] | None = None) -> None:
+        host_of = hosts if isinstance(hosts, Mapping) else {host: host for host in hosts}
         short = [(name.partition(".")[0].lower(), host) for name, host in host_of.items()]
         self._domains = domains
         self._exact = {name.lower(): host for name, host in host_of.items()}
         self._short = _index_unique(short)
         self._numbered = _index_unique((key, host) for name, host in short if (key := _get_number_key(name)))
         self._spelt = _index_unique((_normalize_pieces(name), host) for name, host in short)
-        self.stems = {stem for host in known if (stem := get_stem(host))}
-        self._padded = {get_stem(host) for host in known if get_digits(host).startswith("0")}
+        self.stems = {stem for host in hosts if (stem := get_stem(host))}
+        self._padded = {get_stem(host) for host in hosts if get_digits(host).startswith("0")}
         self._letters = {strip_separators(stem) for stem in self.stems}
-        self._numbers = {number for host in known if (number := get_digits(host))}
+        self._numbers = {number for host in hosts if (number := get_digits(host))}
         self._width = max(map(len, self._numbers), default=1)
         self.wordy = {name: host for name, host in self._exact.items() if not any(letter.isdigit() for letter in name)}
         # `wordy`: hosts named by a word without digits
@@ -69,16 +69,16 @@ class HostIndex:
         return self._short.get(short) or self._find_with_other_zeros(short) or self._spelt.get(_normalize_pieces(short))
 
     def _is_own_domain(self, domain: str) -> bool:
-        """Log files are named after hosts, too, so a file extension is no domain."""
+        """Log files are named after hosts, too, so a file extension is not a domain."""
         if self._domains is None or "." not in domain:
             return True
-        if any(f".{domain}".endswith(f".{own}") or f".{own}".endswith(f".{domain}") for own in self._domains):
+        if any(f".{domain}".endswith(f".{own_domain}") or f".{own_domain}".endswith(f".{domain}") for own_domain in self._domains):
             return True
         last = domain.rpartition(".")[2]
         return last in _FILE_EXTENSIONS or (not self._domains and last in _PRIVATE_DOMAINS)
 
     def _find_with_other_zeros(self, short: str) -> str | None:
-        """Extra zeros are a slip only where the inventory pads none."""
+        """Extra zeros are a typing error only if the inventory pads none."""
         host = self._numbered.get(_get_number_key(short)) if _get_number_key(short) else None
         return host if host and (len(short) < len(host.partition(".")[0]) or get_stem(short) not in self._padded) else None
 

@@ -1,5 +1,5 @@
 """Parse lists and ranges of hosts as people write them: `gpu-001..004`, `b200-r7-03/07/12`, `gpu-021 bis gpu-024`,
-`node-a[1-4]`. Pure.
+`node-a[1-4]`.
 
 A list starts with a host name and continues with numbers or endings of host names that count nothing else.
 """
@@ -106,35 +106,36 @@ def _parse_dashed_range(raw: str, host_index: HostIndex) -> list[str]:
     return []
 
 
-def _extend_list(text: str, start: int, found: HostList, host_index: HostIndex, *, ranged: bool) -> None:
-    last = found.names[-1]
+def _extend_list(text: str, start: int, host_list: HostList, host_index: HostIndex, *, ranged: bool) -> None:
+    last = host_list.names[-1]
     ends = bool(_TWO_ENDS_PATTERN.search(text[max(0, start - 60) : start].rpartition("\n")[2]))
-    checkpoints = [(len(found.names), found.end)]  # fallback if the rest is a date or an address
+    checkpoints = [(len(host_list.names), host_list.end)]  # fallback if the rest is a date or an address
     between = not ends and _BETWEEN_PATTERN.search(text[max(0, start - 40) : start])
-    both = _BETWEEN_AND_PATTERN.match(text, found.end) if between else None
+    both = _BETWEEN_AND_PATTERN.match(text, host_list.end) if between else None
     member = _parse_member(text, both.end(), last, host_index) if both else None
     if member and (names := _expand_span(last, member[0], host_index)):
-        found.names, found.end = names, member[1]
+        host_list.names = names
+        host_list.end = member[1]
         last, ranged = names[-1], True
     for _ in range(MAX_LIST_MEMBERS):
-        link = None if ranged else _RANGE_LINK_PATTERN.match(text, found.end)
+        link = None if ranged else _RANGE_LINK_PATTERN.match(text, host_list.end)
         if link and (member := _parse_member(text, link.end(), last, host_index, tight=not link[0].startswith(" "))):
             names = [last, member[0]] if ends and link[0].startswith(" ") else _expand_span(last, member[0], host_index)
             if names:
-                found.names[-1:] = names
-                found.end, last, ranged = member[1], member[0], True
+                host_list.names[-1:] = names
+                host_list.end, last, ranged = member[1], member[0], True
                 continue
-        link = _LIST_LINK_PATTERN.match(text, found.end) or _BLANK_LINK_PATTERN.match(text, found.end)
+        link = _LIST_LINK_PATTERN.match(text, host_list.end) or _BLANK_LINK_PATTERN.match(text, host_list.end)
         member = _parse_member(text, link.end(), last, host_index, short=True) if link else None
         if link is None or member is None:
             break
-        if not (link[0] == "/" and _CONTINUATION_PATTERN.match(text, found.end)):
-            checkpoints = [(len(found.names), found.end)]
-        found.names.append(member[0])
-        found.end, last, ranged = member[1], member[0], False
-    if _CONTINUATION_PATTERN.match(text, found.end) and len(found.names) > checkpoints[0][0]:
-        size, found.end = checkpoints[0]
-        del found.names[size:]
+        if not (link[0] == "/" and _CONTINUATION_PATTERN.match(text, host_list.end)):
+            checkpoints = [(len(host_list.names), host_list.end)]
+        host_list.names.append(member[0])
+        host_list.end, last, ranged = member[1], member[0], False
+    if _CONTINUATION_PATTERN.match(text, host_list.end) and len(host_list.names) > checkpoints[0][0]:
+        size, host_list.end = checkpoints[0]
+        del host_list.names[size:]
 
 
 def _parse_member(
@@ -153,9 +154,9 @@ def _parse_member(
     return (name, at + len(raw)) if name else None
 
 
-def _parse_numbered_member(text: str, digits: re.Match[str], like: str, host_index: HostIndex, *, tight: bool) -> tuple[str, int] | None:
-    number, width = digits[1], len(get_digits(like))
-    name, end = _replace_number(like, number.zfill(width) if get_digits(like).startswith("0") else number), digits.end()
+def _parse_numbered_member(text: str, match: re.Match[str], like: str, host_index: HostIndex, *, tight: bool) -> tuple[str, int] | None:
+    number, width = match[1], len(get_digits(like))
+    name, end = _replace_number(like, number.zfill(width) if get_digits(like).startswith("0") else number), match.end()
     padded = number.startswith("0")
     if (
         not name
@@ -173,13 +174,13 @@ def _parse_numbered_member(text: str, digits: re.Match[str], like: str, host_ind
 
 def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = False) -> str:
     """Complete a name from another host's: `a4` after `node-a1`, `r7-04` after `b200-r7-01`."""
-    before, _, domain = like.partition(".")
+    stem, _, domain = like.partition(".")
     if strip_separators(get_stem(raw)) == strip_separators(get_stem(like)) and get_stem(raw):
         return "" if short else _replace_number(like, get_digits(raw))
-    parts, own = before.split("-"), raw.partition(".")[0].split("-")
-    candidates = ["-".join((*parts[: -len(own)], *own))] if len(own) < len(parts) else []
-    if _NAME_SUFFIX_PATTERN.fullmatch(raw) and (end := re.search(r"[A-Za-z]{1,12}\d{1,6}$", before)):
-        candidates.append(f"{before[: end.start()]}{raw}")
+    parts, own_parts = stem.split("-"), raw.partition(".")[0].split("-")
+    candidates = ["-".join((*parts[: -len(own_parts)], *own_parts))] if len(own_parts) < len(parts) else []
+    if _NAME_SUFFIX_PATTERN.fullmatch(raw) and (end := re.search(r"[A-Za-z]{1,12}\d{1,6}$", stem)):
+        candidates.append(f"{stem[: end.start()]}{raw}")
     for name in candidates:
         full_name = f"{name}.{domain}" if domain else name
         if get_digits(name) and (host_index.find_host(full_name) or (not short and get_stem(name) == get_stem(like))):
@@ -188,9 +189,9 @@ def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = 
 
 
 def _replace_number(like: str, number: str) -> str:
-    before, dot, domain = like.partition(".")
-    own = get_digits(before)
-    return f"{before[: -len(own)]}{number}{dot}{domain}" if own and number else ""
+    stem, dot, domain = like.partition(".")
+    own_digits = get_digits(stem)
+    return f"{stem[: -len(own_digits)]}{number}{dot}{domain}" if own_digits and number else ""
 
 
 def _expand_span(first: str, last: str, host_index: HostIndex) -> list[str]:
@@ -211,14 +212,14 @@ def keep_if_hosts(names: list[str], host_index: HostIndex) -> list[str]:
 
 def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
     """Return the hosts of `gpu-[001-003,007]` or `node-{a1..a4}`; an unreadable range of a known stem as it is."""
-    name, inside = text[: min(at for sign in "[{(" if (at := text.find(sign)) >= 0)], ""
+    name = text[: min(text.find(sign) for sign in "[{(" if sign in text)]
     plain = text.translate(str.maketrans("{}();|–…", "[][],,--")).replace(" ", "")
     plain = plain.replace("...", "-").replace("..", "-").rstrip(".-")
     inside = plain[len(name) + 1 :].partition("]")[0]
     if host_index.find_host(name) and (inside.isdigit() or text[len(name)] == "("):
         return [name]  # followed by a process or GPU number
     try:
-        names = [one for choice in _split_bracket_choices(plain) for one in expand_host_range(choice)]
+        names = [name for choice in _split_bracket_choices(plain) for name in expand_host_range(choice)]
     except BadRange:
         names = []
     is_known_stem = name.lower() in host_index.stems
@@ -228,10 +229,10 @@ def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
 def _split_bracket_choices(text: str) -> Iterator[str]:
     """Move letters out of brackets: `node-[a1-a4,b2]` becomes `node-a[1-4]` and `node-b[2]`."""
     pieces = re.split(r"\[([^\]]*)\]", text)
-    rows = [list(_split_bracket_parts(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
-    if len(rows) > 7:
+    choices = [list(_split_bracket_parts(piece)) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+    if len(choices) > 7:
         raise BadRange(text)
-    return ("".join(row) for row in product(*rows))
+    return ("".join(choice) for choice in product(*choices))
 
 
 def _split_bracket_parts(body: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Digests of long logs for people and models: kinds of lines with counts, times and positions. Pure.
+"""Digests of long logs for people and models: kinds of lines with counts, times and positions.
 
 Low trust: a template proves nothing and only shows where to look. `digest_log` is slow on large texts: keep it off the
 event loop.
@@ -34,12 +34,24 @@ def digest_log(name: str, sha256: str, text: str, now: datetime | None = None, r
         return None
     data = text[:MAX_LOG_CHARS].encode("utf-8", "replace")
     digest = compress_log(data, MAX_TEMPLATES_PER_INCIDENT, rules, now)
-    rows = tuple(
-        LogTemplate(text=row.text[:MAX_TEMPLATE_CHARS], count=row.count, first=row.first, last=row.last, line=line, last_line=last)
-        for row, line, last in add_line_numbers(data, digest.templates)
+    templates = tuple(
+        LogTemplate(
+            text=template.text[:MAX_TEMPLATE_CHARS],
+            count=template.count,
+            first=template.first,
+            last=template.last,
+            line=line,
+            last_line=last,
+        )
+        for template, line, last in add_line_numbers(data, digest.templates)
     )
     return LogDigest(
-        name=name[:80], sha256=sha256, lines=digest.lines, regular=sum(digest.dropped.values()), left_out=digest.left_out, templates=rows
+        name=name[:80],
+        sha256=sha256,
+        lines=digest.lines,
+        regular=sum(digest.dropped.values()),
+        left_out=digest.left_out,
+        templates=templates,
     )
 
 
@@ -51,56 +63,64 @@ def is_log(text: str) -> bool:
     return head[0] not in ("{", "[", "[{")
 
 
-def merge_log_digests(old: Sequence[LogDigest], new: Sequence[LogDigest]) -> tuple[LogDigest, ...]:
+def merge_log_digests(old_digests: Sequence[LogDigest], new_digests: Sequence[LogDigest]) -> tuple[LogDigest, ...]:
     """Return the newest logs, each text once, within the incident's template limit."""
-    rows = list({row.sha256: row for row in (*old, *new)}.values())[-MAX_LOGS_PER_INCIDENT:]
-    return tuple(_limit_templates(row, MAX_TEMPLATES_PER_INCIDENT // len(rows)) for row in rows)
+    digests = list({digest.sha256: digest for digest in (*old_digests, *new_digests)}.values())[-MAX_LOGS_PER_INCIDENT:]
+    return tuple(_limit_templates(digest, MAX_TEMPLATES_PER_INCIDENT // len(digests)) for digest in digests)
 
 
 def select_telling_templates(logs: Sequence[LogDigest], most: int = MAX_SHOWN_TEMPLATES) -> tuple[LogDigest, ...]:
     """Return the most telling templates, `most` in all and a share per log; logs without any are dropped."""
     share = max(1, most // max(1, len(logs)))
-    return tuple(short for row in logs[:most] if (short := _limit_templates(row, share)).templates)
+    return tuple(short for digest in logs[:most] if (short := _limit_templates(digest, share)).templates)
 
 
 def _limit_templates(log: LogDigest, most: int) -> LogDigest:
     """Keep the most telling templates; the others' lines count as left out."""
-    ranked = sorted(log.templates, key=lambda row: -_score_template(row, log.lines))
-    chosen = {row.text for row in ranked[:most]}
-    templates = tuple(row for row in log.templates if row.text in chosen)
-    hidden_count = sum(row.count for row in log.templates) - sum(row.count for row in templates)
+    ranked = sorted(log.templates, key=lambda template: -_score_template(template, log.lines))
+    chosen = {template.text for template in ranked[:most]}
+    templates = tuple(template for template in log.templates if template.text in chosen)
+    hidden_count = sum(template.count for template in log.templates) - sum(template.count for template in templates)
     return log.model_copy(update={"templates": templates, "left_out": log.left_out + hidden_count})
 
 
-def _score_template(row: LogTemplate, lines: int) -> float:
-    return score_template(row.text, row.count, min(1.0, row.last_line / max(1, lines)), fixed=XID_PATTERN.search(row.text) is not None)
+def _score_template(template: LogTemplate, lines: int) -> float:
+    return score_template(
+        template.text, template.count, min(1.0, template.last_line / max(1, lines)), fixed=XID_PATTERN.search(template.text) is not None
+    )
 
 
 def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
     """Merge the suspicious templates of the hosts' job log checks; None without any."""
-    same: dict[str, list[LogTemplate]] = defaultdict(list)
+    templates_by_text: dict[str, list[LogTemplate]] = defaultdict(list)
     logs: list[Fact] = []
     for fact in (fact for fact in facts if fact.key == "job.log" and fact.host):
-        bad = [row for row in fact.attrs.get("templates", ()) if has_trouble_word(row["text"]) or XID_PATTERN.search(row["text"])]
+        bad = [
+            template
+            for template in fact.attrs.get("templates", ())
+            if has_trouble_word(template["text"]) or XID_PATTERN.search(template["text"])
+        ]
         logs += [fact] if bad else []
-        for row in bad:
-            same[row["text"]].append(LogTemplate.model_validate(row))
+        for template_row in bad:
+            templates_by_text[template_row["text"]].append(LogTemplate.model_validate(template_row))
     if not logs:
         return None
     return LogDigest(
         name=f"the job on {fold_host_names(fact.host for fact in logs)}"[:80],
         sha256=logs[0].sha256 if len(logs) == 1 else "",
         lines=sum(fact.attrs.get("lines", 0) for fact in logs),
-        templates=tuple(_merge_templates(rows, len(logs) == 1) for rows in same.values())[:MAX_TEMPLATES_PER_INCIDENT],
+        templates=tuple(_merge_templates(templates, len(logs) == 1) for templates in templates_by_text.values())[
+            :MAX_TEMPLATES_PER_INCIDENT
+        ],
     )
 
 
-def _merge_templates(rows: Sequence[LogTemplate], one_log: bool) -> LogTemplate:
+def _merge_templates(templates: Sequence[LogTemplate], one_log: bool) -> LogTemplate:
     """Line numbers are kept for a single log only; times lead back to several."""
-    first = min((row.first for row in rows if row.first), default=None)
-    last = max((row.last for row in rows if row.last), default=None)
+    first = min((template.first for template in templates if template.first), default=None)
+    last = max((template.last for template in templates if template.last), default=None)
     places = {} if one_log else {"line": 0, "last_line": 0}
-    return rows[0].model_copy(update={"count": sum(row.count for row in rows), "first": first, "last": last, **places})
+    return templates[0].model_copy(update={"count": sum(template.count for template in templates), "first": first, "last": last, **places})
 
 
 def format_log_digest(log: LogDigest) -> list[str]:
@@ -108,11 +128,11 @@ def format_log_digest(log: LogDigest) -> list[str]:
         f"{count:,} {description}" for count, description in ((log.regular, "of them regular"), (log.left_out, "not shown")) if count
     )
     head = f"{log.name}: {log.lines:,} lines{f', {small}' if small else ''}{f', stored as {log.sha256[:12]}' if log.sha256 else ''}"
-    return [head, *(f"  {_format_template(row)}" for row in log.templates)]
+    return [head, *(f"  {_format_template(template)}" for template in log.templates)]
 
 
-def _format_template(row: LogTemplate) -> str:
-    times = list(dict.fromkeys(f"{time.astimezone(UTC):%m-%d %H:%M:%SZ}" for time in (row.first, row.last) if time))
-    places = list(dict.fromkeys(str(line) for line in (row.line, row.last_line) if line))
+def _format_template(template: LogTemplate) -> str:
+    times = list(dict.fromkeys(f"{time.astimezone(UTC):%m-%d %H:%M:%SZ}" for time in (template.first, template.last) if time))
+    places = list(dict.fromkeys(str(line) for line in (template.line, template.last_line) if line))
     place = f"line{'s' * (len(places) > 1)} {'–'.join(places)}" if places else ""
-    return " ".join(part for part in (f"{row.count:,}×", "–".join(times), place) if part) + f": {row.text}"
+    return " ".join(part for part in (f"{template.count:,}×", "–".join(times), place) if part) + f": {template.text}"

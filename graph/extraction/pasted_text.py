@@ -1,4 +1,4 @@
-"""Read attachments and fenced blocks with the hosts' parsers, at lower trust. Pure.
+"""Read attachments and fenced blocks with the hosts' parsers, at lower trust.
 
 Such facts have no host, because anyone could have written them. They may prove causes that accuse no machine, and
 suggest others.
@@ -35,6 +35,18 @@ _LOG_LINE_PATTERN = re.compile(
     r"==> |\S{1,80}:\d{1,10}:\d{1,10} \[\d{1,3}\] |Traceback \(most recent|\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL)\b"
 )
 _MAX_HEAD_LINES = 60  # Lines by which a text's form is judged.
+# Starts of machine-printed lines, anywhere in a pasted sentence.
+_MACHINE_LINE_PATTERN = re.compile(
+    r"(?:[\w.-]{1,80} )?kernel: (?:\[ *\d{1,10}\.\d{1,9}\] ?)?\S|NVRM: (?:Xid|GPU|RmInit|API mismatch|The NVIDIA|RC watchdog)|"
+    r"nvidia-nvswitch\d{0,3}: |SXid \(PCI|mlx5_core [0-9a-f]{4}:|NETDEV WATCHDOG: |"
+    r"\S{1,80}:\d{1,10}:\d{1,10} \[\d{1,3}\] .{0,80}NCCL (?:WARN|INFO)|NCCL WARN |\[rank ?\d{1,6}\]: ?\S|"
+    r"slurmstepd: error|srun: error|Traceback \(most recent call last\)|"
+    r"[0-9a-fA-F]{1,4} \| {0,4}(?:\d\d/\d\d/\d{2,4}|Pre-Init) {0,8}\| {0,4}[^|\n]{1,20}\|[^|\n]{1,80}\|"
+)
+_MAX_QUOTED_LINES = 2000
+_BEFORE_COLON = re.compile(r"([\w.-]{1,80}): (?=kernel: )")
+# The host before a kernel line, as syslog writes it.
+_WRITER = re.compile(r"(?:^|\s)(?P<host>[A-Za-z][\w.-]{0,79}) kernel: ")
 
 
 async def store_attachments(item: InboxItem, evidence: EvidenceStore) -> InboxItem:
@@ -51,31 +63,17 @@ async def store_attachments(item: InboxItem, evidence: EvidenceStore) -> InboxIt
     )
 
 
-async def _store_attachment(given: Attachment, incident: str, evidence: EvidenceStore) -> Attachment:
-    name = redact(given.name)[:80]
-    if given.unread:
-        return Attachment(name=name, size=given.size, unread=given.unread)
-    return Attachment(name=name, sha256=given.sha256 or await evidence.put_text(incident, given.text), size=given.size)
+async def _store_attachment(attachment: Attachment, incident: str, evidence: EvidenceStore) -> Attachment:
+    name = redact(attachment.name)[:80]
+    if attachment.unread:
+        return Attachment(name=name, size=attachment.size, unread=attachment.unread)
+    return Attachment(name=name, sha256=attachment.sha256 or await evidence.put_text(incident, attachment.text), size=attachment.size)
 
 
 def find_fenced_blocks(text: str) -> tuple[Attachment, ...]:
     """Return fenced blocks, which are pasted logs and not words."""
     blocks = (block.strip() for block in FENCE_PATTERN.findall(text))
     return tuple(Attachment(name=f"pasted {n}", text=block) for n, block in enumerate((b for b in blocks if "\n" in b or len(b) > 40), 1))
-
-
-# Starts of machine-printed lines, anywhere in a pasted sentence.
-_MACHINE_LINE_PATTERN = re.compile(
-    r"(?:[\w.-]{1,80} )?kernel: (?:\[ *\d{1,10}\.\d{1,9}\] ?)?\S|NVRM: (?:Xid|GPU|RmInit|API mismatch|The NVIDIA|RC watchdog)|"
-    r"nvidia-nvswitch\d{0,3}: |SXid \(PCI|mlx5_core [0-9a-f]{4}:|NETDEV WATCHDOG: |"
-    r"\S{1,80}:\d{1,10}:\d{1,10} \[\d{1,3}\] .{0,80}NCCL (?:WARN|INFO)|NCCL WARN |\[rank ?\d{1,6}\]: ?\S|"
-    r"slurmstepd: error|srun: error|Traceback \(most recent call last\)|"
-    r"[0-9a-fA-F]{1,4} \| {0,4}(?:\d\d/\d\d/\d{2,4}|Pre-Init) {0,8}\| {0,4}[^|\n]{1,20}\|[^|\n]{1,80}\|"
-)
-_MAX_QUOTED_LINES = 2000
-_BEFORE_COLON = re.compile(r"([\w.-]{1,80}): (?=kernel: )")
-# The host before a kernel line, as syslog writes it.
-_WRITER = re.compile(r"(?:^|\s)(?P<host>[A-Za-z][\w.-]{0,79}) kernel: ")
 
 
 def get_line_head(line: str) -> str:

@@ -1,4 +1,4 @@
-"""Uniform texts for threads, reports and terminals: confidence, coverage, duration, unknown hosts and jobs. Pure."""
+"""Uniform texts for threads, reports and terminals: confidence, coverage, duration, unknown hosts and jobs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,7 +8,16 @@ from tools.fact import Fact
 from tools.inventory.job_lookup import NoHostsReason
 from tools.inventory.name_suggestions import MAX_LISTED_NAMES, UnknownName, format_unknown_names
 
-# Uniform texts for confidence, coverage and duration.
+UNKNOWN_JOB_SENTENCES: Mapping[NoHostsReason, str] = {
+    "": "No scheduler could tell me where job {job} runs.",
+    "nobody": "There is no scheduler that I could ask where job {job} runs.",
+    "not_known": "Slurm knows no job {job}, nor does its accounting list one.",
+    "accounting_off": "Slurm knows no job {job} now; its accounting is off, so I cannot look up one that has ended.",
+    "accounting_silent": "Slurm knows no job {job} now, and its accounting could not be asked about one that has ended.",
+    "could_not": "I could not ask Slurm about job {job}: whether there is one I do not know.",
+    "no_hosts": "Job {job} has no hosts: it waits, or never began.",
+    "other_hosts": "Job {job} is on none of the hosts that I look after here.",
+}
 
 
 def format_confidence_percent(confidence: float) -> str:
@@ -65,35 +74,22 @@ def _format_checks(stats: IncidentCosts) -> str:
     return f"{stats.checks} check{'s' * (stats.checks != 1)}"
 
 
-# Sentences about unknown hosts and jobs, the same in threads, reports and terminals.
-
-
 def format_unknown_hosts(unknown: Sequence[UnknownName]) -> str:
     words = format_unknown_names(unknown)
-    return f"{words[0].upper()}{words[1:]}." if words.startswith(("not in", "none of")) else f"{words}." if words else ""
+    if words.startswith(("not in", "none of")):
+        return f"{words[0].upper()}{words[1:]}."
+    return f"{words}." if words else ""
 
 
-UNKNOWN_JOB_SENTENCES: Mapping[NoHostsReason, str] = {
-    "": "No scheduler could tell me where job {job} runs.",
-    "nobody": "There is no scheduler that I could ask where job {job} runs.",
-    "not_known": "Slurm knows no job {job}, nor does its accounting list one.",
-    "accounting_off": "Slurm knows no job {job} now; its accounting is off, so I cannot look up one that has ended.",
-    "accounting_silent": "Slurm knows no job {job} now, and its accounting could not be asked about one that has ended.",
-    "could_not": "I could not ask Slurm about job {job}: whether there is one I do not know.",
-    "no_hosts": "Job {job} has no hosts: it waits, or never began.",
-    "other_hosts": "Job {job} is on none of the hosts that I look after here.",
-}
-
-
-def format_unknown_job(job: str, why: NoHostsReason) -> str:
-    return UNKNOWN_JOB_SENTENCES[why].format(job=job) if job else ""
+def format_unknown_job(job: str, reason: NoHostsReason) -> str:
+    return UNKNOWN_JOB_SENTENCES[reason].format(job=job) if job else ""
 
 
 def format_name_readings(read_as: Mapping[str, str]) -> str:
     """Return which names were read as which hosts."""
-    rows = [f"{name} as {host}" for name, host in read_as.items()]
-    more = f", and {len(rows) - MAX_LISTED_NAMES} more likewise" if len(rows) > MAX_LISTED_NAMES else ""
-    return f"I read {', '.join(rows[:MAX_LISTED_NAMES])}{more}." if rows else ""
+    readings = [f"{name} as {host}" for name, host in read_as.items()]
+    more = f", and {len(readings) - MAX_LISTED_NAMES} more likewise" if len(readings) > MAX_LISTED_NAMES else ""
+    return f"I read {', '.join(readings[:MAX_LISTED_NAMES])}{more}." if readings else ""
 
 
 def format_report_unknowns(report: Report) -> tuple[str, ...]:

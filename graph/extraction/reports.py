@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from graph.extraction.healthy_hosts import find_hosts_called_healthy
 from graph.extraction.host_index import HostIndex
-from graph.extraction.hosts import find_hosts, find_hosts_called_healthy, find_job_id
+from graph.extraction.hosts import find_hosts, find_job_id
 from graph.extraction.time_window import parse_time_window
 from kb.logs.job_log import list_job_events
 from kb.logs.kernel_log import list_kernel_events

@@ -1,4 +1,4 @@
-"""Rank the labels that a text fits, by its words, symptoms and quoted errors alone. Pure.
+"""Rank the labels that a text fits, by its words, symptoms and quoted errors alone, and blend in a model's ranking.
 
 Words are compared with labels and past incidents (`kb.history.label_ranking`); quoted log lines become facts and are
 weighed by the taxonomy's clues. No host is asked, so the result is never a diagnosis.
@@ -38,6 +38,8 @@ _WORD_PATTERN = re.compile(r"[^\W_]{2,40}")
 MIN_LIFT_OVER_CHANCE = 6.0
 # Calibration: this power of the probabilities predicts best over the published incidents; words sound too sure.
 PROBABILITY_EXPONENT = 0.6
+# Weight of the model against the rules. Where both are right half the time, the better calibrated one leads.
+MODEL_WEIGHT = 0.8
 
 
 def rank_labels_by_text(
@@ -133,12 +135,6 @@ def _normalize_scores(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     mass = {label: math.exp(PROBABILITY_EXPONENT * (score - top)) for label, score in scores.items()}
     total = sum(mass.values())
     return [(label, mass[label] / total) for label in sorted(mass, key=lambda label: (-mass[label], label))]
-
-
-# Combine the label rankings of rules and a model.
-
-# Weight of the model against the rules. Where both are right half the time, the better calibrated one leads.
-MODEL_WEIGHT = 0.8
 
 
 def blend_rankings(ranked: Sequence[tuple[str, float]], causes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""Parse a reporter's times: "since 03:10", "around 14:05 UTC", "10 minutes ago", "last night". Pure.
+"""Parse a reporter's times: "since 03:10", "around 14:05 UTC", "10 minutes ago", "last night".
 
 A clock time without a day is the last such time before now; without a zone it is UTC.
 """
@@ -106,25 +106,26 @@ def _parse_until(words: str, now: datetime) -> datetime | None:
     return None
 
 
-def _is_time(found: re.Match[str], name: str) -> bool:
-    """A bare number needs minutes, am/pm, a day or a zone: "from 8 to 16 nodes" is no time."""
-    zone = found[f"{name}zone"]
+def _is_time(match: re.Match[str], name: str) -> bool:
+    """A bare number needs minutes, am/pm, a day or a zone: "from 8 to 16 nodes" is not a time."""
+    zone = match[f"{name}zone"]
     return (
-        any(found[f"{name}{part}"] for part in ("m", "half", "date", "day"))
+        any(match[f"{name}{part}"] for part in ("m", "half", "date", "day"))
         or (zone or "") in _UTC_OFFSET_HOURS
         or bool(zone and zone[0] in "+-")
     )
 
 
-def _parse_point(found: re.Match[str], name: str, now: datetime) -> datetime | None:
-    hour, minute = int(found[f"{name}h"]), int(found[f"{name}m"] or 0)
-    half = (found[f"{name}half"] or "")[:1]
-    hour = hour % 12 + (12 if half == "p" else 0) if half else hour
-    offset = _parse_utc_offset(found[f"{name}zone"])
+def _parse_point(match: re.Match[str], name: str, now: datetime) -> datetime | None:
+    hour, minute = int(match[f"{name}h"]), int(match[f"{name}m"] or 0)
+    half = (match[f"{name}half"] or "")[:1]
+    if half:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    offset = _parse_utc_offset(match[f"{name}zone"])
     local_now = now + timedelta(hours=offset)
-    if date := found[f"{name}date"]:
+    if date := match[f"{name}date"]:
         return _build_moment(date, hour, minute, offset)
-    day = found[f"{name}day"]
+    day = match[f"{name}day"]
     back = 1 if day == "yesterday" or (day == "last night" and hour >= 12) else 0
     point = _build_moment((local_now - timedelta(days=back)).date().isoformat(), hour, minute, offset)
     return point - timedelta(days=1) if point and point > now + timedelta(minutes=5) else point
@@ -150,7 +151,8 @@ def _build_moment(day: str, hour: int, minute: int, offset: float) -> datetime |
 def _parse_ago(words: str, now: datetime) -> datetime | None:
     for pattern in (_AGO_PATTERN, _DURATION_PATTERN):
         if match := next(
-            (one for one in pattern.finditer(words) if not _HEALTHY_PATTERN.search(words, max(0, one.start() - 40), one.start())), None
+            (match for match in pattern.finditer(words) if not _HEALTHY_PATTERN.search(words, max(0, match.start() - 40), match.start())),
+            None,
         ):
             match_groups = match.groupdict()
             unit = match_groups["unit"] or match_groups.get("unit2") or "m"

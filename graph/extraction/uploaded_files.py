@@ -1,4 +1,4 @@
-"""Acknowledge attached files: name, size and findings, or why a file was not read and what to send instead. Pure."""
+"""Acknowledge attached files: name, size and findings, or why a file was not read and what to send instead."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
@@ -37,6 +37,7 @@ UNREAD_REASONS: Mapping[UnreadReason, str] = {
 # Facts of a test that did not run, so its result is unknown.
 NOT_RUN_KEYS = frozenset({"dcgm.not_run", "dcgm.error", "ib.write_failed"})
 MAX_REASON_CHARS = 160
+_JOB_LOG_PREFIX = "the job's log: "  # Start of a job log fact's sentence, redundant beside a file name.
 
 
 def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
@@ -57,17 +58,17 @@ def build_attachment(name: str, text: str) -> Attachment:
     return Attachment(name=name, text=kept_text, size=len(raw), unread=reason if raw else "empty")
 
 
-def is_file(given: Attachment) -> bool:
+def is_file(attachment: Attachment) -> bool:
     """Return whether it was a file: text pasted into a message has size 0."""
-    return given.size > 0 or bool(given.unread)
+    return attachment.size > 0 or bool(attachment.unread)
 
 
 def build_file_read(
-    given: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool], left_out: int = 0, *, recognised: bool = True
+    attachment: Attachment, facts: Iterable[Fact], is_odd: Callable[[Fact], bool], left_out: int = 0, *, recognised: bool = True
 ) -> FileReadResult:
     """Summarise a read file: kinds of errors, the log's own first error, entries left out, lines not understood."""
     facts = list(facts)
-    odd = [fact for fact in facts if is_odd(fact)]
+    abnormal_facts = [fact for fact in facts if is_odd(fact)]
     unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD_KEY]
     foreign = next((fact.line for fact in facts if fact.key == "check.foreign"), "")
     not_run = next(
@@ -78,56 +79,63 @@ def build_file_read(
         ),
         "",
     )
-    kinds = {(fact.key, repr(fact.value)) for fact in odd}
-    first = min(odd, key=_get_sort_key, default=None)
-    line = first.format_sentence().removeprefix(_JOB_LOG_PREFIX) if first else unknown[0].line if unknown else ""
+    kinds = {(fact.key, repr(fact.value)) for fact in abnormal_facts}
+    first = min(abnormal_facts, key=_get_sort_key, default=None)
+    line = unknown[0].line if unknown else ""
+    if first:
+        line = first.format_sentence().removeprefix(_JOB_LOG_PREFIX)
     return FileReadResult(
-        name=given.name[:MAX_NAME_CHARS],
-        size=given.size,
+        name=attachment.name[:MAX_NAME_CHARS],
+        size=attachment.size,
         kinds=len(kinds),
         line=line[:MAX_LINE_CHARS],
         at=first.time if first else None,
         left_out=left_out,
         not_understood=sum(fact.value for fact in unknown if isinstance(fact.value, int)),
-        recognised=recognised or bool(odd),
+        recognised=recognised or bool(abnormal_facts),
         foreign=foreign,
         not_run=not_run[:MAX_REASON_CHARS],
     )
 
 
-def build_unread_file(given: Attachment, why: UnreadReason = "") -> FileReadResult:
-    return FileReadResult(name=given.name[:MAX_NAME_CHARS], size=given.size, unread=why or given.unread)
+def build_unread_file(attachment: Attachment, reason: UnreadReason = "") -> FileReadResult:
+    return FileReadResult(name=attachment.name[:MAX_NAME_CHARS], size=attachment.size, unread=reason or attachment.unread)
 
 
-def format_file_read(row: FileReadResult) -> str:
+def format_file_read(file_read: FileReadResult) -> str:
     """Return the text behind the file's name: `1.2 MB: 3 kinds of errors, first nccl timeout at 02:41 UTC`."""
-    size = format_size(row.size) if row.size else "of no known size"
-    if row.unread:
-        return f"{size}: not read, {UNREAD_REASONS[row.unread]}"
-    if not row.recognised:
-        return f"{size}: I cannot read this kind of output{_format_not_understood(row, first=True)}{_format_left_out(row)}"
-    if not row.kinds and row.foreign:
-        return f"{size}: {row.foreign}{_format_not_understood(row)}{_format_left_out(row)}"
-    if not row.kinds and row.not_understood:
-        return f"{size}: no error that I know{_format_not_understood(row, first=True)}{_format_left_out(row)}"
-    if not row.kinds and row.not_run:
-        return f"{size}: could not look: {row.not_run}{_format_left_out(row)}"
-    if not row.kinds:
-        return f"{size}: nothing that I know as an error{_format_left_out(row)}"
-    when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
-    description = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
-    return f"{size}: {description}{f'; {row.foreign}' if row.foreign else ''}{f'; {row.not_run}' if row.not_run else ''}{_format_not_understood(row)}{_format_left_out(row)}"
+    size = format_size(file_read.size) if file_read.size else "of no known size"
+    if file_read.unread:
+        return f"{size}: not read, {UNREAD_REASONS[file_read.unread]}"
+    if not file_read.recognised:
+        return f"{size}: I cannot read this kind of output{_format_not_understood(file_read, first=True)}{_format_left_out(file_read)}"
+    if not file_read.kinds and file_read.foreign:
+        return f"{size}: {file_read.foreign}{_format_not_understood(file_read)}{_format_left_out(file_read)}"
+    if not file_read.kinds and file_read.not_understood:
+        return f"{size}: no error that I know{_format_not_understood(file_read, first=True)}{_format_left_out(file_read)}"
+    if not file_read.kinds and file_read.not_run:
+        return f"{size}: could not look: {file_read.not_run}{_format_left_out(file_read)}"
+    if not file_read.kinds:
+        return f"{size}: nothing that I know as an error{_format_left_out(file_read)}"
+    when = f" at {file_read.at.astimezone(UTC):%H:%M} UTC" if file_read.at else ""
+    description = f"{file_read.line}{when}" if file_read.kinds == 1 else f"{file_read.kinds} kinds of errors, first {file_read.line}{when}"
+    notes = "".join(f"; {note}" for note in (file_read.foreign, file_read.not_run) if note)
+    return f"{size}: {description}{notes}{_format_not_understood(file_read)}{_format_left_out(file_read)}"
 
 
-def _format_not_understood(row: FileReadResult, *, first: bool = False) -> str:
-    if not row.not_understood:
+def _format_not_understood(file_read: FileReadResult, *, first: bool = False) -> str:
+    if not file_read.not_understood:
         return ""
-    lines = "1 line that may tell of trouble" if row.not_understood == 1 else f"{row.not_understood:,} lines that may tell of trouble"
-    return f"; I do not know {lines}" + (f", first “{row.line}”" if first and row.line else "")
+    lines = (
+        "1 line that may tell of trouble"
+        if file_read.not_understood == 1
+        else f"{file_read.not_understood:,} lines that may tell of trouble"
+    )
+    return f"; I do not know {lines}" + (f", first “{file_read.line}”" if first and file_read.line else "")
 
 
-def _format_left_out(row: FileReadResult) -> str:
-    return f"; could not look at all: {row.left_out:,} more things that it says were left out" if row.left_out else ""
+def _format_left_out(file_read: FileReadResult) -> str:
+    return f"; could not look at all: {file_read.left_out:,} more things that it says were left out" if file_read.left_out else ""
 
 
 def format_size(size: int) -> str:
@@ -136,9 +144,6 @@ def format_size(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size} bytes"
-
-
-_JOB_LOG_PREFIX = "the job's log: "  # Start of a job log fact's sentence, redundant beside a file name.
 
 
 def _get_sort_key(fact: Fact) -> tuple[bool, bool, str]:

@@ -10,9 +10,9 @@ from typing import Any, cast
 from graph.context import GraphContext
 from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.check_selection import TaxonomySearch
-from graph.engine.fact_history import mark_counter_rises
+from graph.engine.counter_rises import mark_counter_rises
 from graph.engine.reference_data import PlaceKind, ReferenceData, build_profile_lookup, build_unprofiled_lookup
+from graph.engine.taxonomy_search import TaxonomySearch
 from graph.extraction.complaints import find_measuring_checks
 from graph.incident.visibility import build_host_scope
 from graph.incident_view import IncidentView, parse_remediations
@@ -40,13 +40,13 @@ class TurnState:
     hosts: str = ""  # folded names of the hosts in question
     named: bool = False  # people named them; otherwise all that the channel may see
     priors: Mapping[str, float] = field(default_factory=dict)
-    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.reason_graph`, as stored)
+    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.belief_shifts`, as stored)
     past: tuple[str, ...] = ()  # labels of the two most similar incidents
     reading: Mapping[str, float] = field(default_factory=dict)  # label → probability by the model's last reading
     outside: str = ""  # the model's own cause, if its last reading fits none of the labels
     # similar lessons, of this turn or an earlier one (`MatchedLesson`, as stored)
     recalled: tuple[Mapping[str, Any], ...] = ()
-    # the running guide and its progress (`graph.incident.guides`, as stored)
+    # the running guide and its progress (`graph.incident.guide_run`, as stored)
     guide: Mapping[str, Any] = field(default_factory=dict)
     asked_model: tuple[str, ...] = ()
     without_model: str = ""
@@ -101,8 +101,10 @@ class IncidentContext(IncidentView):
 
     @cached_property
     def remediations(self) -> list[Remediation]:
-        rows = parse_remediations(self.stored.get("ladders", []))
-        return [row.model_copy(update={"late": True}) if row.id in self.late else row for row in rows]
+        remediations = parse_remediations(self.stored.get("ladders", []))
+        return [
+            remediation.model_copy(update={"late": True}) if remediation.id in self.late else remediation for remediation in remediations
+        ]
 
     @property
     def nameable_targets(self) -> tuple[str, ...]:
@@ -112,7 +114,7 @@ class IncidentContext(IncidentView):
     def find_unknown_names(self, names: Iterable[str]) -> tuple[UnknownName, ...]:
         """Return unknown names with suggestions; a tenant learns only that a name is not theirs."""
         origin = self.origin
-        is_tenant_side = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
+        is_tenant_side = self.is_tenant_incident and self.item.data.get(SIDE_KEY) == TENANT_SIDE
         return find_suggestions(names, self.nameable_targets, origin.tenant if origin and is_tenant_side else "")
 
     @property
@@ -125,6 +127,16 @@ class IncidentContext(IncidentView):
         """The tenant who reads the incident; None for operators."""
         origin = self.origin
         return None if origin is None or not (origin.tenant or origin.customer) else origin.tenant
+
+    @property
+    def is_tenant_incident(self) -> bool:
+        """Whether a tenant's channel is served."""
+        return self.origin is not None and self.origin.customer is not None
+
+    @property
+    def has_open_ticket(self) -> bool:
+        """Whether a person took the incident over and has not resolved it."""
+        return self.ticket is not None and self.ticket.handed and self.ticket.state != "resolved"
 
     @property
     def hosts_in_question(self) -> tuple[str, ...]:
@@ -185,35 +197,35 @@ def _freeze_list(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-async def load_incident_context(state: IncidentState, ports: GraphContext) -> IncidentContext:
+async def load_incident_context(state: IncidentState, graph_context: GraphContext) -> IncidentContext:
     """Load an incident; an expired fact snapshot counts as nothing observed."""
     sha256 = state.get("facts", "")
-    rows = IncidentView(state)
-    scope = build_host_scope(ports.inventory, rows.origin or Origin(), rows.item, rows.brief.hosts)
-    late = await ports.late(state.get("id", "")) if len(state.get("ladders", ())) > 1 else frozenset[str]()
+    incident_view = IncidentView(state)
+    scope = build_host_scope(graph_context.inventory, incident_view.origin or Origin(), incident_view.item, incident_view.brief.hosts)
+    late = await graph_context.late(state.get("id", "")) if len(state.get("ladders", ())) > 1 else frozenset[str]()
     return IncidentContext(
-        state, TurnState.from_state(state), scope.hosts, scope.names, scope.groups, sha256, await _load_facts(sha256, ports), late
+        state, TurnState.from_state(state), scope.hosts, scope.names, scope.groups, sha256, await _load_facts(sha256, graph_context), late
     )
 
 
-async def _load_facts(sha256: str, ports: GraphContext) -> list[Fact]:
-    if sha256 not in ports.recent:
+async def _load_facts(sha256: str, graph_context: GraphContext) -> list[Fact]:
+    if sha256 not in graph_context.recent:
         try:
-            _cache_result(ports, sha256, await ports.evidence.get_facts(sha256))
+            _cache_result(graph_context, sha256, await graph_context.evidence.get_facts(sha256))
         except KeyError:
             return []
-    return cast("list[Fact]", ports.recent[sha256])
+    return cast("list[Fact]", graph_context.recent[sha256])
 
 
-def _cache_result(ports: GraphContext, name: object, value: object) -> None:
-    ports.recent[name] = value
-    while len(ports.recent) > MAX_CACHED_RESULTS:
-        ports.recent.pop(next(iter(ports.recent)))
+def _cache_result(graph_context: GraphContext, name: object, value: object) -> None:
+    graph_context.recent[name] = value
+    while len(graph_context.recent) > MAX_CACHED_RESULTS:
+        graph_context.recent.pop(next(iter(graph_context.recent)))
 
 
-def build_reference_data(ports: GraphContext, facts: Sequence[Fact]) -> ReferenceData:
+def build_reference_data(graph_context: GraphContext, facts: Sequence[Fact]) -> ReferenceData:
     """Build what this incident's facts are read against."""
-    profile = build_profile_lookup(ports.inventory, ports.skus, facts)
+    profile = build_profile_lookup(graph_context.inventory, graph_context.skus, facts)
 
     def expected(host: str, key: str, device: str | None) -> Value:
         sku = profile(host)
@@ -226,27 +238,29 @@ def build_reference_data(ports: GraphContext, facts: Sequence[Fact]) -> Referenc
     leaves = {fact.host: str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value}
 
     def place(host: str, kind: PlaceKind) -> str:
-        row = ports.inventory.hosts.get(host)
+        inventory_host = graph_context.inventory.hosts.get(host)
         if kind == "rack":
-            return row.rack if row else ""
-        return leaves.get(host) or (row.leaf if row else "")
+            return inventory_host.rack if inventory_host else ""
+        return leaves.get(host) or (inventory_host.leaf if inventory_host else "")
 
-    stranger, kind = build_unprofiled_lookup(profile, facts), build_kind_lookup(ports.inventory)
-    workers = frozenset(ports.inventory.workers)
-    return ReferenceData(ports.taxonomy.decidable, ports.fleet.checks, expected, place, bus, stranger, kind, workers.__contains__)
+    stranger, kind = build_unprofiled_lookup(profile, facts), build_kind_lookup(graph_context.inventory)
+    workers = frozenset(graph_context.inventory.workers)
+    return ReferenceData(
+        graph_context.taxonomy.decidable, graph_context.fleet.checks, expected, place, bus, stranger, kind, workers.__contains__
+    )
 
 
 def build_kind_lookup(inventory: Inventory) -> Callable[[str], str]:
     """Return a lookup of group and SKU; hosts of one kind should be alike."""
 
     def kind(host: str) -> str:
-        row = inventory.hosts.get(host)
-        return f"{row.group}/{row.sku}" if row else ""
+        inventory_host = inventory.hosts.get(host)
+        return f"{inventory_host.group}/{inventory_host.sku}" if inventory_host else ""
 
     return kind
 
 
-async def assess_incident(context: IncidentContext, ports: GraphContext) -> Assessment:
+async def assess_incident(context: IncidentContext, graph_context: GraphContext) -> Assessment:
     """Assess the incident, cached for nodes with the same facts and priors; many facts are assessed in a thread."""
     turn, symptoms = context.turn, context.brief.symptoms
     name = (
@@ -258,17 +272,17 @@ async def assess_incident(context: IncidentContext, ports: GraphContext) -> Asse
         context.asked_hosts,
         context.complaint_checks,
     )
-    if name not in ports.recent:
-        weighing = partial(_assess_now, context, ports)
-        _cache_result(ports, name, await asyncio.to_thread(weighing) if len(context.facts) > MANY_FACTS else weighing())
-    return cast("Assessment", ports.recent[name])
+    if name not in graph_context.recent:
+        weighing = partial(_assess_now, context, graph_context)
+        _cache_result(graph_context, name, await asyncio.to_thread(weighing) if len(context.facts) > MANY_FACTS else weighing())
+    return cast("Assessment", graph_context.recent[name])
 
 
-def _assess_now(context: IncidentContext, ports: GraphContext) -> Assessment:
+def _assess_now(context: IncidentContext, graph_context: GraphContext) -> Assessment:
     turn = context.turn
-    now = assess_facts(
+    assessment = assess_facts(
         context.facts,
-        build_reference_data(ports, context.facts),
+        build_reference_data(graph_context, context.facts),
         context.hosts,
         turn.priors,
         context.onset,
@@ -276,29 +290,29 @@ def _assess_now(context: IncidentContext, ports: GraphContext) -> Assessment:
         context.asked_hosts,
         context.complaint_checks,
     )
-    return now.precompute_verdicts()
+    return assessment.precompute_verdicts()
 
 
 def merge_facts(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Replace older results of the same check and host; uploaded facts accumulate."""
-    fresh = {(fact.host, fact.check) for fact in new if fact.host}
+    new_pairs = {(fact.host, fact.check) for fact in new if fact.host}
     known_identities = {_get_fact_identity(f) for f in old if not f.host}
     added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known_identities]))
-    return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
+    return [fact for fact in old if (fact.host, fact.check) not in new_pairs] + added
 
 
 def _mark_still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Count in `looks` the observations in which the same process was blocked."""
-    before = {(fact.host, fact.attrs.get("pid")): fact for fact in old if fact.key == "proc.blocked" and fact.status is Status.OK}
+    old_blocked = {(fact.host, fact.attrs.get("pid")): fact for fact in old if fact.key == "proc.blocked" and fact.status is Status.OK}
 
     def counted(fact: Fact) -> Fact:
-        was = before.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
+        was = old_blocked.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
         if was is None:
             return fact
         look_count = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
         return replace(fact, attrs={**fact.attrs, "looks": look_count})
 
-    return [counted(fact) for fact in new] if before else list(new)
+    return [counted(fact) for fact in new] if old_blocked else list(new)
 
 
 def _get_fact_identity(fact: Fact) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Hand-off tickets: everything a person needs who has not read the thread. Pure."""
+"""Hand-off tickets: everything a person needs who has not read the thread."""
 
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
@@ -35,11 +35,21 @@ def render_ticket_summary(context: IncidentContext, assessment: Assessment, repo
     title = assessment.reference.taxonomy.get_title
     lines = [f"Reported: {context.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(assessment.hosts) or 'none named'}"]
     lines += [f"Job: {context.brief.job}"] if context.brief.job else []
-    considered = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
-    lines += ["Hypotheses:", *(f"  {_render_verdict(row, title(row.label))}" for row in {row.label: row for row in considered}.values())]
-    finished_remediations = [row for row in context.remediations if row.proven or row.since]
+    considered = [
+        *report.root_causes,
+        *(assessment.build_hypothesis(belief.label) for belief in assessment.suspects[:3]),
+        *report.ruled_out,
+    ]
+    lines += [
+        "Hypotheses:",
+        *(f"  {_render_verdict(cause, title(cause.label))}" for cause in {cause.label: cause for cause in considered}.values()),
+    ]
+    finished_remediations = [remediation for remediation in context.remediations if remediation.proven or remediation.since]
     lines += (
-        ["Done by approved actions:", *(f"  {describe_remediation(row, title(row.label))}" for row in finished_remediations[:6])]
+        [
+            "Done by approved actions:",
+            *(f"  {describe_remediation(remediation, title(remediation.label))}" for remediation in finished_remediations[:6]),
+        ]
         if finished_remediations
         else []
     )
@@ -64,5 +74,5 @@ def render_ticket_summary(context: IncidentContext, assessment: Assessment, repo
     return "\n".join(lines)
 
 
-def _render_verdict(row: Hypothesis, title: str) -> str:
-    return f"{title}: {row.verdict} {format_confidence_percent(row.confidence)}, {row.because}"
+def _render_verdict(cause: Hypothesis, title: str) -> str:
+    return f"{title}: {cause.verdict} {format_confidence_percent(cause.confidence)}, {cause.because}"

@@ -1,4 +1,4 @@
-"""Findings on the hosts asked about, before findings elsewhere. Pure."""
+"""Findings on the hosts asked about, before findings elsewhere."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +26,7 @@ UNREACHED_KEYS = ("host.reachable", "host.access")  # keys of facts that no sess
 MOST_FOREIGN = 4
 MAX_DIFFERENCES = 5
 MAX_DIFFERENCE_CHARS = 240
+MAX_NAMED_CHECKS = 6
 
 
 def list_primary_hosts(context: IncidentContext) -> tuple[str, ...]:
@@ -56,7 +57,7 @@ def partition_causes(context: IncidentContext, assessment: Assessment) -> tuple[
     )
     if not primary_hosts and not own_causes:
         return elsewhere, []
-    return sorted(own_causes, key=lambda row: not assessment.is_cluster_cause(row.label)), elsewhere
+    return sorted(own_causes, key=lambda cause: not assessment.is_cluster_cause(cause.label)), elsewhere
 
 
 def partition_causes_by_hosts(
@@ -71,15 +72,17 @@ def partition_causes_by_hosts(
     """
     scope_hosts = set(hosts)
     own_causes = [
-        row for row in roots if not scope_hosts or row.label in shared or _concerns_hosts(row, scope_hosts, shown.get(row.label, ()))
+        cause
+        for cause in roots
+        if not scope_hosts or cause.label in shared or _concerns_hosts(cause, scope_hosts, shown.get(cause.label, ()))
     ]
-    return own_causes, [row for row in roots if row not in own_causes]
+    return own_causes, [cause for cause in roots if cause not in own_causes]
 
 
-def _concerns_hosts(row: Hypothesis, asked: set[str], shown: Collection[str]) -> bool:
+def _concerns_hosts(cause: Hypothesis, asked_hosts: set[str], shown: Collection[str]) -> bool:
     """Match a cause without a guilty host by the hosts that show it; uploads concern the hosts asked about."""
-    cause_hosts = set(row.hosts) or {evidence.host for evidence in row.evidence} | set(shown)
-    return not cause_hosts or bool(cause_hosts & (asked if row.hosts else asked | {""}))
+    cause_hosts = set(cause.hosts) or {evidence.host for evidence in cause.evidence} | set(shown)
+    return not cause_hosts or bool(cause_hosts & (asked_hosts if cause.hosts else asked_hosts | {""}))
 
 
 def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSummary | None:
@@ -97,21 +100,25 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
         if host in names and check in assessment.reference.checks and coverage.has_observed(host, check)
     }
     unobserved = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
-    unobserved |= {row.check_names for row in assessment.open_hidden_causes if names & set(row.hosts)}
-    odd = _find_abnormal_line(context, assessment, names)
-    finding: HostFinding = (
-        "fault" if own_causes else "odd" if odd or unreached else "blind" if unobserved or coverage.has_unasked_check() else "nothing"
-    )
+    unobserved |= {hidden_cause.check_names for hidden_cause in assessment.open_hidden_causes if names & set(hidden_cause.hosts)}
+    abnormal_line = _find_abnormal_line(context, assessment, names)
+    finding: HostFinding = "nothing"
+    if own_causes:
+        finding = "fault"
+    elif abnormal_line or unreached:
+        finding = "odd"
+    elif unobserved or coverage.has_unasked_check():
+        finding = "blind"
     return HostsSummary(
         hosts=hosts,
         found=finding,
         checks=len(observed_checks),
         read=_get_oldest_read_time(context, names),
         blind=tuple(sorted(unobserved)),
-        line=odd,
-        differs="".join(render_differences(context, assessment, names)[:1]) if names else "",
+        line=abnormal_line,
+        differs=next(iter(render_differences(context, assessment, names)), "") if names else "",
         kept_out=tuple(unreached),
-        why_kept_out="".join(fact.line or fact.format_sentence() for fact in [*unreached.values()][:1])[:MAX_LINE_CHARS],
+        why_kept_out=next((fact.line or fact.format_sentence() for fact in unreached.values()), "")[:MAX_LINE_CHARS],
     )
 
 
@@ -132,7 +139,7 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
         if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
     ]
     lines = [fact.format_sentence() for fact in abnormal_facts if fact.key not in assessment.fleetwide_keys]
-    against = [row for row in list_unproven(context, assessment) if any(map(row.concerns, hosts))]
+    against = [unproven for unproven in list_unproven(context, assessment) if any(map(unproven.concerns, hosts))]
     lines += [format_unproven(against)] if against else []
     lines += [
         f"as on all {len(assessment.hosts)} hosts that were looked at: {fact.format_sentence()}"
@@ -154,38 +161,45 @@ def _get_oldest_read_time(context: IncidentContext, hosts: Collection[str]) -> d
 def render_differences(context: IncidentContext, assessment: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
     """Return peer and past differences of the hosts in a few lines."""
     scope_hosts = set(hosts or expand_host_range(context.turn.about) or context.hosts)
-    rows = sort_rarest_first((fact for fact in assessment.differing if fact.host in scope_hosts), (context.brief.text,))
-    return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in rows[:MAX_DIFFERENCES])
+    facts = sort_rarest_first((fact for fact in assessment.differing if fact.host in scope_hosts), (context.brief.text,))
+    return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in facts[:MAX_DIFFERENCES])
 
 
 def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple[str, ...]:
-    rows = (
+    lines = (
         f"{fact.host or 'in what was handed in'}: {format_old_event(fact, context.item.at)}" for fact in assessment.old[:MAX_DIFFERENCES]
     )
-    return tuple(row[:MAX_DIFFERENCE_CHARS] for row in rows)
+    return tuple(line[:MAX_DIFFERENCE_CHARS] for line in lines)
 
 
-def render_hosts_summary(about: HostsSummary, today: datetime) -> str:
+def render_hosts_summary(hosts_summary: HostsSummary, today: datetime) -> str:
     """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.`, inaccessible hosts first."""
-    unreached = f"{fold_host_names(about.kept_out)}: could not be looked at ({about.why_kept_out})." if about.kept_out else ""
-    rest = tuple(host for host in about.hosts if host not in about.kept_out)
-    return " ".join(filter(None, (unreached, _format_hosts_checked(about, rest, today) if rest else "")))
-
-
-def _format_hosts_checked(about: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
-    if not about.checks:
-        return f"{fold_host_names(hosts)}: could not be looked at."
-    when = f", read {about.read:{'%H:%M' if about.read.date() == today.date() else '%m-%d %H:%M'}}" if about.read else ""
-    finding_text = (
-        f"abnormal: {about.line}"
-        if about.line and about.found == "odd"
-        else f"nothing abnormal{f', but {about.differs}' if about.differs else ''}"
-    )
-    unobserved_text = (
-        f"; could not look with {', '.join(about.blind[:6])}"
-        if about.blind
-        else "; not all was looked at"
-        if about.found == "blind"
+    unreached = (
+        f"{fold_host_names(hosts_summary.kept_out)}: could not be looked at ({hosts_summary.why_kept_out})."
+        if hosts_summary.kept_out
         else ""
     )
-    return f"{fold_host_names(hosts)}: {about.checks} check{'s' * (about.checks != 1)}{when}, {finding_text}{unobserved_text}."
+    rest = tuple(host for host in hosts_summary.hosts if host not in hosts_summary.kept_out)
+    return " ".join(filter(None, (unreached, _format_hosts_checked(hosts_summary, rest, today) if rest else "")))
+
+
+def _format_hosts_checked(hosts_summary: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
+    if not hosts_summary.checks:
+        return f"{fold_host_names(hosts)}: could not be looked at."
+    when = ""
+    if hosts_summary.read:
+        when = f", read {hosts_summary.read:{'%H:%M' if hosts_summary.read.date() == today.date() else '%m-%d %H:%M'}}"
+    checks = f"{hosts_summary.checks} check{'s' * (hosts_summary.checks != 1)}"
+    return f"{fold_host_names(hosts)}: {checks}{when}, {_format_finding(hosts_summary)}{_format_unobserved(hosts_summary)}."
+
+
+def _format_finding(hosts_summary: HostsSummary) -> str:
+    if hosts_summary.line and hosts_summary.found == "odd":
+        return f"abnormal: {hosts_summary.line}"
+    return f"nothing abnormal, but {hosts_summary.differs}" if hosts_summary.differs else "nothing abnormal"
+
+
+def _format_unobserved(hosts_summary: HostsSummary) -> str:
+    if hosts_summary.blind:
+        return f"; could not look with {', '.join(hosts_summary.blind[:MAX_NAMED_CHECKS])}"
+    return "; not all was looked at" if hosts_summary.found == "blind" else ""

@@ -78,47 +78,48 @@ def build_incident_graph(checkpointer: BaseCheckpointSaver[Any]) -> IncidentGrap
     return graph.compile(checkpointer=checkpointer, name="incident")
 
 
-async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, origin: Origin | None = None) -> Report:
+async def run_turn(graph: IncidentGraph, graph_context: GraphContext, item: InboxItem, origin: Origin | None = None) -> Report:
     """Run the item's turn and return its report. Idempotent per item; an unfinished turn is completed first."""
     config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MAX_TURN_STEPS)
-    state = await _finish_open_turn(graph, ports, config)
+    state = await _finish_open_turn(graph, graph_context, config)
     if item.id not in state.get("done_items", []):
-        turn_input = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
-        state = await graph.ainvoke(turn_input, config, context=ports, durability="sync")  # type: ignore[assignment]
+        turn_input = _build_turn_input(state, await store_attachments(item, graph_context.evidence), origin)
+        state = await graph.ainvoke(turn_input, config, context=graph_context, durability="sync")  # type: ignore[assignment]
     return Report.model_validate(state["report"])
 
 
 class EphemeralTurns:
     """Turns of incidents that live in memory only."""
 
-    def __init__(self, ports: GraphContext) -> None:
-        self._graph, self._ports = build_incident_graph(InMemorySaver(serde=build_plain_serde())), ports
+    def __init__(self, graph_context: GraphContext) -> None:
+        self._graph = build_incident_graph(InMemorySaver(serde=build_plain_serde()))
+        self._graph_context = graph_context
 
     async def run(self, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
         """Return the state after the item's turn, and its report."""
-        report = await run_turn(self._graph, self._ports, item, origin)
+        report = await run_turn(self._graph, self._graph_context, item, origin)
         state = await self._graph.aget_state(RunnableConfig(configurable={"thread_id": item.incident}))
         return cast(IncidentState, state.values), report
 
 
-async def run_single_turn(ports: GraphContext, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
+async def run_single_turn(graph_context: GraphContext, item: InboxItem, origin: Origin) -> tuple[IncidentState, Report]:
     """Run the only turn of an ephemeral incident."""
-    return await EphemeralTurns(ports).run(item, origin)
+    return await EphemeralTurns(graph_context).run(item, origin)
 
 
-async def _finish_open_turn(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig) -> IncidentState:
+async def _finish_open_turn(graph: IncidentGraph, graph_context: GraphContext, config: RunnableConfig) -> IncidentState:
     snapshot = await graph.aget_state(config)
     state: IncidentState = snapshot.values  # type: ignore[assignment]
     if not state or not state.get("item"):
         return state
     if state.get("version") != GRAPH_VERSION:
-        return await _replan(graph, ports, config, state)
+        return await _replan(graph, graph_context, config, state)
     if has_pending_tasks(snapshot):
-        return await graph.ainvoke(None, config, context=ports, durability="sync")  # type: ignore[return-value]
+        return await graph.ainvoke(None, config, context=graph_context, durability="sync")  # type: ignore[return-value]
     return state
 
 
-async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableConfig, state: IncidentState) -> IncidentState:
+async def _replan(graph: IncidentGraph, graph_context: GraphContext, config: RunnableConfig, state: IncidentState) -> IncidentState:
     """Migrate a state of another graph version: keep messages and facts, plan anew, answer an unfinished item again."""
     anew: IncidentState = {
         "version": GRAPH_VERSION,
@@ -134,7 +135,7 @@ async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableCon
     if state["item"]["id"] in state.get("done_items", []):
         return {**state, **anew}
     incident_state: IncidentState = {**anew, "item": state["item"]}
-    return await graph.ainvoke(incident_state, config, context=ports, durability="sync")  # type: ignore[return-value]
+    return await graph.ainvoke(incident_state, config, context=graph_context, durability="sync")  # type: ignore[return-value]
 
 
 def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | None) -> IncidentState:
@@ -157,22 +158,19 @@ def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | No
     return turn_input
 
 
-# The incident graph as the dispatcher uses it: run or abandon a turn, load the state, prune checkpoints.
-
-
 class IncidentTurns:
     """Turns stored by the Redis checkpointer."""
 
-    def __init__(self, saver: RedisSaver, ports: GraphContext) -> None:
+    def __init__(self, saver: RedisSaver, graph_context: GraphContext) -> None:
         self._saver = saver
-        self._ports = ports
+        self._graph_context = graph_context
         self._graph: IncidentGraph = build_incident_graph(saver)
 
     async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
         """Run the item's turn, or complete it from where it was cut off."""
-        if isinstance(self._ports.model, SpendLoader):
-            await self._ports.model.load_spend(item.incident)
-        return await run_turn(self._graph, self._ports, item, origin)
+        if isinstance(self._graph_context.model, SpendLoader):
+            await self._graph_context.model.load_spend(item.incident)
+        return await run_turn(self._graph, self._graph_context, item, origin)
 
     async def load_state(self, incident: str) -> IncidentState:
         return cast(IncidentState, (await self._graph.aget_state(_build_config(incident))).values)

@@ -1,4 +1,4 @@
-"""The incident lifecycle as a table of turn events. Pure.
+"""The incident lifecycle as a table of turn events.
 
 Once people took over or closed an incident, only people and news change it, never a remediation's state.
 """
@@ -57,36 +57,38 @@ LIFECYCLE_TRANSITIONS: Final[Mapping[Lifecycle, Mapping[TurnEvent, Lifecycle]]] 
 assert set(LIFECYCLE_TRANSITIONS) == set(get_args(Lifecycle))
 
 
-def get_next_lifecycle(before: Lifecycle, came: TurnEvent | None) -> Lifecycle:
+def get_next_lifecycle(lifecycle: Lifecycle, event: TurnEvent | None) -> Lifecycle:
     """Return the next lifecycle; unchanged if the table has no entry."""
-    return before if came is None else LIFECYCLE_TRANSITIONS[before].get(came, before)
+    return lifecycle if event is None else LIFECYCLE_TRANSITIONS[lifecycle].get(event, lifecycle)
 
 
 def get_remediation_event(remediations: Sequence[Remediation]) -> TurnEvent | None:
     """Return the event of all remediations together; None without any."""
-    going = [row for row in remediations if row.is_open]
-    if any(row.waiting_for != "proof" for row in going) or any(row.outcome == "unknown" for row in remediations):
+    going = [remediation for remediation in remediations if remediation.is_open]
+    if any(remediation.waiting_for != "proof" for remediation in going) or any(
+        remediation.outcome == "unknown" for remediation in remediations
+    ):
         return TurnEvent.FIX_WAITS
     if going or is_all_cured(remediations):
         return TurnEvent.FIX_HOLDS
-    if any(row.outcome == "ticket" for row in remediations):
+    if any(remediation.outcome == "ticket" for remediation in remediations):
         return TurnEvent.FIX_FAILED
     return TurnEvent.FIX_OVER if remediations else None
 
 
 def is_all_cured(remediations: Sequence[Remediation]) -> bool:
     """Return whether every remediation is resolved and at least one is cured."""
-    return any(row.outcome == "cured" for row in remediations) and all(
-        row.outcome and row.outcome not in UNRESOLVED_OUTCOMES for row in remediations
+    return any(remediation.outcome == "cured" for remediation in remediations) and all(
+        remediation.outcome and remediation.outcome not in UNRESOLVED_OUTCOMES for remediation in remediations
     )
 
 
 def is_settled_for_tenant(incident_view: IncidentView, theirs: Callable[[str], bool]) -> bool:
     """Return whether we have nothing to do: withdrawn, no fault, or all causes are the tenant's (`theirs`, by label)."""
     report = incident_view.report
-    if any(row.is_open for row in incident_view.remediations):
+    if any(remediation.is_open for remediation in incident_view.remediations):
         return False
     if report is None or incident_view.tenant_silence.withdrawn or report.outcome == "no_fault":
         return report is not None
     has_visible_cause = report.outcome == "diagnosed" and bool(report.root_causes) and not report.hides_all_causes_from_tenant
-    return has_visible_cause and all(theirs(row.label) for row in report.root_causes)
+    return has_visible_cause and all(theirs(cause.label) for cause in report.root_causes)

@@ -12,8 +12,9 @@ from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
 from graph.engine.assessment import Assessment
-from graph.engine.check_selection import CheckOffer, TaxonomySearch, advance_search, list_first_wave, rank_exclusive_offers
+from graph.engine.check_selection import CheckOffer, list_first_wave, rank_exclusive_offers
 from graph.engine.priors import compute_model_priors, compute_past_priors, compute_word_priors, select_telling_incidents, sum_priors
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
 from graph.extraction.hosts import find_hosts
 from graph.incident.context import (
     MAX_UNNAMED_HOSTS,
@@ -25,21 +26,18 @@ from graph.incident.context import (
     fold_asks,
     load_incident_context,
 )
-from graph.incident.followup_turns import (
-    brings_new_facts,
-    get_due_recheck,
-    is_narrow_recheck,
-    list_checks_for_news,
-    list_counter_checks,
-    list_deciding_checks,
-)
+from graph.incident.exploration import explore_causes
 from graph.incident.guides import get_unknown_guide, plan_guided_checks
-from graph.incident.model_hypotheses import build_material, explore_causes, list_corrections, list_offered_labels
+from graph.incident.likely_causes import list_offered_labels
+from graph.incident.narrow_recheck import is_narrow_recheck, list_deciding_checks
+from graph.incident.news_turns import brings_new_facts, list_checks_for_news
+from graph.incident.prompt_material import build_material, list_corrections
 from graph.incident.questions import build_hosts_question, list_logs, render_findings
-from graph.learning.lessons import merge_recalled_lessons
+from graph.incident.scheduled_recheck import get_due_recheck, list_counter_checks
+from graph.learning.lesson_recall import merge_recalled_lessons
 from graph.learning.site_notes import find_page_hints
 from graph.model.reasoner import DeclinedAnswer
-from graph.provenance.reason_graph import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
 from kb.history.lessons import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
@@ -72,51 +70,55 @@ class PlanResult:
 
 async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
     """Choose checks for `execute`; none if nothing useful is left."""
-    ports = runtime.context
-    case = await load_incident_context(state, ports)
-    chosen = await (_plan_next_round(case, ports, case.rounds) if case.rounds else _plan_first_round(case, ports))
-    await ports.progress(_build_progress(case, chosen, ports))
-    return {
+    graph_context = runtime.context
+    context = await load_incident_context(state, graph_context)
+    chosen = await (
+        _plan_next_round(context, graph_context, context.rounds) if context.rounds else _plan_first_round(context, graph_context)
+    )
+    await graph_context.progress(_build_progress(context, chosen, graph_context))
+    update: dict[str, Any] = {
         "turn": chosen.turn.to_json(),
         "walk": chosen.walk.to_json(),
         "tier": chosen.tier,
         "to_look": fold_asks(chosen.asks),
-        "rounds": case.rounds + 1,
-        **({"explored": chosen.explored.model_dump(mode="json", exclude_defaults=True)} if chosen.explored else {}),
+        "rounds": context.rounds + 1,
     }
+    if chosen.explored:
+        update["explored"] = chosen.explored.model_dump(mode="json", exclude_defaults=True)
+    return update
 
 
-async def _plan_first_round(context: IncidentContext, ports: GraphContext) -> PlanResult:
+async def _plan_first_round(context: IncidentContext, graph_context: GraphContext) -> PlanResult:
     """Set priors from words and history and plan the first wave; no checks for unknown hosts or jobs."""
-    if get_unknown_guide(context, ports):
+    if get_unknown_guide(context, graph_context):
         return PlanResult(context.turn, TaxonomySearch(), "done")
     if (context.turn.unknown or context.turn.unknown_job) and not context.brief.hosts:
         return PlanResult(
             replace(context.turn, hosts="", named=True, questions=(build_hosts_question(context.turn),)), TaxonomySearch(), "done"
         )
     has_new_facts = brings_new_facts(context)
-    hosts = (
-        context.hosts
-        if context.turn.only
-        else tuple(dict.fromkeys((*context.hosts_in_question, *context.hosts)))
-        if has_new_facts
-        else context.hosts_in_question
-    )
+    hosts = _choose_first_hosts(context, has_new_facts=has_new_facts)
     similar_incidents = (
-        await ports.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if context.brief.text else []
+        await graph_context.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant)
+        if context.brief.text
+        else []
     )
-    similar = select_telling_incidents(similar_incidents, compute_word_priors(ports.taxonomy, context.brief))
-    past_labels = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
+    similar = select_telling_incidents(similar_incidents, compute_word_priors(graph_context.taxonomy, context.brief))
+    past_labels = [(past.label, past.score) for past in similar if past.label in graph_context.taxonomy.decidable.leaves]
     noted = [
-        (label, score) for label, score in find_page_hints(ports.pages, context.brief.text) if label in ports.taxonomy.decidable.leaves
+        (label, score)
+        for label, score in find_page_hints(graph_context.pages, context.brief.text)
+        if label in graph_context.taxonomy.decidable.leaves
     ]
     parts: dict[ShiftSource, Mapping[str, float]] = {
-        "words": compute_word_priors(ports.taxonomy.decidable, context.brief),
+        "words": compute_word_priors(graph_context.taxonomy.decidable, context.brief),
         "history": compute_past_priors([*past_labels, *noted]),
         "read": compute_model_priors(context.turn.reading),
     }
     suggested = sum_priors(*parts.values())
-    parts["mistakes"] = compute_note_weights(suggested, ports.mistakes(context.audience_tenant), ports.taxonomy.decidable.leaves)
+    parts["mistakes"] = compute_note_weights(
+        suggested, graph_context.mistakes(context.audience_tenant), graph_context.taxonomy.decidable.leaves
+    )
     priors = _trim_priors(sum_priors(*parts.values()))
     moves = serialize_shifts([move for by, weights in parts.items() for move in build_shifts(by, weights)], priors)
     turn = replace(
@@ -125,27 +127,40 @@ async def _plan_first_round(context: IncidentContext, ports: GraphContext) -> Pl
         named=bool(context.brief.hosts),
         past=tuple(label for label, _ in past_labels),
         priors=priors,
+        moves=moves,
+        recalled=merge_recalled_lessons(context.turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *similar]),
     )
-    turn = replace(turn, moves=moves)
-    turn = replace(turn, recalled=merge_recalled_lessons(turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *similar]))
-    context = replace(context, turn=turn)
-    if guided := plan_guided_checks(context, None, ports):
+    return await _choose_first_wave(replace(context, turn=turn), graph_context, hosts, has_new_facts=has_new_facts)
+
+
+def _choose_first_hosts(context: IncidentContext, *, has_new_facts: bool) -> tuple[str, ...]:
+    if context.turn.only:
+        return context.hosts
+    if has_new_facts:
+        return tuple(dict.fromkeys((*context.hosts_in_question, *context.hosts)))
+    return context.hosts_in_question
+
+
+async def _choose_first_wave(
+    context: IncidentContext, graph_context: GraphContext, hosts: Sequence[str], *, has_new_facts: bool
+) -> PlanResult:
+    """Return the checks of a guide, a recheck or news; else all passive ones."""
+    if guided := plan_guided_checks(context, None, graph_context):
         return PlanResult(guided.turn, TaxonomySearch(), "taxonomy", guided.asks)
     if get_due_recheck(context) == COUNTERS_RECHECK:
-        checks = list_counter_checks(context, await assess_incident(context, ports))
+        checks = list_counter_checks(context, await assess_incident(context, graph_context))
         return PlanResult(context.turn, TaxonomySearch(), "history" if checks else "done", checks)
     if is_narrow_recheck(context):
-        return _plan_narrow_recheck(replace(context, turn=replace(turn, narrow=True)), await assess_incident(context, ports))
+        narrow_context = replace(context, turn=replace(context.turn, narrow=True))
+        return _plan_narrow_recheck(narrow_context, await assess_incident(context, graph_context))
     if has_new_facts:
-        context = replace(context, turn=replace(turn, news=True))
-        pointed_at = list_checks_for_news(context, await assess_incident(context, ports))
-        return (
-            PlanResult(context.turn, TaxonomySearch(), "history", pointed_at)
-            if pointed_at
-            else await _plan_next_round(context, ports, rounds=1)
-        )
-    checks = list_first_wave(build_reference_data(ports, context.facts), hosts)
-    return PlanResult(turn, TaxonomySearch(), "history", checks) if checks else await _plan_next_round(context, ports, rounds=1)
+        context = replace(context, turn=replace(context.turn, news=True))
+        checks = list_checks_for_news(context, await assess_incident(context, graph_context))
+    else:
+        checks = list_first_wave(build_reference_data(graph_context, context.facts), hosts)
+    if not checks:
+        return await _plan_next_round(context, graph_context, rounds=1)
+    return PlanResult(context.turn, TaxonomySearch(), "history", checks)
 
 
 def _plan_narrow_recheck(context: IncidentContext, assessment: Assessment) -> PlanResult:
@@ -153,41 +168,49 @@ def _plan_narrow_recheck(context: IncidentContext, assessment: Assessment) -> Pl
     return PlanResult(context.turn, TaxonomySearch(), "history" if checks else "done", checks)
 
 
-async def _plan_next_round(context: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
+async def _plan_next_round(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
     """Plan the running guide's checks, else the cheapest useful ones."""
     if get_due_recheck(context) == COUNTERS_RECHECK:
         return PlanResult(context.turn, context.walk, "done")
-    if rounds < MAX_ROUNDS and (guided := plan_guided_checks(context, await assess_incident(context, ports), ports)):
+    if rounds < MAX_ROUNDS and (guided := plan_guided_checks(context, await assess_incident(context, graph_context), graph_context)):
         return PlanResult(guided.turn, context.walk, "taxonomy", guided.asks)
-    return await _plan_cheapest_look(context, ports, rounds)
+    return await _plan_cheapest_look(context, graph_context, rounds)
 
 
-async def _plan_cheapest_look(context: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
+async def _plan_cheapest_look(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
     if context.turn.narrow:
-        now = await assess_incident(context, ports)
-        over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or now.finding == "diagnosed"
+        assessment = await assess_incident(context, graph_context)
+        is_over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or assessment.finding == "diagnosed"
         next_context = replace(context, turn=replace(context.turn, again=context.turn.again + 1))
-        return PlanResult(context.turn, context.walk, "done") if over else _plan_narrow_recheck(next_context, now)
-    context, now = await _read_findings(context, await assess_incident(context, ports), ports)
+        return PlanResult(context.turn, context.walk, "done") if is_over else _plan_narrow_recheck(next_context, assessment)
+    context, assessment = await _read_findings(context, await assess_incident(context, graph_context), graph_context)
     turn = context.turn
-    if turn.cut or rounds >= MAX_ROUNDS or (turn.news and now.finding != "abstained"):
+    if turn.cut or rounds >= MAX_ROUNDS or (turn.news and assessment.finding != "abstained"):
         return PlanResult(turn, context.walk, "done")
-    walk, visit = advance_search(context.walk, now)
+    walk, visit = advance_search(context.walk, assessment)
     if visit:
         return PlanResult(turn, walk, "taxonomy", visit.asks)
-    if more := await _find_wider_hosts(context, now, ports):
+    if wider_hosts := await _find_wider_hosts(context, assessment, graph_context):
         return PlanResult(
-            replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(now.reference, more)
+            replace(turn, hosts=fold_host_names((*context.hosts, *wider_hosts))),
+            walk,
+            "taxonomy",
+            list_first_wave(assessment.reference, wider_hosts),
         )
     is_open_question = not (
         turn.news and context.report and context.report.outcome == "abstained"
     )  # else the earlier turn repeated its checks as often
-    if is_open_question and now.finding != "diagnosed" and turn.again < MAX_REPEATED_LOOKS and (answering := list_answering_hosts(now)):
-        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.reference, answering))
-    if offers := _list_exclusive_offers(context, now):
+    if (
+        is_open_question
+        and assessment.finding != "diagnosed"
+        and turn.again < MAX_REPEATED_LOOKS
+        and (answering := list_answering_hosts(assessment))
+    ):
+        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(assessment.reference, answering))
+    if offers := _list_exclusive_offers(context, assessment):
         return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
-    if now.finding == "abstained":
-        step = await explore_causes(context, now, ports)
+    if assessment.finding == "abstained":
+        step = await explore_causes(context, assessment, graph_context)
         return PlanResult(step.turn, walk, "exploration", step.asks, step.explored)
     return PlanResult(turn, walk, "done")
 
@@ -197,7 +220,7 @@ def _list_exclusive_offers(context: IncidentContext, assessment: Assessment) -> 
     return [] if get_due_recheck(context) else rank_exclusive_offers(assessment)
 
 
-async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[str, ...]:
+async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> tuple[str, ...]:
     """Return further hosts to check; none if the report names only unknown hosts.
 
     In a small fleet all, as people may blame the wrong host. In a larger one the hosts named are the subject: add those
@@ -207,7 +230,7 @@ async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, po
     if context.brief.unknown_hosts:
         return ()
     compares = assessment.finding != "diagnosed" or any(
-        not row.accused or row.label.startswith(FABRIC_LABEL_PREFIXES) for row in assessment.roots
+        not belief.accused or belief.label.startswith(FABRIC_LABEL_PREFIXES) for belief in assessment.roots
     )
     if context.turn.only and (context.item.kind != "mention" or not compares):
         return ()
@@ -216,43 +239,43 @@ async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, po
         and context.hosts
         and len(context.visible) <= (MAX_EXTRA_HOSTS if context.turn.named or assessment.finding == "diagnosed" else MAX_UNNAMED_HOSTS)
     ):
-        related_hosts = _find_group_hosts(context, ports)
+        related_hosts = _find_group_hosts(context, graph_context)
     elif context.turn.only or (context.turn.named and not context.brief.job):
-        related_hosts = await _find_related_hosts(context, ports)
-        new = [host for host in related_hosts if host not in context.hosts]
-        related_hosts = _find_peer_hosts(context, ports) if compares and not new else related_hosts
+        related_hosts = await _find_related_hosts(context, graph_context)
+        new_hosts = [host for host in related_hosts if host not in context.hosts]
+        related_hosts = _find_peer_hosts(context, graph_context) if compares and not new_hosts else related_hosts
     else:
-        related_hosts = await _find_related_hosts(context, ports, mates=True)
+        related_hosts = await _find_related_hosts(context, graph_context, mates=True)
     return tuple(host for host in related_hosts if host not in context.hosts)
 
 
-def _find_group_hosts(context: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
+def _find_group_hosts(context: IncidentContext, graph_context: GraphContext) -> tuple[str, ...]:
     """Return the visible hosts; if people named some, those of the same groups."""
     if not context.turn.named:
         return context.visible
-    rows = ports.inventory.hosts
-    groups = {rows[name].group for name in context.hosts if name in rows}
-    return tuple(name for name in context.visible if rows[name].group in groups)
+    inventory_hosts = graph_context.inventory.hosts
+    groups = {inventory_hosts[name].group for name in context.hosts if name in inventory_hosts}
+    return tuple(name for name in context.visible if inventory_hosts[name].group in groups)
 
 
-def _find_peer_hosts(context: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
+def _find_peer_hosts(context: IncidentContext, graph_context: GraphContext) -> tuple[str, ...]:
     """Return a few visible hosts of the same kind, next in the inventory first; hosts already checked count."""
-    kind = build_kind_lookup(ports.inventory)
+    kind = build_kind_lookup(graph_context.inventory)
     kinds = {kind(host) for host in context.hosts_in_question}
-    own = set(context.hosts_in_question)
+    hosts_in_question = set(context.hosts_in_question)
     peer_hosts = [host for host in context.visible if kind(host) in kinds]
-    last = max((at for at, host in enumerate(peer_hosts) if host in own), default=-1)
-    room = MAX_PEERS - len(set(context.hosts) - own)
+    last = max((at for at, host in enumerate(peer_hosts) if host in hosts_in_question), default=-1)
+    room = MAX_PEERS - len(set(context.hosts) - hosts_in_question)
     return tuple(host for host in (*peer_hosts[last + 1 :], *peer_hosts[: last + 1]) if host not in context.hosts)[: max(0, room)]
 
 
-async def _find_related_hosts(context: IncidentContext, ports: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
+async def _find_related_hosts(context: IncidentContext, graph_context: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
     """Return hosts that errors name, and a few or (`mates`) all of a job that runs there."""
     error_lines = "\n".join(fact.line for fact in context.facts if fact.key == "job.error" and fact.line)
     job_ids = {str(fact.attrs["job"]) for fact in context.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
     jobs = sorted(job_ids or queued)
-    places = [host for job in jobs[:MAX_JOBS] for host in (await ports.job_place(job)).hosts]
+    places = [host for job in jobs[:MAX_JOBS] for host in (await graph_context.job_place(job)).hosts]
     neighbour_hosts = [host for host in find_hosts(" ".join(places), context.visible).hosts if mates or host not in context.hosts]
     room = MAX_UNNAMED_HOSTS if mates else max(0, MAX_PEERS - len(set(context.hosts) - set(context.hosts_in_question)))
     return tuple(dict.fromkeys((*find_hosts(error_lines, context.names).hosts[:MAX_EXTRA_HOSTS], *neighbour_hosts[:room])))
@@ -265,16 +288,18 @@ def list_answering_hosts(assessment: Assessment) -> list[str]:
     return [host for host in assessment.hosts if host in answering_hosts]
 
 
-async def _read_findings(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
+async def _read_findings(
+    context: IncidentContext, assessment: Assessment, graph_context: GraphContext
+) -> tuple[IncidentContext, Assessment]:
     """Let a model read the findings once a turn if unsure; its causes become priors only."""
-    if ports.model is None or assessment.roots or context.turn.news or FINDINGS_QUESTION in context.turn.asked_model:
+    if graph_context.model is None or assessment.roots or context.turn.news or FINDINGS_QUESTION in context.turn.asked_model:
         return context, assessment
-    labels = list_offered_labels(context, assessment, ports.taxonomy)
+    labels = list_offered_labels(context, assessment, graph_context.taxonomy)
     if len(labels) < 2:
         return context, assessment
-    findings = render_findings(assessment, (), list_corrections(context, list(labels), ports))
-    material = await build_material(context.brief, list_logs(context), context, ports, findings)
-    answer = await ports.model.extract_report(context.id, material, context.visible, labels)
+    findings = render_findings(assessment, (), list_corrections(context, list(labels), graph_context))
+    material = await build_material(context.brief, list_logs(context), context, graph_context, findings)
+    answer = await graph_context.model.extract_report(context.id, material, context.visible, labels)
     turn = replace(context.turn, asked_model=(*context.turn.asked_model, FINDINGS_QUESTION))
     if isinstance(answer, DeclinedAnswer):
         return replace(context, turn=turn.with_model_declined(answer.reason)), assessment
@@ -288,7 +313,7 @@ async def _read_findings(context: IncidentContext, assessment: Assessment, ports
     moves = serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts("read", compute_model_priors(open_))], priors)
     turn = replace(turn, reading=reading, outside=answer.outside[:MAX_OUTSIDE_CHARS], priors=priors, moves=moves)
     context = replace(context, turn=turn)
-    return context, await assess_incident(context, ports)
+    return context, await assess_incident(context, graph_context)
 
 
 def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
@@ -297,15 +322,15 @@ def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
     return {label: round(weight, 2) for label, weight in top}
 
 
-def _build_progress(context: IncidentContext, chosen: PlanResult, ports: GraphContext) -> Progress:
+def _build_progress(context: IncidentContext, plan_result: PlanResult, graph_context: GraphContext) -> Progress:
     if context.rounds:
-        return Progress(context.id, "plan", f"{len(chosen.asks)} more looks" if chosen.asks else "nothing left to look at")
-    host_count = len(expand_host_range(chosen.turn.hosts))
-    return Progress(context.id, "plan", f"looking at {host_count} hosts", hypotheses=_list_titles(chosen.turn.past, ports))
+        return Progress(context.id, "plan", f"{len(plan_result.asks)} more looks" if plan_result.asks else "nothing left to look at")
+    host_count = len(expand_host_range(plan_result.turn.hosts))
+    return Progress(context.id, "plan", f"looking at {host_count} hosts", hypotheses=_list_titles(plan_result.turn.past, graph_context))
 
 
-def _list_titles(labels: Sequence[str], ports: GraphContext) -> tuple[str, ...]:
-    return tuple(ports.taxonomy.get_title(label) for label in labels)
+def _list_titles(labels: Sequence[str], graph_context: GraphContext) -> tuple[str, ...]:
+    return tuple(graph_context.taxonomy.get_title(label) for label in labels)
 
 
 def route_after_plan(state: IncidentState) -> str:

@@ -1,4 +1,4 @@
-"""Questions where checks did not decide: at most three, about missing data; and a tenant's silence. Pure."""
+"""Questions where checks did not decide: at most three, about missing data; and a tenant's silence."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,13 +77,13 @@ def build_hosts_question(turn: TurnState) -> str:
 def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[str]:
     """Return what a person may try; never run."""
     steps: dict[tuple[str, str], list[str]] = {}
-    for row in assessment.suspects:
-        steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_list_suspect_hosts(context, row))
+    for belief in assessment.suspects:
+        steps.setdefault((belief.leaf.title, belief.leaf.next_step), []).extend(_list_suspect_hosts(context, belief))
     suggestions = [
         f"If it is {title}{f' on {fold_host_names(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
         for (title, step), hosts in list(steps.items())[:2]
     ]
-    leaves = [row.leaf for row in assessment.suspects] + [row.leaf for row in assessment.open_hidden_causes]
+    leaves = [suspect.leaf for suspect in assessment.suspects] + [hidden_cause.leaf for hidden_cause in assessment.open_hidden_causes]
     exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.reference.checks})
     if exclusive:
         suggestions.append(f"Run {', '.join(exclusive)} once the machines are idle")
@@ -99,7 +99,9 @@ def render_findings(assessment: Assessment, logs: Sequence[LogDigest] = (), note
         f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.abnormal_facts[:12]
     ]
     lines += [
-        f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in assessment.beliefs[:10] if row.support
+        f"{belief.label} {belief.posterior:.2f}: {'; '.join(m.says for m in belief.support[:2])}"
+        for belief in assessment.beliefs[:10]
+        if belief.support
     ]
     lines += [
         f"could not look: {unobserved_line.host} {unobserved_line.check}: {unobserved_line.why}"
@@ -127,7 +129,7 @@ def list_tenant_question_ids(incident_view: IncidentView, report: Report) -> tup
     """Return phrase ids of what a tenant is asked; questions about machines are not theirs to answer."""
     if not report.questions:
         return ()
-    brief, attached = incident_view.brief, any(row.get("attachments") for row in incident_view.messages)
+    brief, attached = incident_view.brief, any(message.get("attachments") for message in incident_view.messages)
     missing = {"q_which": not (brief.hosts or brief.job), "q_log": not attached, "q_since": brief.since is None}
     return tuple(id_ for id_, is_ in missing.items() if is_)
 
@@ -138,22 +140,24 @@ def update_tenant_silence(incident_view: IncidentView, report: Report, lifecycle
     A tenant's message restarts it, a withdrawal ends it, operators do neither. A timer that an answer overtook reminds
     of nothing.
     """
-    item, before = incident_view.item, incident_view.tenant_silence
+    item, previous_silence = incident_view.item, incident_view.tenant_silence
     if incident_view.origin is None or incident_view.origin.customer is None:
         return TenantSilence()
     is_tenant_side, reason = item.data.get(SIDE_KEY) == TENANT_SIDE, item.data.get("why") if item.kind == "timer" else ""
-    if reason == REPORT_WITHDRAWN or (before.withdrawn and not is_tenant_side):
+    if reason == REPORT_WITHDRAWN or (previous_silence.withdrawn and not is_tenant_side):
         return TenantSilence(withdrawn=True)
     if reason == REMINDER_UNANSWERED and is_unanswered(incident_view):
-        return before.model_copy(update={"handed": at})
-    if before.handed and lifecycle == "handed_off" and not is_tenant_side:
-        return before
+        return previous_silence.model_copy(update={"handed": at})
+    if previous_silence.handed and lifecycle == "handed_off" and not is_tenant_side:
+        return previous_silence
     if lifecycle != "waiting" or not list_tenant_question_ids(incident_view, report):
         return TenantSilence()
-    if is_tenant_side or before.since is None:
+    if is_tenant_side or previous_silence.since is None:
         return TenantSilence(since=at)
     return (
-        before.model_copy(update={"reminded": at}) if reason == REMINDER_DUE and before.since < item.at and not before.reminded else before
+        previous_silence.model_copy(update={"reminded": at})
+        if reason == REMINDER_DUE and previous_silence.since < item.at and not previous_silence.reminded
+        else previous_silence
     )
 
 

@@ -15,11 +15,12 @@ from graph.engine.assessment import Assessment
 from graph.engine.priors import MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, sum_priors
 from graph.extraction.report_texts import format_confidence_percent
 from graph.incident.context import IncidentContext, TurnState, assess_incident, load_incident_context
-from graph.incident.model_hypotheses import CRITIQUE_QUESTION, list_finding_lines
+from graph.incident.exploration import CRITIQUE_QUESTION
+from graph.incident.prompt_material import list_finding_lines
 from graph.incident.questions import render_findings
 from graph.incident_view import serialize_hypotheses
 from graph.model.reasoner import DeclinedAnswer, Judgement
-from graph.provenance.reason_graph import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import Hypothesis, IncidentState, Tier
 from kb.needle_search import split_lines
 
@@ -29,59 +30,72 @@ MAX_DOUBTS = 2
 
 
 async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
-    ports = runtime.context
-    case = await load_incident_context(state, ports)
-    now = await assess_incident(case, ports)
-    if _is_unsure(now) and not case.turn.cut:
-        case, now = await _judge_suspects(case, now, ports)
-    if now.is_narrow and not case.turn.cut:
-        case, now = await _critique_causes(case, now, ports)
-    rows = list_hypotheses(now, case.turn.past, case.tier)
-    await ports.progress(
-        Progress(case.id, "reflect", _render_verdict_counts(rows), hypotheses=tuple(_render_hypothesis(row, ports) for row in rows[:4]))
+    graph_context = runtime.context
+    context = await load_incident_context(state, graph_context)
+    assessment = await assess_incident(context, graph_context)
+    if _is_unsure(assessment) and not context.turn.cut:
+        context, assessment = await _judge_suspects(context, assessment, graph_context)
+    if assessment.is_narrow and not context.turn.cut:
+        context, assessment = await _critique_causes(context, assessment, graph_context)
+    causes = list_hypotheses(assessment, context.turn.past, context.tier)
+    await graph_context.progress(
+        Progress(
+            context.id,
+            "reflect",
+            _render_verdict_counts(causes),
+            hypotheses=tuple(_render_hypothesis(cause, graph_context) for cause in causes[:4]),
+        )
     )
-    return {"hypotheses": serialize_hypotheses(rows), "turn": case.turn.to_json()}
+    return {"hypotheses": serialize_hypotheses(causes), "turn": context.turn.to_json()}
 
 
 def _is_unsure(assessment: Assessment) -> bool:
     return not assessment.roots and bool(assessment.suspects or assessment.selection.contradictions)
 
 
-async def _judge_suspects(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
-    if ports.model is None or "judge" in context.turn.asked_model:
+async def _judge_suspects(
+    context: IncidentContext, assessment: Assessment, graph_context: GraphContext
+) -> tuple[IncidentContext, Assessment]:
+    if graph_context.model is None or "judge" in context.turn.asked_model:
         return context, assessment
     turn = replace(context.turn, asked_model=(*context.turn.asked_model, "judge"))
     lines = split_lines(render_findings(assessment))
     sway: dict[str, float] = {}
-    for row in assessment.suspects[:MAX_JUDGED_SUSPECTS]:
-        answer = await ports.model.judge_hypothesis(context.id, assessment.build_hypothesis(row.label), lines)
+    for belief in assessment.suspects[:MAX_JUDGED_SUSPECTS]:
+        answer = await graph_context.model.judge_hypothesis(context.id, assessment.build_hypothesis(belief.label), lines)
         if isinstance(answer, DeclinedAnswer):
             turn = turn.with_model_declined(answer.reason)
             break
-        sway[row.label] = _compute_shift(answer, len(lines))
+        sway[belief.label] = _compute_shift(answer, len(lines))
     context = replace(context, turn=_shift_beliefs(turn, "judge", sway))
-    return context, await assess_incident(context, ports)
+    return context, await assess_incident(context, graph_context)
 
 
-def _shift_beliefs(turn: TurnState, by: ShiftSource, sway: Mapping[str, float]) -> TurnState:
+def _shift_beliefs(turn: TurnState, source: ShiftSource, sway: Mapping[str, float]) -> TurnState:
     priors = sum_priors(turn.priors, sway)
-    return replace(turn, priors=priors, moves=serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts(by, sway)], priors))
+    return replace(
+        turn, priors=priors, moves=serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts(source, sway)], priors)
+    )
 
 
-async def _critique_causes(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
+async def _critique_causes(
+    context: IncidentContext, assessment: Assessment, graph_context: GraphContext
+) -> tuple[IncidentContext, Assessment]:
     """Let a second reading attack weak causes, once a turn; contradictions lower the belief by a bounded amount."""
-    if ports.model is None or CRITIQUE_QUESTION in context.turn.asked_model:
+    if graph_context.model is None or CRITIQUE_QUESTION in context.turn.asked_model:
         return context, assessment
     causes, turn = assessment.list_root_causes(), replace(context.turn, asked_model=(*context.turn.asked_model, CRITIQUE_QUESTION))
-    claims = [f"{ports.taxonomy.get_title(row.label)} ({', '.join(row.devices or row.hosts) or 'the job'})" for row in causes]
-    answer = await ports.model.critique_claims(context.id, claims, list_finding_lines(assessment))
+    claims = [
+        f"{graph_context.taxonomy.get_title(cause.label)} ({', '.join(cause.devices or cause.hosts) or 'the job'})" for cause in causes
+    ]
+    answer = await graph_context.model.critique_claims(context.id, claims, list_finding_lines(assessment))
     if isinstance(answer, DeclinedAnswer):
         return replace(context, turn=turn.with_model_declined(answer.reason)), assessment
-    against = {row.label: objection for row, objection in zip(causes, answer, strict=True) if objection.verdict != "holds"}
+    against = {cause.label: objection for cause, objection in zip(causes, answer, strict=True) if objection.verdict != "holds"}
     sway = {label: -OBJECTION_LOG_ODDS for label, objection in against.items() if objection.verdict == "contradicted"}
-    doubts = tuple(f"{ports.taxonomy.get_title(label)}: {objection.because}" for label, objection in against.items())[:MAX_DOUBTS]
+    doubts = tuple(f"{graph_context.taxonomy.get_title(label)}: {objection.because}" for label, objection in against.items())[:MAX_DOUBTS]
     context = replace(context, turn=replace(_shift_beliefs(turn, "critique", sway), doubts=doubts))
-    return context, await assess_incident(context, ports)
+    return context, await assess_incident(context, graph_context)
 
 
 def _compute_shift(answer: Judgement, lines: int) -> float:
@@ -93,23 +107,23 @@ def _compute_shift(answer: Judgement, lines: int) -> float:
 
 def list_hypotheses(assessment: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """Return hypotheses: causes found, similar incidents' causes, supported, hidden and open ones."""
-    root_labels = [row.label for row in assessment.roots]
+    root_labels = [belief.label for belief in assessment.roots]
     spoken = [s.label for s in assessment.label_verdicts.values() if s.best.support]
     likely = [s.label for s in assessment.label_verdicts.values() if s.verdict == "open"][:2]
-    hidden = [row.leaf.label for row in assessment.open_hidden_causes]
+    hidden = [hidden_cause.leaf.label for hidden_cause in assessment.open_hidden_causes]
     labels = list(
         dict.fromkeys((*root_labels, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely))
     )
     return [assessment.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
 
 
-def _render_verdict_counts(rows: list[Hypothesis]) -> str:
-    count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("confirmed", "open", "rejected", "inconclusive")}
+def _render_verdict_counts(causes: list[Hypothesis]) -> str:
+    count = {verdict: sum(cause.verdict == verdict for cause in causes) for verdict in ("confirmed", "open", "rejected", "inconclusive")}
     return ", ".join(f"{n} {verdict}" for verdict, n in count.items() if n) or "no hypothesis yet"
 
 
-def _render_hypothesis(row: Hypothesis, ports: GraphContext) -> str:
-    return f"{ports.taxonomy.get_title(row.label)}: {row.verdict} {format_confidence_percent(row.confidence)}"
+def _render_hypothesis(cause: Hypothesis, graph_context: GraphContext) -> str:
+    return f"{graph_context.taxonomy.get_title(cause.label)}: {cause.verdict} {format_confidence_percent(cause.confidence)}"
 
 
 def route_after_reflect(state: IncidentState) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.context import IncidentContext, build_reference_data, merge_facts
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle, get_remediation_event, is_all_cured
@@ -52,39 +52,41 @@ MAX_STORED_REMEDIATIONS = 80  # remediations kept: whether the first of many pas
 QUIET_EVENT = "quiet"
 
 
-async def add_remediations(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+async def add_remediations(result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
     """Add the remediations of the turn, and drained nodes where the answer offers their return."""
-    after = await _update_remediations(result, context, assessment, ports)
+    after = await _update_remediations(result, context, assessment, graph_context)
     remediations = context.remediations if after.ladders is None else after.ladders
     offered = list_returnable_nodes(remediations) if context.kind in RETURN_OFFERING_KINDS and after.report.reply else ()
     return after if after.report.held == offered else replace(after, report=after.report.model_copy(update={"held": offered}))
 
 
-async def _update_remediations(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+async def _update_remediations(
+    result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext
+) -> TurnResult:
     kind = context.kind
     if is_check_result(context.item):
         return await _apply_diagnosis(
             result,
-            advance(context.remediations, RemediationEvent.from_item_data(context.item.data), build_plan_context(context, ports)),
+            advance(context.remediations, RemediationEvent.from_item_data(context.item.data), build_plan_context(context, graph_context)),
             context,
             assessment,
-            ports,
+            graph_context,
         )
     if kind == "action_result":
-        return _apply_action_result(result, context, assessment, ports)
+        return _apply_action_result(result, context, assessment, graph_context)
     if kind in TAKEOVER_REASONS:
         return (
-            _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS[kind]), ports)
+            _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS[kind]), graph_context)
             if context.remediations
             else result
         )
     if kind == "timer" and result.lifecycle == "closed" and context.remediations:
-        return _apply_takeover(result, stop_remediations(context.remediations, "no message for days"), ports)
+        return _apply_takeover(result, stop_remediations(context.remediations, "no message for days"), graph_context)
     if kind == "timer" and result.lifecycle == "handed_off" and context.remediations:
-        return _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS["hand_off"]), ports)
+        return _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS["hand_off"]), graph_context)
     if kind == "timer" or result.hypotheses is None:
         return result
-    return await _apply_diagnosis(result, context.remediations, context, assessment, ports)
+    return await _apply_diagnosis(result, context.remediations, context, assessment, graph_context)
 
 
 def is_renewed_request(context: IncidentContext) -> bool:
@@ -97,62 +99,70 @@ def is_check_result(item: InboxItem) -> bool:
     return item.kind == "action_result" and item.data.get("remedy") == "run_check" and item.data.get("event") == "done"
 
 
-async def add_action_facts(context: IncidentContext, ports: GraphContext) -> IncidentContext:
+async def add_action_facts(context: IncidentContext, graph_context: GraphContext) -> IncidentContext:
     """Add the facts of the item's proof or check; mark facts from before the host was changed as stale."""
     if context.item.kind != "action_result":
         return context
     event = RemediationEvent.from_item_data(context.item.data)
     try:
-        action_facts = await ports.evidence.get_facts(str(context.item.data.get("facts") or ""))
+        action_facts = await graph_context.evidence.get_facts(str(context.item.data.get("facts") or ""))
     except KeyError:
         action_facts = []
     since = find_repair_cursors(context.remediations)
-    remediation = next((row for row in context.remediations if event.approval and row.approval == event.approval), None)
+    remediation = next(
+        (remediation for remediation in context.remediations if event.approval and remediation.approval == event.approval), None
+    )
     if remediation and remediation.current_step and remediation.current_step.part == "fix" and event.since:
         since[remediation.target] = event.since
     if not action_facts and not since:
         return context
     facts = mark_stale_after_repairs(merge_facts(context.facts, action_facts), since)
-    return replace(context, facts=facts, snapshot=await ports.evidence.put_facts(context.id, facts))
+    return replace(context, facts=facts, snapshot=await graph_context.evidence.put_facts(context.id, facts))
 
 
-def build_plan_context(context: IncidentContext, ports: GraphContext) -> PlanContext:
+def build_plan_context(context: IncidentContext, graph_context: GraphContext) -> PlanContext:
     return PlanContext(
         incident=context.id,
-        now=ports.clock.now(),
-        inventory=ports.inventory,
-        taxonomy=ports.taxonomy,
+        now=graph_context.clock.now(),
+        inventory=graph_context.inventory,
+        taxonomy=graph_context.taxonomy,
         facts=context.facts,
         job=context.brief.job,
         stuck=bool(HANG_SYMPTOMS & set(context.brief.symptoms)),
-        waits=ports.waits,
+        waits=graph_context.waits,
     )
 
 
 async def _apply_diagnosis(
-    result: TurnResult, known: Sequence[Remediation], context: IncidentContext, assessment: Assessment, ports: GraphContext
+    result: TurnResult,
+    known_remediations: Sequence[Remediation],
+    context: IncidentContext,
+    assessment: Assessment,
+    graph_context: GraphContext,
 ) -> TurnResult:
-    report, plan = result.report, build_plan_context(context, ports)
+    report, plan = result.report, build_plan_context(context, graph_context)
     believed = {(cause.label, host) for cause in report.root_causes for host in find_remediation_hosts(cause, plan)}
     kept_remediations, wanted_remediations = (
-        withdraw_disbelieved(known, believed | _list_undenied_causes(known, report, context, assessment, ports)),
+        withdraw_disbelieved(
+            known_remediations, believed | _list_undenied_causes(known_remediations, report, context, assessment, graph_context)
+        ),
         list_remediable_causes(report, context),
     )
-    elsewhere = await _find_owned_elsewhere(report, wanted_remediations, kept_remediations, context, ports, assessment)
+    elsewhere = await _find_owned_elsewhere(report, wanted_remediations, kept_remediations, context, graph_context, assessment)
     kept_remediations = withdraw_owned_elsewhere(kept_remediations, elsewhere)
     is_renewed = is_renewed_request(context)
     built = build_remediations(wanted_remediations, plan, kept_remediations, anew=is_renewed, elsewhere=elsewhere)
     check_remediations = build_check_remediations(assessment, plan, kept_remediations) if report.outcome == "abstained" else []
     ladders = release_finished_nodes(
-        _refresh_fault_conditions([*kept_remediations, *built.ladders], believed, context, ports) + check_remediations, plan
+        _refresh_fault_conditions([*kept_remediations, *built.ladders], believed, context, graph_context) + check_remediations, plan
     )
-    aside = [row for row in report.root_causes if row not in wanted_remediations and row.label in report.also_seen]
-    known_there = await _find_known_elsewhere(aside, plan, ports)
+    aside = [cause for cause in report.root_causes if cause not in wanted_remediations and cause.label in report.also_seen]
+    known_there = await _find_known_elsewhere(aside, plan, graph_context)
     shared = (*list_causes_owned_elsewhere(wanted_remediations, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
-    report = _report_released_causes(_add_owned_elsewhere(report, shared), context, ports)
+    report = _report_released_causes(_add_owned_elsewhere(report, shared), context, graph_context)
     if not ladders and not built.by_hand:
         return replace(result, report=report)
-    by_hand = tuple(dict.fromkeys((*built.by_hand, *list_manual_work(kept_remediations, ports.taxonomy))))
+    by_hand = tuple(dict.fromkeys((*built.by_hand, *list_manual_work(kept_remediations, graph_context.taxonomy))))
     report = report.model_copy(update={"actions": tuple(list_planned_actions(ladders, plan)), "by_hand": by_hand})
     return replace(
         result,
@@ -166,55 +176,67 @@ def list_remediable_causes(report: Report, context: IncidentContext) -> tuple[Hy
     """Return causes to remediate: none elsewhere for a mere host question, none that people denied."""
     only_asked = context.turn.question and not context.brief.job
     denied = context.correction.denied if context.correction else ()
-    return tuple(row for row in report.root_causes if not (only_asked and row.label in report.also_seen) and row.label not in denied)
+    return tuple(
+        cause for cause in report.root_causes if not (only_asked and cause.label in report.also_seen) and cause.label not in denied
+    )
 
 
 async def _find_owned_elsewhere(
     report: Report,
-    wanted: Sequence[Hypothesis],
-    kept: Sequence[Remediation],
+    wanted_causes: Sequence[Hypothesis],
+    kept_remediations: Sequence[Remediation],
     context: IncidentContext,
-    ports: GraphContext,
+    graph_context: GraphContext,
     assessment: Assessment,
 ) -> Mapping[CauseLocation, str]:
     """Claim the causes and return those that another incident owns. Ours, and those unobserved now, stay ours."""
-    plan = build_plan_context(context, ports)
-    spots = map_cause_locations(wanted, plan)
-    before = context.report.root_causes if context.report and report.outcome == "abstained" else ()
-    unseen = [row for row in before if (verdict := assessment.label_verdicts.get(row.label)) is None or verdict.verdict != "rejected"]
+    plan = build_plan_context(context, graph_context)
+    spots = map_cause_locations(wanted_causes, plan)
+    previous_causes = context.report.root_causes if context.report and report.outcome == "abstained" else ()
+    unseen = [
+        cause
+        for cause in previous_causes
+        if (verdict := assessment.label_verdicts.get(cause.label)) is None or verdict.verdict != "rejected"
+    ]
     own_locations = {
         **{spot: names for spot, names in map_cause_locations(unseen, plan).items() if not spot[1]},
-        **map_remediation_locations(kept),
+        **map_remediation_locations(kept_remediations),
     }
-    names = dict.fromkeys(name for row in (*spots.values(), *own_locations.values()) for name in row)
-    return find_owned_elsewhere(spots, await ports.keep(context.id, tuple(names)))
+    names = dict.fromkeys(name for location in (*spots.values(), *own_locations.values()) for name in location)
+    return find_owned_elsewhere(spots, await graph_context.keep(context.id, tuple(names)))
 
 
-async def _find_known_elsewhere(aside: Sequence[Hypothesis], plan: PlanContext, ports: GraphContext) -> Mapping[CauseLocation, str]:
+async def _find_known_elsewhere(
+    causes_aside: Sequence[Hypothesis], plan: PlanContext, graph_context: GraphContext
+) -> Mapping[CauseLocation, str]:
     """Return who owns the causes outside this incident's question, without claiming any."""
-    spots = map_cause_locations(aside, plan)
-    names = dict.fromkeys(name for row in spots.values() for name in row)
-    return find_owned_elsewhere(spots, await ports.keepers(plan.incident, tuple(names))) if names else {}
+    spots = map_cause_locations(causes_aside, plan)
+    names = dict.fromkeys(name for location in spots.values() for name in location)
+    return find_owned_elsewhere(spots, await graph_context.keepers(plan.incident, tuple(names))) if names else {}
 
 
-def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]) -> Report:
+def _add_owned_elsewhere(report: Report, owned_causes: tuple[CauseOwnedElsewhere, ...]) -> Report:
     """Add causes owned elsewhere; if those are all, there is no next step here."""
-    if not shared:
+    if not owned_causes:
         return report
-    all_theirs = {row.label for row in report.root_causes} == {row.label for row in shared}
-    return report.model_copy(update={"shared": shared, "next_step": "" if all_theirs else report.next_step})
+    all_theirs = {cause.label for cause in report.root_causes} == {cause.label for cause in owned_causes}
+    return report.model_copy(update={"shared": owned_causes, "next_step": "" if all_theirs else report.next_step})
 
 
-def _report_released_causes(report: Report, context: IncidentContext, ports: GraphContext) -> Report:
+def _report_released_causes(report: Report, context: IncidentContext, graph_context: GraphContext) -> Report:
     """Report what became of causes that another incident released; nothing else of it is revealed."""
     was = context.report.shared if context.report and context.kind == "recheck" and "why" in context.item.data else ()
     labels = list(
-        dict.fromkeys(row.label for row in was if row.waits and row.label not in {released_cause.label for released_cause in report.shared})
+        dict.fromkeys(
+            owned_cause.label
+            for owned_cause in was
+            if owned_cause.waits and owned_cause.label not in {released_cause.label for released_cause in report.shared}
+        )
     )
-    root_labels = {row.label for row in report.root_causes}
+    root_labels = {cause.label for cause in report.root_causes}
     unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it no longer shows here"
     note = "it still shows here, so it is decided here now"
-    ends = [f"{ports.taxonomy.get_title(label)}: {note if label in root_labels else unseen}." for label in labels]
+    ends = [f"{graph_context.taxonomy.get_title(label)}: {note if label in root_labels else unseen}." for label in labels]
     if not ends:
         return report
     text = " ".join(["The other thread no longer works on it.", *ends])
@@ -222,68 +244,70 @@ def _report_released_causes(report: Report, context: IncidentContext, ports: Gra
 
 
 def _list_undenied_causes(
-    remediations: Sequence[Remediation], report: Report, context: IncidentContext, assessment: Assessment, ports: GraphContext
+    remediations: Sequence[Remediation], report: Report, context: IncidentContext, assessment: Assessment, graph_context: GraphContext
 ) -> set[tuple[str, str]]:
     """Return causes that nothing contradicts: unobserved, an earlier finding holds."""
     sure = report.outcome in ("diagnosed", "no_fault")
     return {
-        (row.label, row.target)
-        for row in remediations
-        if row.is_open and not (_is_denied(row, context, assessment, ports) if row.fault else sure)
+        (remediation.label, remediation.target)
+        for remediation in remediations
+        if remediation.is_open and not (_is_denied(remediation, context, assessment, graph_context) if remediation.fault else sure)
     }
 
 
-def _is_denied(remediation: Remediation, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> bool:
+def _is_denied(remediation: Remediation, context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> bool:
     """Return whether facts contradict a cause, across all hosts or on its own host."""
     verdict = assessment.label_verdicts.get(remediation.label)
     rejected = verdict is not None and verdict.verdict == "rejected"
-    return rejected or is_contradicted(remediation, assess_host_alone(remediation.target, context, ports)[1])
+    return rejected or is_contradicted(remediation, assess_host_alone(remediation.target, context, graph_context)[1])
 
 
 def _refresh_fault_conditions(
-    remediations: Sequence[Remediation], believed: Collection[tuple[str, str]], context: IncidentContext, ports: GraphContext
+    remediations: Sequence[Remediation], believed: Collection[tuple[str, str]], context: IncidentContext, graph_context: GraphContext
 ) -> list[Remediation]:
     return [
-        row.model_copy(update={"fault": derive_fault_condition(row, context, ports)})
-        if row.is_open and (row.label, row.target) in believed
-        else row
-        for row in remediations
+        remediation.model_copy(update={"fault": derive_fault_condition(remediation, context, graph_context)})
+        if remediation.is_open and (remediation.label, remediation.target) in believed
+        else remediation
+        for remediation in remediations
     ]
 
 
-def derive_fault_condition(remediation: Remediation, context: IncidentContext, ports: GraphContext) -> FaultCondition:
+def derive_fault_condition(remediation: Remediation, context: IncidentContext, graph_context: GraphContext) -> FaultCondition:
     """Return the fault that a remediation is for, from the facts."""
-    facts, alone = assess_host_alone(remediation.target, context, ports)
+    facts, alone = assess_host_alone(remediation.target, context, graph_context)
     return build_fault_condition(remediation, alone, facts)
 
 
-def assess_host_alone(host: str, context: IncidentContext, ports: GraphContext) -> tuple[list[Fact], Assessment]:
+def assess_host_alone(host: str, context: IncidentContext, graph_context: GraphContext) -> tuple[list[Fact], Assessment]:
     """Assess a host alone, as later proofs will."""
     facts = [fact for fact in context.facts if fact.host == host]
-    return facts, assess_facts(facts, build_reference_data(ports, context.facts), [host])
+    return facts, assess_facts(facts, build_reference_data(graph_context, context.facts), [host])
 
 
-def _apply_action_result(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+def _apply_action_result(result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
     event = RemediationEvent.from_item_data(context.item.data)
     if event.kind == QUIET_EVENT:
         return _close_if_quiet(result, context)
-    plan = build_plan_context(context, ports)
+    plan = build_plan_context(context, graph_context)
     remediations = advance(context.remediations, event, plan)
     if context.lifecycle == "closed":
         remediations = [
-            row if is_returning(row) or not row.is_open else end_remediation(row, "stopped", "the incident is closed")
-            for row in remediations
+            remediation
+            if is_returning(remediation) or not remediation.is_open
+            else end_remediation(remediation, "stopped", "the incident is closed")
+            for remediation in remediations
         ]
-    changed = [row for row in remediations if row not in context.remediations]
+    changed = [remediation for remediation in remediations if remediation not in context.remediations]
     after = get_next_lifecycle(context.lifecycle, get_remediation_event(remediations))
     if not changed:
         return replace(result, lifecycle=context.lifecycle)
-    descriptions = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in changed]
+    descriptions = [describe_remediation(remediation, graph_context.taxonomy.get_title(remediation.label)) for remediation in changed]
     actions = tuple(list_planned_actions(remediations, plan))
     by_hand = () if after == "closed" else _list_remaining_manual_work(result.report, context, remediations, plan)
     report = result.report.model_copy(update={"reply": "\n".join(descriptions), "actions": actions, "by_hand": by_hand})
     ticket = (
-        _add_remediation_lines(build_handoff_ticket(context, assessment, report), remediations, ports)
+        _add_remediation_lines(build_handoff_ticket(context, assessment, report), remediations, graph_context)
         if after == "handed_off"
         else result.ticket
     )
@@ -294,16 +318,16 @@ def _list_remaining_manual_work(
     report: Report, context: IncidentContext, remediations: Sequence[Remediation], plan: PlanContext
 ) -> tuple[str, ...]:
     """Return manual work after an action: by plan for its remediations, as before for other causes."""
-    done_targets = {(row.label, row.target) for row in remediations} | {
-        (row.label, host) for row in report.shared for host in row.hosts or ("",)
+    done_targets = {(remediation.label, remediation.target) for remediation in remediations} | {
+        (owned_cause.label, host) for owned_cause in report.shared for host in owned_cause.hosts or ("",)
     }
     manual_steps = build_remediations(list_remediable_causes(report, context), plan, remediations, elsewhere=done_targets).by_hand
     return tuple(dict.fromkeys((*manual_steps, *list_manual_work(remediations, plan.taxonomy))))
 
 
-def _apply_takeover(result: TurnResult, remediations: Sequence[Remediation], ports: GraphContext) -> TurnResult:
+def _apply_takeover(result: TurnResult, remediations: Sequence[Remediation], graph_context: GraphContext) -> TurnResult:
     """End remediations; a hand-off lists drained nodes."""
-    drained_nodes = render_drained_nodes(remediations, ports.taxonomy)
+    drained_nodes = render_drained_nodes(remediations, graph_context.taxonomy)
     lines = _render_section("Held:", drained_nodes) if result.report.reply else []
     reply = "\n".join((result.report.reply, *lines))
     report = result.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(drained_nodes)})
@@ -311,15 +335,15 @@ def _apply_takeover(result: TurnResult, remediations: Sequence[Remediation], por
     return replace(result, report=report, ladders=_drop_old_remediations(remediations), ticket=ticket)
 
 
-def _add_remediation_lines(ticket: HandoffTicket, remediations: Sequence[Remediation], ports: GraphContext) -> HandoffTicket:
-    fixes = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in remediations]
+def _add_remediation_lines(ticket: HandoffTicket, remediations: Sequence[Remediation], graph_context: GraphContext) -> HandoffTicket:
+    fixes = [describe_remediation(remediation, graph_context.taxonomy.get_title(remediation.label)) for remediation in remediations]
     return _append_summary_lines(
-        ticket, [*_render_section("Fixes:", fixes), *_render_section("Held:", render_drained_nodes(remediations, ports.taxonomy))]
+        ticket, [*_render_section("Fixes:", fixes), *_render_section("Held:", render_drained_nodes(remediations, graph_context.taxonomy))]
     )
 
 
-def _render_section(title: str, rows: Sequence[str]) -> list[str]:
-    return [title, *(f"  {row}" for row in rows)] if rows else []
+def _render_section(title: str, lines: Sequence[str]) -> list[str]:
+    return [title, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> HandoffTicket:
@@ -336,6 +360,6 @@ def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
 
 def _drop_old_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """Keep open remediations, those with drained nodes, and the latest others."""
-    over = [row.id for row in remediations if not row.is_open and not row.drained]
-    dropped_ids = set(over[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
-    return [row for row in remediations if row.id not in dropped_ids]
+    ended_ids = [remediation.id for remediation in remediations if not remediation.is_open and not remediation.drained]
+    dropped_ids = set(ended_ids[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
+    return [remediation for remediation in remediations if remediation.id not in dropped_ids]

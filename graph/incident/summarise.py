@@ -15,8 +15,8 @@ from graph.dialogue.said import ALL, OTHERS
 from graph.engine.abnormal_facts import is_abnormal
 from graph.engine.fact_history import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
 from graph.engine.priors import rank_decidable_labels
-from graph.extraction.complaints import find_physical_reports
-from graph.extraction.hosts import find_group, find_hosts, resolve_hosts_and_groups
+from graph.extraction.command_hosts import find_group, resolve_hosts_and_groups
+from graph.extraction.hosts import find_hosts
 from graph.extraction.incident_scope import (
     IncidentScope,
     find_asked_hosts,
@@ -27,13 +27,14 @@ from graph.extraction.incident_scope import (
 )
 from graph.extraction.log_digests import merge_log_digests
 from graph.extraction.pasted_text import get_line_head, get_line_writer
+from graph.extraction.physical_reports import find_physical_reports
 from graph.extraction.reports import ParsedReport, parse_report
 from graph.extraction.time_window import parse_time_window
 from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
 from graph.extraction.uploaded_text import TextExtraction, extract_text
 from graph.incident.context import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, load_incident_context, merge_facts
-from graph.incident.followup_turns import get_due_recheck
-from graph.incident.model_hypotheses import MAX_OFFERED_LABELS, build_material
+from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material
+from graph.incident.scheduled_recheck import get_due_recheck
 from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
 from graph.report import FileReadResult
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport
@@ -54,6 +55,7 @@ MAX_BRIEF_CHARS = 1500
 MAX_LOG_CHARS = 100_000
 MAX_FILES = 10
 MAX_UNJUDGED = 12
+MAX_NAMED_HOSTS = 6
 LONGEST_HEAD = 60  # characters by which a line is found in the message that quotes it
 # characters and lines at the end of a log searched for its newest time
 MAX_TAIL_CHARS = 16_384
@@ -63,74 +65,77 @@ QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  
 
 async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
     """Read the item of this turn."""
-    ports = runtime.context
-    case = await load_incident_context(state, ports)
+    graph_context = runtime.context
+    context = await load_incident_context(state, graph_context)
     turn = TurnState(
-        asked=case.turn.asked,
-        hosts=case.turn.hosts,
-        named=case.turn.named,
-        recalled=case.turn.recalled,
-        guide=case.turn.guide,
-        began=ports.clock.now().isoformat(),
+        asked=context.turn.asked,
+        hosts=context.turn.hosts,
+        named=context.turn.named,
+        recalled=context.turn.recalled,
+        guide=context.turn.guide,
+        began=graph_context.clock.now().isoformat(),
     )
-    if case.kind == "ask" and ports.model and needs_model(case.message):
-        case, turn = await _infer_intent(case, turn, ports, ports.model)
-    second = get_due_recheck(case)
-    if second:
-        turn, case = replace(turn, kind="recheck"), replace(case, turn=replace(case.turn, kind="recheck"))
-    if not case.looks_at_hosts and not _has_files(case):
-        same = _restore_previous_subject(
-            replace(turn, priors=case.turn.priors, moves=case.turn.moves, past=case.turn.past), case
+    if context.kind == "ask" and graph_context.model and needs_model(context.message):
+        context, turn = await _infer_intent(context, turn, graph_context, graph_context.model)
+    due_recheck = get_due_recheck(context)
+    if due_recheck:
+        turn = replace(turn, kind="recheck")
+        context = replace(context, turn=replace(context.turn, kind="recheck"))
+    if not context.looks_at_hosts and not _has_files(context):
+        unchanged_turn = _restore_previous_subject(
+            replace(turn, priors=context.turn.priors, moves=context.turn.moves, past=context.turn.past), context
         )  # an answer keeps the subject and priors of before
-        return {"turn": same.to_json(), **await _store_side_facts(case, ports)}
-    turn = turn if case.looks_at_hosts else replace(turn, kind="reply")
-    await ports.progress(Progress(case.id, "summarise", "reading the report"))
-    pasted, facts, logs, files = await _read_attachments(case, ports)
-    facts = [*facts, *(mark_uploaded(case, "", fact) for fact in parse_ticket_facts(case.item))]
-    turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
-    new = _parse_item(case, ports)
-    place = await _find_job_hosts(get_job_to_look_up(case.brief, new), case, ports)
-    scope = resolve_scope(case.item, case.brief, new, place.hosts, scheduled=bool(ports.inventory.slurm))
-    turn = replace(_apply_named_targets(turn, case, new, scope), why_nowhere=place.why if scope.unknown_job else "")
-    if scope.refused or (case.kind == "recheck" and not turn.about):
-        turn = _restore_previous_subject(turn, case)
-    if scope.refused and case.report:
-        return {"turn": turn.to_json(), "said": _append_message(case), "rounds": 0}
-    logs_say = await asyncio.to_thread(parse_report, pasted, (), case.item.at) if pasted else None
-    brief = _extend_brief(case, new, scope, logs_say or IncidentBrief())
-    brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(case, files)})
+        return {"turn": unchanged_turn.to_json(), **await _store_side_facts(context, graph_context)}
+    turn = turn if context.looks_at_hosts else replace(turn, kind="reply")
+    await graph_context.progress(Progress(context.id, "summarise", "reading the report"))
+    pasted, facts, logs, files = await _read_attachments(context, graph_context)
+    facts = [*facts, *(mark_uploaded(context, "", fact) for fact in parse_ticket_facts(context.item))]
+    turn = replace(turn, files=tuple(file_read.model_dump(mode="json", exclude_defaults=True) for file_read in files))
+    parsed_report = _parse_item(context, graph_context)
+    place = await _find_job_hosts(get_job_to_look_up(context.brief, parsed_report), context, graph_context)
+    scope = resolve_scope(context.item, context.brief, parsed_report, place.hosts, scheduled=bool(graph_context.inventory.slurm))
+    turn = replace(_apply_named_targets(turn, context, parsed_report, scope), why_nowhere=place.why if scope.unknown_job else "")
+    if scope.refused or (context.kind == "recheck" and not turn.about):
+        turn = _restore_previous_subject(turn, context)
+    if scope.refused and context.report:
+        return {"turn": turn.to_json(), "said": _append_message(context), "rounds": 0}
+    logs_say = await asyncio.to_thread(parse_report, pasted, (), context.item.at) if pasted else None
+    brief = _extend_brief(context, parsed_report, scope, logs_say or IncidentBrief())
+    brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(context, files)})
     turn = replace(turn, hosts=fold_host_names(scope.looked_at) or turn.hosts)
-    brief, turn = await _apply_model_reading(
-        case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(scope.unknown or scope.unknown_job)
-    )
-    await ports.progress(Progress(case.id, "summarise", _render_brief(brief)))
-    return {
+    merged_logs = merge_log_digests(context.logs, logs)
+    is_target_unknown = bool(scope.unknown or scope.unknown_job)
+    brief, turn = await _apply_model_reading(context, brief, merged_logs, turn, graph_context, lost=is_target_unknown)
+    await graph_context.progress(Progress(context.id, "summarise", _render_brief(brief)))
+    update: dict[str, Any] = {
         "turn": turn.to_json(),
         "brief": brief.model_dump(mode="json"),
-        **({"logs": [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(case.logs, logs)]} if logs else {}),
-        "said": list(case.messages) if second else _append_message(case),
-        "facts": await ports.evidence.put_facts(case.id, merge_facts(case.facts, facts)) if facts else case.snapshot,
+        "said": list(context.messages) if due_recheck else _append_message(context),
+        "facts": await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts)) if facts else context.snapshot,
         "lifecycle": "open",
         "rounds": 0,
         "walk": {},
         "tier": "history",
     }
+    if logs:
+        update["logs"] = [digest.model_dump(mode="json", exclude_defaults=True) for digest in merged_logs]
+    return update
 
 
-async def _store_side_facts(context: IncidentContext, ports: GraphContext) -> dict[str, Any]:
+async def _store_side_facts(context: IncidentContext, graph_context: GraphContext) -> dict[str, Any]:
     """Store what a question or request adds: pasted lines and reports that no check can judge."""
     if context.item.kind not in QUESTION_KINDS:
         return {}
-    _, facts, logs, files = await _read_attachments(context, ports) if context.item.attachments else ("", [], [], [])
+    _, facts, logs, files = await _read_attachments(context, graph_context) if context.item.attachments else ("", [], [], [])
     unjudged = _list_unjudged_reports(context, files)
     stored_facts: dict[str, Any] = {}
     if unjudged != context.brief.unjudged:
         stored_facts["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
     if logs:
-        stored_facts["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(context.logs, logs)]
+        stored_facts["logs"] = [digest.model_dump(mode="json", exclude_defaults=True) for digest in merge_log_digests(context.logs, logs)]
     if facts:
         stored_facts |= {
-            "facts": await ports.evidence.put_facts(context.id, merge_facts(context.facts, facts)),
+            "facts": await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts)),
             "said": _append_message(context),
         }
     return stored_facts
@@ -140,11 +145,13 @@ def _list_unjudged_reports(context: IncidentContext, files: Sequence[FileReadRes
     """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
     message, old = context.message, context.brief.unjudged
     if message.intent is Intent.FIXED:
-        over = set(message.hosts)
-        old = tuple(row for row in old if over and not set(row.hosts) & over)
-    new = [UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))]
-    new += [UnjudgedReport(text=row.name, file=True) for row in files if row.unread]
-    return tuple(dict.fromkeys((*old, *new)))[:MAX_UNJUDGED]
+        cleared_hosts = set(message.hosts)
+        old = tuple(report for report in old if cleared_hosts and not set(report.hosts) & cleared_hosts)
+    new_reports = [
+        UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))
+    ]
+    new_reports += [UnjudgedReport(text=file_read.name, file=True) for file_read in files if file_read.unread]
+    return tuple(dict.fromkeys((*old, *new_reports)))[:MAX_UNJUDGED]
 
 
 def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
@@ -152,10 +159,12 @@ def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
 
 
 async def _infer_intent(
-    context: IncidentContext, turn: TurnState, ports: GraphContext, model: Reasoner
+    context: IncidentContext, turn: TurnState, graph_context: GraphContext, model: Reasoner
 ) -> tuple[IncidentContext, TurnState]:
     """Let a model classify a message that the rules did not understand."""
-    offered = build_intent_choices(context.visible, tuple(ports.taxonomy.leaves), tuple(ports.fleet.checks), tuple(REMEDIES))
+    offered = build_intent_choices(
+        context.visible, tuple(graph_context.taxonomy.leaves), tuple(graph_context.fleet.checks), tuple(REMEDIES)
+    )
     guess = await model.classify_intent(context.id, context.item.text, offered)
     if isinstance(guess, DeclinedAnswer):
         return context, replace(turn, without_model=guess.reason)
@@ -175,15 +184,15 @@ def _has_files(context: IncidentContext) -> bool:
     return context.kind in QUESTION_KINDS and any(map(is_file, context.item.attachments))
 
 
-def _parse_item(context: IncidentContext, ports: GraphContext) -> ParsedReport:
+def _parse_item(context: IncidentContext, graph_context: GraphContext) -> ParsedReport:
     """Parse the item. A command's names, or a one-word reply, may be groups."""
-    domains = ports.inventory.list_domains(context.visible)
-    new = parse_report(
+    domains = graph_context.inventory.list_domains(context.visible)
+    parsed_report = parse_report(
         _get_report_text(context),
         context.names,
         context.item.at,
         domains,
-        lenient=context.origin is None or context.origin.customer is None,
+        lenient=not context.is_tenant_incident,
     )
     host_text = str(context.item.data.get("hosts") or find_group(context.item.text.strip().removeprefix("@"), context.groups) or "")
     if (
@@ -192,10 +201,14 @@ def _parse_item(context: IncidentContext, ports: GraphContext) -> ParsedReport:
         and not host_text
         and len(context.visible) <= MAX_UNNAMED_HOSTS
     ):
-        return replace(new, hosts=context.visible)
-    exact = context.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
+        return replace(parsed_report, hosts=context.visible)
+    exact = context.item.kind != "recheck" and not set(parsed_report.symptoms) - {"vague"}  # “hosts down” names none
     resolved = resolve_hosts_and_groups(host_text, context.names, context.groups, domains, strict=exact)
-    return replace(new, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={}) if resolved.hosts or resolved.unknown else new
+    return (
+        replace(parsed_report, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={})
+        if resolved.hosts or resolved.unknown
+        else parsed_report
+    )
 
 
 def _get_report_text(context: IncidentContext) -> str:
@@ -203,24 +216,26 @@ def _get_report_text(context: IncidentContext) -> str:
     return "" if context.message.intent is Intent.RUN_GUIDE else context.item.text
 
 
-async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
+async def _read_attachments(
+    context: IncidentContext, graph_context: GraphContext
+) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
     """Return the texts (cut), facts, digests of long logs, and file results. Parsing runs off the event loop."""
     texts: list[str] = []
     facts: list[Fact] = []
     logs: list[LogDigest] = []
     files: list[FileReadResult] = []
-    addresses = list_gpu_addresses(context, ports)
+    addresses = list_gpu_addresses(context, graph_context)
     for attachment in context.item.attachments:
-        text = None if attachment.unread else await ports.evidence.get_text(attachment.sha256)
+        text = None if attachment.unread else await graph_context.evidence.get_text(attachment.sha256)
         if text is None:
             files.append(build_unread_file(attachment, attachment.unread or "gone"))
             continue
-        read = await _parse_attachment(attachment, text, context, ports)
+        read = await _parse_attachment(attachment, text, context, graph_context)
         if read is None:
             files.append(build_unread_file(attachment, "too_long"))
             continue
         own_facts, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
-        if not is_file(attachment):  # a pasted block may be a command, which is no log to be read
+        if not is_file(attachment):  # a pasted block may be a command, which is not read as a log
             own_facts = tuple(fact for fact in own_facts if fact.key != NOT_UNDERSTOOD_KEY or fact.value)
         own_facts = _add_log_end(own_facts, text, context.item.at)
         message_text = "" if is_file(attachment) else context.item.text
@@ -242,17 +257,19 @@ async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tu
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 
-def _add_writing_host(fact: Fact, said: str, context: IncidentContext) -> Fact:
+def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -> Fact:
     """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
 
-    `said`: the message in which it was pasted.
+    `message_text`: the message in which it was pasted.
     """
     line = fact.line.strip()
     if not line:
         return fact
-    matching_line = next((row for row in split_lines(said) if line[:LONGEST_HEAD] in row), line)
+    matching_line = next((text_line for text_line in split_lines(message_text) if line[:LONGEST_HEAD] in text_line), line)
     writing_hosts = find_hosts(get_line_head(matching_line), context.names).hosts
-    name = writing_hosts[0] if len(writing_hosts) == 1 else "" if writing_hosts else get_line_writer(matching_line)
+    name = "" if writing_hosts else get_line_writer(matching_line)
+    if len(writing_hosts) == 1:
+        name = writing_hosts[0]
     return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact
 
 
@@ -276,34 +293,36 @@ def mark_uploaded(context: IncidentContext, name: str, fact: Fact) -> Fact:
     return replace(fact, attrs={**attrs, **source}) if source or FROM_FILE in fact.attrs else fact
 
 
-def list_gpu_addresses(context: IncidentContext, ports: GraphContext) -> frozenset[str]:
+def list_gpu_addresses(context: IncidentContext, graph_context: GraphContext) -> frozenset[str]:
     """Return every possible GPU address of the visible hosts; none if one has no profile."""
-    tables = [ports.skus.get(ports.inventory.hosts[host].sku) for host in context.visible]
+    tables = [graph_context.skus.get(graph_context.inventory.hosts[host].sku) for host in context.visible]
     if not tables or not all(tables):
         return frozenset()
     listed = (str(fact.value) for fact in context.facts if fact.key == "gpu.bdf" and fact.value)
     return frozenset(filter(None, map(normalize_bdf, (*(address for sku in tables if sku for address in sku.bus), *listed))))
 
 
-async def _parse_attachment(given: Attachment, text: str, context: IncidentContext, ports: GraphContext) -> TextExtraction | None:
+async def _parse_attachment(
+    attachment: Attachment, text: str, context: IncidentContext, graph_context: GraphContext
+) -> TextExtraction | None:
     at = context.item.at
-    if ports.reader is not None and len(text) >= MIN_SEPARATE_PROCESS_CHARS:
-        return await ports.reader(given.name, given.sha256, text, at)
-    return await asyncio.to_thread(extract_text, given.name, given.sha256, text, at, ports.fleet.checks)
+    if graph_context.reader is not None and len(text) >= MIN_SEPARATE_PROCESS_CHARS:
+        return await graph_context.reader(attachment.name, attachment.sha256, text, at)
+    return await asyncio.to_thread(extract_text, attachment.name, attachment.sha256, text, at, graph_context.fleet.checks)
 
 
-def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, named: IncidentScope) -> TurnState:
-    """Set what the item names and asks. Hosts of `diagnose --hosts` are no question about them."""
+def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, scope: IncidentScope) -> TurnState:
+    """Set what the item names and asks. Hosts of `diagnose --hosts` do not ask about them."""
     text = context.item.text
     return replace(
         turn,
-        about=fold_host_names(named.looked_at or find_asked_hosts(text, report)),
-        question=(bool(named.looked_at) and context.item.kind != "mention") or is_host_health_question(text),
-        only=bool(named.looked_at),
-        unknown=named.unknown,
+        about=fold_host_names(scope.looked_at or find_asked_hosts(text, report)),
+        question=(bool(scope.looked_at) and context.item.kind != "mention") or is_host_health_question(text),
+        only=bool(scope.looked_at),
+        unknown=scope.unknown,
         read_as=report.read_as,
-        unknown_job=named.unknown_job,
-        refused=named.refused,
+        unknown_job=scope.unknown_job,
+        refused=scope.refused,
     )
 
 
@@ -313,7 +332,7 @@ def _restore_previous_subject(turn: TurnState, context: IncidentContext) -> Turn
 
 
 def _extend_brief(
-    context: IncidentContext, report: ParsedReport, named: IncidentScope, logs: ParsedReport | IncidentBrief
+    context: IncidentContext, report: ParsedReport, scope: IncidentScope, logs: ParsedReport | IncidentBrief
 ) -> IncidentBrief:
     """Extend the brief. A log names many healthy hosts, so its hosts do not count."""
     old = context.brief
@@ -321,25 +340,25 @@ def _extend_brief(
         text="\n".join(filter(None, (old.text, _get_report_text(context))))[-MAX_BRIEF_CHARS:],
         symptoms=_drop_vague(_merge_unique(old.symptoms, report.symptoms, logs.symptoms)),
         signatures=_merge_unique(old.signatures, report.signatures, logs.signatures)[:12],
-        hosts=tuple(host for host in named.hosts if host in context.visible),
-        unknown_hosts=named.unknown[:12],
-        job=named.job,
+        hosts=tuple(host for host in scope.hosts if host in context.visible),
+        unknown_hosts=scope.unknown[:12],
+        job=scope.job,
         since=old.since or report.since,
         until=report.until or old.until,
     )
 
 
-async def _query_job_hosts(job: str, context: IncidentContext, ports: GraphContext) -> JobHosts:
+async def _query_job_hosts(job: str, context: IncidentContext, graph_context: GraphContext) -> JobHosts:
     """Query a job. For a tenant, another's job takes as long as a missing one, so timing reveals nothing."""
-    if ports.own_job is None or not (context.origin and context.origin.tenant):
-        return await ports.job_place(job)
-    return await ports.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), context.visible).hosts))
+    if graph_context.own_job is None or not (context.origin and context.origin.tenant):
+        return await graph_context.job_place(job)
+    return await graph_context.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), context.visible).hosts))
 
 
-async def _find_job_hosts(job: str, context: IncidentContext, ports: GraphContext) -> JobHosts:
+async def _find_job_hosts(job: str, context: IncidentContext, graph_context: GraphContext) -> JobHosts:
     if not job:
         return JobHosts()
-    place = await _query_job_hosts(job, context, ports)
+    place = await _query_job_hosts(job, context, graph_context)
     placed_hosts = find_hosts(" ".join(place.hosts), context.visible).hosts
     return JobHosts(placed_hosts, "other_hosts" if place.hosts and not placed_hosts else place.why)
 
@@ -353,33 +372,35 @@ def _drop_vague(symptoms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _apply_model_reading(
-    context: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, ports: GraphContext, *, lost: bool
+    context: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, graph_context: GraphContext, *, lost: bool
 ) -> tuple[IncidentBrief, TurnState]:
     """Let a model read what the rules could not; its causes only order the checks.
 
     It may name visible hosts only, and none if people named unknown hosts or jobs (`lost`).
     """
-    if ports.model is None:
+    if graph_context.model is None:
         return brief, replace(turn, without_model="no model is configured")
     if not context.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
         return brief, turn
-    material = await build_material(brief, logs, context, ports)
-    sounds = {label: ports.taxonomy.get_title(label) for label in rank_decidable_labels(ports.taxonomy, brief, MAX_OFFERED_LABELS)}
-    answer = await ports.model.extract_report(context.id, material, context.visible, sounds)
+    material = await build_material(brief, logs, context, graph_context)
+    sounds = {
+        label: graph_context.taxonomy.get_title(label) for label in rank_decidable_labels(graph_context.taxonomy, brief, MAX_OFFERED_LABELS)
+    }
+    answer = await graph_context.model.extract_report(context.id, material, context.visible, sounds)
     if isinstance(answer, DeclinedAnswer):
         return brief, replace(turn, without_model=answer.reason)
     next_turn = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
     return _merge_model_reading(brief, answer, context), next_turn
 
 
-def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context: IncidentContext) -> IncidentBrief:
-    since, until = parse_time_window("; ".join(guess.times), context.item.at) if guess.times and not brief.since else (None, None)
+def _merge_model_reading(brief: IncidentBrief, extraction: ReportExtraction, context: IncidentContext) -> IncidentBrief:
+    since, until = parse_time_window("; ".join(extraction.times), context.item.at) if extraction.times and not brief.since else (None, None)
     return brief.model_copy(
         update={
-            "symptoms": _drop_vague(_merge_unique(brief.symptoms, guess.symptoms)),
-            "hosts": brief.hosts or tuple(host for host in guess.hosts if host in context.visible),
-            "job": brief.job or guess.job,
-            "signatures": _merge_unique(brief.signatures, guess.signatures)[:12],
+            "symptoms": _drop_vague(_merge_unique(brief.symptoms, extraction.symptoms)),
+            "hosts": brief.hosts or tuple(host for host in extraction.hosts if host in context.visible),
+            "job": brief.job or extraction.job,
+            "signatures": _merge_unique(brief.signatures, extraction.signatures)[:12],
             "since": brief.since or since,
             "until": brief.until or until,
         }
@@ -388,17 +409,19 @@ def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context:
 
 def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:
     item = context.item
-    row = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
+    message = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
     attached = [attachment.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for attachment in item.attachments]
-    messages = [*context.messages, {**row, "attachments": attached}]
+    messages = [*context.messages, {**message, "attachments": attached}]
     return messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[-(MAX_MESSAGES - 1) :]]
 
 
 def _render_brief(brief: IncidentBrief) -> str:
-    parts = [f"hosts {', '.join(brief.hosts[:6])}" if brief.hosts else "no host known" if brief.unknown_hosts else "no host named"]
-    parts += [f"job {brief.job}"] if brief.job else []
-    parts += [f"symptoms {', '.join(brief.symptoms)}"] if brief.symptoms else []
-    return "; ".join(parts)
+    hosts = "no host known" if brief.unknown_hosts else "no host named"
+    if brief.hosts:
+        hosts = f"hosts {', '.join(brief.hosts[:MAX_NAMED_HOSTS])}"
+    job = f"job {brief.job}" if brief.job else ""
+    symptoms = f"symptoms {', '.join(brief.symptoms)}" if brief.symptoms else ""
+    return "; ".join(filter(None, (hosts, job, symptoms)))
 
 
 def route_after_summarise(state: IncidentState) -> str:

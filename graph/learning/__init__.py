@@ -1,1 +1,1 @@
-"""Lessons from closed incidents: draft, review, recall with their source. Pure."""
+"""Lessons from closed incidents: draft, review, recall with their source."""

@@ -91,7 +91,7 @@ class _DiscoveryPass:
         return cls(taxonomy, title_corpus, {name: frozenset(extract_terms(leaf.title)) for name, leaf in taxonomy.leaves.items()})
 
     def place_named(self, name: str, rows: Sequence[LabelledRow]) -> None:
-        """Place a name's threads. Beyond `MAX_NEW_CAUSES` they stay as they are: so many names are not causes."""
+        """Place a name's threads. Beyond `MAX_NEW_CAUSES` they keep their label: that many names are not causes."""
         person = rows[0].by
         into, reason = self._find_voted_label(rows) if not person else ("", "")
         if not into:
@@ -142,19 +142,24 @@ class _DiscoveryPass:
     def _list_taken_labels(self) -> set[str]:
         return {*self.taxonomy.leaves, *self.new}
 
-    def _add_cause(self, label: str, title: str, why: str) -> NewCause:
-        self.new[label] = NewCause(label, title, why)
+    def _add_cause(self, label: str, title: str, reason: str) -> NewCause:
+        self.new[label] = NewCause(label, title, reason)
         self.titles[label] = frozenset(extract_terms(title))
         return self.new[label]
 
-    def _place_rows(self, rows: Iterable[LabelledRow], label: str, why: str) -> None:
+    def _place_rows(self, rows: Iterable[LabelledRow], label: str, reason: str) -> None:
         for row in rows:
             near_labels = (row.label, *row.others)
-            self.placed[id(row)] = now = replace(
-                row, verdict="labelled", label=label, why=why, others=tuple(one for one in near_labels if one != label)[:2], confidence=0.0
+            self.placed[id(row)] = placed_row = replace(
+                row,
+                verdict="labelled",
+                label=label,
+                why=reason,
+                others=tuple(near_label for near_label in near_labels if near_label != label)[:2],
+                confidence=0.0,
             )
             if label in self.new:
-                self.new[label].of.append(now)
+                self.new[label].of.append(placed_row)
 
 
 def find_shared_words(rows: Sequence[LabelledRow]) -> list[str]:
@@ -178,8 +183,8 @@ def _group_by_name(rows: Iterable[LabelledRow]) -> Mapping[str, list[LabelledRow
     first: dict[str, str] = {}
     for row in rows:
         if row.named:
-            same = " ".join(_NON_WORD_PATTERN.sub(" ", row.named.lower()).split())
-            rows_by_name.setdefault(first.setdefault(same, row.named), []).append(row)
+            normalized_name = " ".join(_NON_WORD_PATTERN.sub(" ", row.named.lower()).split())
+            rows_by_name.setdefault(first.setdefault(normalized_name, row.named), []).append(row)
     return rows_by_name
 
 
@@ -206,12 +211,12 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
     return label
 
 
-def _cluster_threads(rows: Sequence[LabelledRow], known: BM25Corpus) -> list[list[LabelledRow]]:
+def _cluster_threads(rows: Sequence[LabelledRow], corpus: BM25Corpus) -> list[list[LabelledRow]]:
     """Group threads around the first similar one, found by rare terms; built-in labels count for rarity."""
     threads = [_ThreadTerms.from_row(row) for row in rows]
-    term_counts = Counter(term for one in threads for term in one.every)
-    term_counts.update(term for words in known.documents.values() for term in words)
-    document_count = len(rows) + len(known.documents)
+    term_counts = Counter(term for thread in threads for term in thread.every)
+    term_counts.update(term for words in corpus.documents.values() for term in words)
+    document_count = len(rows) + len(corpus.documents)
     rarity = {term: math.log(1 + (document_count - times + 0.5) / (times + 0.5)) for term, times in term_counts.items()}
     groups: list[list[LabelledRow]] = []
     first: list[_ThreadTerms] = []

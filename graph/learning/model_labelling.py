@@ -59,9 +59,9 @@ class ModelLabeller:
         return self.model.get_spend(BUDGET_ID)
 
 
-def needs_model(row: ExportRow, ruled: LabelledRow, rules: RuleLabeller) -> bool:
+def needs_model(row: ExportRow, labelled_row: LabelledRow, rules: RuleLabeller) -> bool:
     """Rows that say too little or name a built-in label need none."""
-    return ruled.verdict != "dropped" and row.label not in rules.taxonomy.leaves
+    return labelled_row.verdict != "dropped" and row.label not in rules.taxonomy.leaves
 
 
 def get_label_titles(rules: RuleLabeller) -> Mapping[str, str]:
@@ -76,15 +76,15 @@ def format_opening(row: ExportRow) -> str:
 def select_sentences(row: ExportRow) -> list[tuple[str, str]]:
     """Return the sentences to choose from with their authors; of a long thread its start and end."""
     sentences = split_sentences(row)
-    sentences += [(squash_blanks(one)[:MAX_QUOTE_CHARS], "") for one in (row.root_cause, row.resolution) if one]
+    sentences += [(squash_blanks(text)[:MAX_QUOTE_CHARS], "") for text in (row.root_cause, row.resolution) if text]
     head = _select_first(sentences, HEAD_CHARS)
     tail = _select_first(sentences[len(head) :][::-1], TAIL_CHARS)
     return [*head, *tail[::-1]]
 
 
-def _select_first(said: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+def _select_first(sentences: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
     selection: list[tuple[str, str]] = []
-    for sentence in said:
+    for sentence in sentences:
         most -= len(sentence[0])
         if most < 0:
             break
@@ -92,23 +92,27 @@ def _select_first(said: Sequence[tuple[str, str]], most: int) -> list[tuple[str,
     return selection
 
 
-def apply_guess(ruled: LabelledRow, guess: PastGuess, said: Sequence[tuple[str, str]], by: str) -> LabelledRow:
+def apply_guess(labelled_row: LabelledRow, guess: PastGuess, sentences: Sequence[tuple[str, str]], by: str) -> LabelledRow:
     """Return the row with the model's choices. It is doubtful if no sentence states the cause."""
     if not guess.relevant:
-        return LabelledRow(ruled.id, "dropped", f"no incident, says {by}", ruled.title)
-    cause, speaker = said[guess.cause] if guess.cause >= 0 else (ruled.root_cause, ruled.said_by)
-    fix = said[guess.fix][0] if guess.fix >= 0 else ruled.resolution
-    row = replace(ruled, root_cause=cause, said_by=speaker, resolution=fix, description=guess.summary or ruled.description, by=by)
-    stays = tuple(squash_blanks(said[at][0])[:MAX_SENTENCE_CHARS] for at in guess.lasting)[:MAX_PER_KIND]
+        return LabelledRow(labelled_row.id, "dropped", f"no incident, says {by}", labelled_row.title)
+    cause, speaker = sentences[guess.cause] if guess.cause >= 0 else (labelled_row.root_cause, labelled_row.said_by)
+    fix = sentences[guess.fix][0] if guess.fix >= 0 else labelled_row.resolution
+    row = replace(
+        labelled_row, root_cause=cause, said_by=speaker, resolution=fix, description=guess.summary or labelled_row.description, by=by
+    )
+    stays = tuple(squash_blanks(sentences[at][0])[:MAX_SENTENCE_CHARS] for at in guess.lasting)[:MAX_PER_KIND]
     row = replace(row, used=replace(row.used, lasting=stays), named=row.named if guess.label else guess.title or row.named)
     if not guess.label:
         reason = f"no label that there is comes near, says {by}"
         return replace(row, verdict="doubtful", why=reason, branch=guess.branch, by=by if guess.title else "")
-    near_labels = (ruled.label, *ruled.others)
-    row = replace(row, label=guess.label, others=tuple(one for one in near_labels if one != guess.label)[:2], confidence=0.0)
+    near_labels = (labelled_row.label, *labelled_row.others)
+    row = replace(
+        row, label=guess.label, others=tuple(near_label for near_label in near_labels if near_label != guess.label)[:2], confidence=0.0
+    )
     if not cause:
         return replace(row, verdict="doubtful", why="nobody says what the cause was")
-    return replace(row, verdict="labelled", why="" if guess.label in near_labels else f"by words it would be {ruled.label}")
+    return replace(row, verdict="labelled", why="" if guess.label in near_labels else f"by words it would be {labelled_row.label}")
 
 
 def estimate_question_tokens(row: ExportRow, labels: Mapping[str, str]) -> int:

@@ -1,5 +1,5 @@
 """Check whether new knowledge labels past incidents worse: each is labelled from its words, before and after, without
-its own thread. Pure.
+its own thread.
 """
 
 from collections import defaultdict
@@ -15,7 +15,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check_types import Check
 
 # Share of the first label's probability from which two labels are a tie. Each new incident shifts hundreds slightly,
-# which is no loss.
+# which loses nothing.
 MIN_TIE_SHARE = 0.8
 
 
@@ -43,40 +43,44 @@ class ReplayResult:
 
 
 def label_incidents(
-    asked: Sequence[PastIncident],
-    known: Sequence[PastIncident],
+    asked_incidents: Sequence[PastIncident],
+    known_incidents: Sequence[PastIncident],
     taxonomy: Taxonomy,
     checks: Mapping[str, Check],
-    held: Collection[str] = (),
+    held_back: Collection[str] = (),
 ) -> dict[str, str]:
-    """Return each incident's label from its text and from other threads. Those in `held` were right before and keep
+    """Return each incident's label from its text and from other threads. Those in `held_back` were right before and keep
     their label in a tie.
     """
-    nearest = LabelRanker.build(taxonomy, known)
+    nearest = LabelRanker.build(taxonomy, known_incidents)
     same: dict[str, set[str]] = defaultdict(set)
-    for one in known:
-        same[_get_thread_key(one)].add(one.id)
+    for incident in known_incidents:
+        same[_get_thread_key(incident)].add(incident.id)
     label_by_incident: dict[str, str] = {}
-    for one in asked:
+    for incident in asked_incidents:
         ranked = rank_labels_by_text(
-            f"{one.title}\n{one.description}",
+            f"{incident.title}\n{incident.description}",
             taxonomy,
-            nearest.without_incidents({one.id, *same[_get_thread_key(one)]}),
+            nearest.without_incidents({incident.id, *same[_get_thread_key(incident)]}),
             checks,
             UNKNOWN_TIME,
         )
         label, p = ranked[0]
-        label_by_incident[one.id] = one.label if one.id in held and dict(ranked).get(one.label, 0.0) >= MIN_TIE_SHARE * p else label
+        label_by_incident[incident.id] = (
+            incident.label if incident.id in held_back and dict(ranked).get(incident.label, 0.0) >= MIN_TIE_SHARE * p else label
+        )
     return label_by_incident
 
 
 def compare_replays(
-    asked: Sequence[PastIncident], before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
+    asked_incidents: Sequence[PastIncident], labels_before: Mapping[str, str], after: Mapping[str, str], new: Sequence[PastIncident]
 ) -> ReplayResult:
-    right = {one.id: (before[one.id] == one.label, after[one.id] == one.label) for one in asked}
-    lost = [_build_lost_incident(one, after[one.id], new) for one in asked if right[one.id] == (True, False)]
+    right = {
+        incident.id: (labels_before[incident.id] == incident.label, after[incident.id] == incident.label) for incident in asked_incidents
+    }
+    lost = [_build_lost_incident(incident, after[incident.id], new) for incident in asked_incidents if right[incident.id] == (True, False)]
     return ReplayResult(
-        len(asked),
+        len(asked_incidents),
         sum(was for was, _ in right.values()),
         sum(now for _, now in right.values()),
         tuple(lost),
@@ -84,11 +88,11 @@ def compare_replays(
     )
 
 
-def _build_lost_incident(one: PastIncident, taken_for: str, new: Sequence[PastIncident]) -> LostIncident:
-    texts = {other.id: other.text for other in new if other.label == taken_for}
-    scores = BM25Corpus.build(texts).score_documents(one.text) if texts else {}
-    return LostIncident(one.id, one.label, taken_for, max(sorted(scores), key=lambda name: scores[name], default=""))
+def _build_lost_incident(incident: PastIncident, taken_for: str, new: Sequence[PastIncident]) -> LostIncident:
+    texts = {other_incident.id: other_incident.text for other_incident in new if other_incident.label == taken_for}
+    scores = BM25Corpus.build(texts).score_documents(incident.text) if texts else {}
+    return LostIncident(incident.id, incident.label, taken_for, max(sorted(scores), key=lambda name: scores[name], default=""))
 
 
-def _get_thread_key(one: PastIncident) -> str:
-    return one.source_url or one.id
+def _get_thread_key(incident: PastIncident) -> str:
+    return incident.source_url or incident.id

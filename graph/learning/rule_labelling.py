@@ -1,4 +1,4 @@
-"""First pass over an export: each past incident becomes labelled, doubtful or dropped, with a reason. Pure, no model.
+"""First pass over an export: each past incident becomes labelled, doubtful or dropped, with a reason. It asks no model.
 
 Rules find the statement of the cause; words and quoted errors find the label. Uncertain rows go to a person.
 """
@@ -98,7 +98,7 @@ class RuleLabeller:
             "label": label,
             "confidence": 1.0 if is_labelled else round(confidence, 4),
             "others": tuple(name for name, _ in ranked[1:]),
-            "description": squash_blanks(" ".join(one.text for one in row.messages))[:MAX_KEPT_CHARS],
+            "description": squash_blanks(" ".join(message.text for message in row.messages))[:MAX_KEPT_CHARS],
             "root_cause": cause,
             "said_by": speaker,
             "resolution": squash_blanks(row.resolution)[:MAX_QUOTE_CHARS] or find_statement(row, FIX_PATTERNS)[0],
@@ -106,7 +106,7 @@ class RuleLabeller:
             "named": "" if is_labelled else squash_blanks(row.label)[:MAX_NAME_CHARS],
             "used": used,
         }
-        verdict, reason = self._decide_verdict(row, cause, confidence, given=is_labelled)
+        verdict, reason = self._decide_verdict(row, cause, confidence, is_given=is_labelled)
         return LabelledRow(**row_fields, verdict=verdict, why=reason)
 
     def find_guide_label(self, guide: ExportRow) -> str:
@@ -115,22 +115,22 @@ class RuleLabeller:
         return label if confidence >= MIN_GUIDE_SHARE else ""
 
     def _find_deciding_check(self, label: str, used: ThreadContents) -> str:
-        return next((one for one in used.looks if one in self.taxonomy.leaves[label].checks), "")
+        return next((check for check in used.looks if check in self.taxonomy.leaves[label].checks), "")
 
-    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, given: bool) -> tuple[RowVerdict, str]:
+    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, is_given: bool) -> tuple[RowVerdict, str]:
         if not cause:
             return "doubtful", "nobody says what the cause was"
-        if given:
+        if is_given:
             return "labelled", "the export names the label"
         if row.label:
             return "doubtful", f"the export calls it {row.label[:80]}, which is no label here"
         return ("labelled", "") if confidence >= MIN_LABEL_SHARE else ("doubtful", "no label is near enough")
 
 
-def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
+def find_statement(row: ExportRow, patterns: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
     """Return the sentence that states it, and its author; among equally plain ones the last, by when most was known."""
     sentences = split_sentences(row)
-    for way in ways:
+    for way in patterns:
         statements = [sentence for sentence in sentences if way.search(sentence[0]) and "?" not in sentence[0][-2:]]
         if statements:
             return statements[-1]
@@ -140,9 +140,9 @@ def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[s
 def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
     """Return (sentence, author)."""
     return [
-        (squash_blanks(part)[:MAX_QUOTE_CHARS], one.author)
-        for one in row.messages
-        for part in _SENTENCE_END_PATTERN.split(one.text[:MAX_READ_CHARS])
+        (squash_blanks(part)[:MAX_QUOTE_CHARS], message.author)
+        for message in row.messages
+        for part in _SENTENCE_END_PATTERN.split(message.text[:MAX_READ_CHARS])
         if part.strip()
     ]
 

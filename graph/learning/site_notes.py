@@ -1,4 +1,4 @@
-"""Lines of the site's own pages that fit an incident by cause, host group, server model and words. Pure.
+"""Lines of the site's own pages that fit an incident by cause, host group, server model and words.
 
 They are shown beside the findings and order checks, but prove nothing.
 """
@@ -32,15 +32,17 @@ class IncidentSubject:
 
     @classmethod
     def from_hosts(cls, text: str, labels: Collection[str], hosts: Iterable[Host]) -> "IncidentSubject":
-        rows = list(hosts)
-        return cls(text, labels, frozenset(row.group for row in rows), frozenset(row.sku for row in rows if row.sku))
+        inventory_hosts = list(hosts)
+        return cls(
+            text, labels, frozenset(host.group for host in inventory_hosts), frozenset(host.sku for host in inventory_hosts if host.sku)
+        )
 
 
-def find_site_notes(pages: Sequence[SitePage], about: IncidentSubject) -> tuple[SiteNote, ...]:
+def find_site_notes(pages: Sequence[SitePage], subject: IncidentSubject) -> tuple[SiteNote, ...]:
     """Return the best pages with their best lines; pages of these hosts and causes come before others."""
     words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages})
-    ranked = sorted(((_score_page(page, about, words), page.id, page) for page in pages), key=lambda one: (-one[0], one[1]))
-    return tuple(_build_note(page, about, words) for fits, _, page in ranked[:MAX_NOTES] if fits > 0)
+    ranked = sorted(((_score_page(page, subject, words), page.id, page) for page in pages), key=lambda one: (-one[0], one[1]))
+    return tuple(_build_note(page, subject, words) for fits, _, page in ranked[:MAX_NOTES] if fits > 0)
 
 
 def add_site_notes(report: Report, pages: Sequence[SitePage], text: str, likely: Sequence[str], hosts: Mapping[str, Host]) -> Report:
@@ -59,26 +61,26 @@ def find_page_hints(pages: Sequence[SitePage], text: str) -> list[tuple[str, flo
     return [(label, HINT_WEIGHT * score) for page, score in similarities if score >= MIN_LIKENESS for label in page.labels]
 
 
-def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> float:
-    if (page.groups and not about.groups & {*page.groups}) or (page.skus and not about.skus & {*page.skus}):
+def _score_page(page: SitePage, subject: IncidentSubject, corpus: BM25Corpus) -> float:
+    if (page.groups and not subject.groups & {*page.groups}) or (page.skus and not subject.skus & {*page.skus}):
         return 0.0
-    similarity = words.compute_similarity(about.text, f"{page.title} {page.text}")
+    similarity = corpus.compute_similarity(subject.text, f"{page.title} {page.text}")
     if page.labels:
-        return 2 + similarity if any(_covers_label(label, about.labels) for label in page.labels) else 0.0
+        return 2 + similarity if any(_covers_label(label, subject.labels) for label in page.labels) else 0.0
     return 1 + similarity if page.groups or page.skus else similarity * (similarity >= MIN_LIKENESS)
 
 
 def _covers_label(label: str, labels: Collection[str]) -> bool:
-    return any(f"{one}.".startswith(f"{label}.") for one in labels)
+    return any(f"{other}.".startswith(f"{label}.") for other in labels)
 
 
-def _build_note(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> SiteNote:
+def _build_note(page: SitePage, subject: IncidentSubject, corpus: BM25Corpus) -> SiteNote:
     lines = [
         squash_blanks(line.lstrip("-*# \t"))[:MAX_LINE_CHARS]
         for line in split_lines(page.text)
         if line.strip() and not line.startswith("#")
     ]
-    best = sorted(range(len(lines)), key=lambda at: (-words.compute_similarity(about.text, lines[at]), at))[:MAX_NOTE_LINES]
+    best = sorted(range(len(lines)), key=lambda at: (-corpus.compute_similarity(subject.text, lines[at]), at))[:MAX_NOTE_LINES]
     return SiteNote(
         page=page.id[:80], title=squash_blanks(page.title)[:120], says=tuple(lines[at] for at in sorted(best)), source=page.source[:120]
     )

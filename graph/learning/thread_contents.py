@@ -75,31 +75,36 @@ class ThreadReader:
 
     def read_thread(self, row: ExportRow) -> ThreadContents:
         text = row.text[:MAX_THREAD_CHARS]
-        found_checks = [*map(self._find_check, typed := list(iter_commands(text)))]
-        own = (
-            " ".join(words) for words, look in zip(typed, found_checks, strict=True) if not look and not any(explain_refused_command(words))
+        typed = list(iter_commands(text))
+        found_checks = [*map(self._find_check, typed)]
+        own_commands = (
+            " ".join(words)
+            for words, check in zip(typed, found_checks, strict=True)
+            if not check and not any(explain_refused_command(words))
         )
         sentences = [squash_blanks(part) for part in _SENTENCE_END_PATTERN.split(text) if part.strip()]
         return ThreadContents(
-            looks=_select_most_common(look for look in found_checks if look),
-            commands=_select_most_common(own),
+            looks=_select_most_common(check for check in found_checks if check),
+            commands=_select_most_common(own_commands),
             errors=self._list_errors(text),
-            symptoms=tuple(one for one in parse_report(text, (), UNKNOWN_TIME).symptoms if one != "vague")[:MAX_PER_KIND],
-            lasting=_select_most_common(one for one in sentences if is_lasting_statement(one)),
-            told=_select_most_common(one for one in sentences if 20 <= len(one) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(one)),
+            symptoms=tuple(symptom for symptom in parse_report(text, (), UNKNOWN_TIME).symptoms if symptom != "vague")[:MAX_PER_KIND],
+            lasting=_select_most_common(sentence for sentence in sentences if is_lasting_statement(sentence)),
+            told=_select_most_common(
+                sentence for sentence in sentences if 20 <= len(sentence) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(sentence)
+            ),
         )
 
     def _find_check(self, words: tuple[str, ...]) -> str:
         """Return the check with the same program and most shared arguments, at least one if both have any."""
-        rows = self.programs.get(_get_program(words[0]), ())
+        program_checks = self.programs.get(_get_program(words[0]), ())
         arguments = set(words[1:])
-        best = max(rows, key=lambda row: (len(row[1] & arguments), -len(row[1])), default=("", frozenset()))
+        best = max(program_checks, key=lambda row: (len(row[1] & arguments), -len(row[1])), default=("", frozenset()))
         return best[0] if best[1] & arguments or not best[1] or not arguments else ""
 
     def _list_errors(self, text: str) -> tuple[str, ...]:
         facts = (fact for fact in extract_pasted_facts(text, self.checks).facts if fact.key in self.keys)
         plain = (f"{fact.key}={fact.value}" for fact in facts if isinstance(fact.value, str | int) and not isinstance(fact.value, bool))
-        return _select_most_common(one for one in plain if len(one) <= MAX_SENTENCE_CHARS)
+        return _select_most_common(command for command in plain if len(command) <= MAX_SENTENCE_CHARS)
 
 
 def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
@@ -125,5 +130,5 @@ def _get_program(word: str) -> str:
     return PurePosixPath(word).name
 
 
-def _select_most_common(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(one for one, _ in Counter(found).most_common(MAX_PER_KIND))
+def _select_most_common(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name, _ in Counter(names).most_common(MAX_PER_KIND))

@@ -1,20 +1,27 @@
 """The only client of language models: six questions, each answered with a typed value or declined with a sentence.
 
 Invariants:
-- A model chooses among given ids and never writes a command; an answer that names anything else is refused whole.
+- A model chooses among given ids and never writes a command; an answer that names anything else is refused.
 - No provider failure raises out of here.
 - An incident's budget holds over turns and processes.
 - A failing endpoint is not called for a while.
 - Secrets are redacted from questions and from answers.
 """
 
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graph.model.answer_values import (
+    build_extraction,
+    build_ideas,
+    build_objections,
+    merge_extractions,
+    merge_objections,
+    remove_duplicates,
+)
 from graph.model.answers import (
     INTEGER_SCHEMA,
     PROBABILITY_SCHEMA,
@@ -27,19 +34,24 @@ from graph.model.answers import (
     PastAnswer,
     ReadAnswer,
     build_enum_schema,
-    build_extraction,
-    build_ideas,
     build_list_schema,
     build_object_schema,
-    build_objections,
-    merge_extractions,
-    merge_objections,
     parse_answer,
-    remove_duplicates,
     require_offered,
 )
 from graph.model.budget import Budget, InMemorySpendStore, SpendStore, TokenPrice, estimate_tokens, find_price
 from graph.model.endpoint import MAX_OUTPUT_TOKENS, ChatEndpoint, EndpointFailure, OpenAIEndpoint
+from graph.model.prompt_texts import (
+    MAX_HOSTS,
+    MAX_REPORT_CHARS,
+    build_blocks,
+    flatten_texts,
+    number_lines,
+    select_fitting_rows,
+    select_likely_hosts,
+    shorten_text,
+    shorten_texts,
+)
 from graph.model.prompts import ModelQuestion, build_question
 from graph.model.reasoner import (
     DeclinedAnswer,
@@ -58,75 +70,6 @@ from graph.model.recording import RecordedEndpoint
 from graph.state import Hypothesis
 from kb.redact import redact_once, show_invisible
 from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS
-
-# The text parts of a question, bounded, numbered and cut to the model's window.
-
-# Characters of a report and of any other part; findings; hosts offered; characters of a finding.
-MAX_REPORT_CHARS = 8_000
-MAX_PART_CHARS = 6_000
-MAX_FINDINGS = 60
-MAX_HOSTS = 100
-MAX_FINDING_CHARS = 240
-MIN_TEXT_CHARS = 200  # Characters kept of each text, even where it does not fit.
-
-
-def build_blocks(material: PromptMaterial) -> dict[str, str]:
-    """Return the material's parts by title, without empty ones except the report."""
-    parts = {
-        "Logs": material.logs,
-        "Past incidents": "\n".join(flatten_texts(material.past)),
-        "Pages": "\n".join(flatten_texts(material.pages)),
-        "Findings": material.findings,
-    }
-    return {
-        "Report": shorten_text(material.report, MAX_REPORT_CHARS),
-        **{title: shorten_text(text, MAX_PART_CHARS) for title, text in parts.items() if text},
-    }
-
-
-def flatten_texts(texts: Iterable[str], most: int = MAX_FINDINGS) -> list[str]:
-    """Return at most `most` texts, one bounded line each, so that no text can pass for two."""
-    return [" ".join(text.split())[:MAX_FINDING_CHARS] for text, _ in zip(texts, range(most), strict=False)]
-
-
-def number_lines(lines: Sequence[str]) -> str:
-    """Prefix lines with the positions used in citations."""
-    return "\n".join(f"{at}: {line}" for at, line in enumerate(lines))
-
-
-def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
-    """Return the first whole rows that fit in `room` characters, at least one."""
-    fitting_rows: list[str] = []
-    for row in rows:
-        room -= len(row) + 3
-        if room < 0 and fitting_rows:
-            break
-        fitting_rows.append(row)
-    return fitting_rows
-
-
-def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:
-    """Shorten the longest texts until all fit in `room` characters; none is dropped."""
-    most = max((len(text) for text in texts.values()), default=0)
-    while most > MIN_TEXT_CHARS and sum(min(len(text), most) for text in texts.values()) > room:
-        most = max(MIN_TEXT_CHARS, most * 4 // 5)
-    return {title: shorten_text(text, most) for title, text in texts.items()}
-
-
-def select_likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
-    """Return all hosts of a small site, else those whose name or number is mentioned."""
-    if len(hosts) <= MAX_HOSTS:
-        return list(hosts)
-    words = set(re.findall(r"[a-z0-9]+", text.lower()))
-    return [host for host in hosts if host.lower() in text.lower() or set(re.findall(r"[0-9]+", host)[-1:]) & words][:MAX_HOSTS]
-
-
-def shorten_text(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    head, tail = most * 2 // 3, most // 3
-    return f"{text[:head]}\n[{len(text) - head - tail} characters left out]\n{text[-tail:]}"
-
 
 MAX_LABELS = 250
 MAX_MESSAGE_CHARS = 2_000
@@ -155,12 +98,13 @@ class CircuitBreaker:
         """Return why no question may be sent now, or an empty string."""
         return f"the model rests after failing {self._failures} times in a row: {self._why}" if self.clock() < self._until else ""
 
-    def record_result(self, trouble: EndpointFailure | None) -> None:
-        if trouble is None:
-            self._failures, self._until = 0, 0.0
-        elif trouble.provider:
+    def record_result(self, failure: EndpointFailure | None) -> None:
+        if failure is None:
+            self._failures = 0
+            self._until = 0.0
+        elif failure.provider:
             self._failures += 1
-            self._why = trouble.why
+            self._why = failure.why
             if self._failures >= self.trips:
                 self._until = self.clock() + self.rest
 
@@ -173,7 +117,7 @@ class ModelReasoner:
         endpoint: ChatEndpoint,
         *,
         budget: Budget | None = None,
-        book: SpendStore | None = None,
+        spend_store: SpendStore | None = None,
         price: TokenPrice | None = None,
         breaker: CircuitBreaker | None = None,
         context: int = DEFAULT_CONTEXT_TOKENS,
@@ -181,9 +125,10 @@ class ModelReasoner:
     ) -> None:
         """`context`: the model's window in tokens. `samples`: how often the reading and the critique are asked."""
         self._endpoint = endpoint
-        self._room, self._samples = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS), samples
+        self._room = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
+        self._samples = samples
         self._budget = budget or Budget()
-        self._book = book or InMemorySpendStore()
+        self._book = spend_store or InMemorySpendStore()
         self._price = price or find_price(endpoint.model)
         self._breaker = breaker or CircuitBreaker()
         self._spent: dict[str, ModelSpend] = {}
@@ -223,7 +168,7 @@ class ModelReasoner:
             require_offered(answer.symptoms, SYMPTOMS, "symptom")
             require_offered(answer.hosts, names, "host")
             require_offered([answer.category], CATEGORIES, "category")
-            require_offered([row.cause for row in answer.causes], ids, "cause")
+            require_offered([cause.cause for cause in answer.causes], ids, "cause")
             return build_extraction(answer, material)
 
         answers = await self._ask_samples(incident, "read", question, shape, read)
@@ -247,16 +192,16 @@ class ModelReasoner:
         return await self._ask(incident, "judge", question, shape, read)
 
     async def propose_ideas(
-        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
-        lines, hosts = flatten_texts(findings), list(known.hosts[:MAX_HOSTS])
-        check_rows = select_fitting_rows([f"{look}  {description}" for look, description in known.looks.items()], self._room // 3)
-        branches = [f"{branch}  {title}" for branch, title in known.branches.items()]
-        lists = {"Ruled out": list(known.ruled_out[:MAX_LABELS]), "Earlier ideas": list(known.earlier), "Hosts": hosts}
+        lines, hosts = flatten_texts(findings), list(choices.hosts[:MAX_HOSTS])
+        check_rows = select_fitting_rows([f"{check}  {description}" for check, description in choices.looks.items()], self._room // 3)
+        branches = [f"{branch}  {title}" for branch, title in choices.branches.items()]
+        lists = {"Ruled out": list(choices.ruled_out[:MAX_LABELS]), "Earlier ideas": list(choices.earlier), "Hosts": hosts}
         lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
         question = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
-        idea = build_object_schema(
+        idea_shape = build_object_schema(
             title=TEXT_SCHEMA,
             cause=TEXT_SCHEMA,
             branch=build_enum_schema(ids["Branches"]) if ids["Branches"] else TEXT_SCHEMA,
@@ -272,15 +217,15 @@ class ModelReasoner:
 
         def read(raw: str) -> Ideas:
             answer = parse_answer(ExploreAnswer, raw)
-            for row in answer.ideas:
-                require_offered(row.cites, range(len(lines)), "finding")
-                require_offered(row.hosts, hosts, "host")
-                require_offered(row.looks, ids["Looks"], "look")
-                require_offered([row.branch], ["", *ids["Branches"]], "branch")
+            for idea in answer.ideas:
+                require_offered(idea.cites, range(len(lines)), "finding")
+                require_offered(idea.hosts, hosts, "host")
+                require_offered(idea.looks, ids["Looks"], "look")
+                require_offered([idea.branch], ["", *ids["Branches"]], "branch")
             return build_ideas(answer, material)
 
         return await self._ask(
-            incident, "explore", question, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read
+            incident, "explore", question, build_object_schema(ideas=build_list_schema(idea_shape), questions=build_list_schema(None)), read
         )
 
     async def critique_claims(
@@ -289,19 +234,19 @@ class ModelReasoner:
         lines, claim_lines = flatten_texts(findings), flatten_texts(claims)
         question = self._build_question("critique", {}, {"Claims": number_lines(claim_lines), "Findings": number_lines(lines) or "none"})
         verdicts = build_enum_schema(("holds", "doubtful", "contradicted"))
-        objection = build_object_schema(
+        objection_shape = build_object_schema(
             claim=INTEGER_SCHEMA, verdict=verdicts, because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA)
         )
 
         def read(raw: str) -> tuple[Objection, ...]:
             answer = parse_answer(CritiqueAnswer, raw)
-            require_offered([row.claim for row in answer.objections], range(len(claim_lines)), "claim")
-            for row in answer.objections:
-                require_offered(row.cites, range(len(lines)), "finding")
+            require_offered([objection.claim for objection in answer.objections], range(len(claim_lines)), "claim")
+            for objection in answer.objections:
+                require_offered(objection.cites, range(len(lines)), "finding")
             return build_objections(answer, len(claim_lines))
 
         answers = await self._ask_samples(
-            incident, "critique", question, build_object_schema(objections=build_list_schema(objection)), read
+            incident, "critique", question, build_object_schema(objections=build_list_schema(objection_shape)), read
         )
         return answers if isinstance(answers, DeclinedAnswer) else merge_objections(answers)
 
@@ -364,7 +309,7 @@ class ModelReasoner:
 
     def _build_question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
         """Fit the window: lists whole, the longest texts cut in the middle."""
-        lists = sum(len(line) + 3 for rows in offers.values() for line in rows)
+        lists = sum(len(line) + 3 for lines in offers.values() for line in lines)
         return build_question(name, offers, shorten_texts(texts, self._room - lists))
 
     async def _ask_samples(
@@ -372,8 +317,8 @@ class ModelReasoner:
     ) -> list[T] | DeclinedAnswer:
         """Ask `samples` times; decline if no answer is usable."""
         answers = [await self._ask(incident, name, replace(question, sample=at), shape, read) for at in range(self._samples)]
-        readable_answers = [one for one in answers if not isinstance(one, DeclinedAnswer)]
-        return readable_answers or next(one for one in answers if isinstance(one, DeclinedAnswer))
+        readable_answers = [answer for answer in answers if not isinstance(answer, DeclinedAnswer)]
+        return readable_answers or next(answer for answer in answers if isinstance(answer, DeclinedAnswer))
 
     async def _ask(
         self, incident: str, name: str, question: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
@@ -421,16 +366,16 @@ def open_model(
     *,
     seconds: float = 30.0,
     budget: Budget | None = None,
-    book: SpendStore | None = None,
+    spend_store: SpendStore | None = None,
     recording: Path | None = None,
     context: int = DEFAULT_CONTEXT_TOKENS,
 ) -> ModelReasoner | None:
     """Return the configured model, or None without endpoint and key.
 
     With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
-    answered. Raises BadRecording.
+    answered. Raises BadRecording if the file is not a recording of this model.
     """
     endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:
         endpoint = RecordedEndpoint(endpoint, name, recording, key)
-    return ModelReasoner(endpoint, budget=budget, book=book, context=context) if endpoint else None
+    return ModelReasoner(endpoint, budget=budget, spend_store=spend_store, context=context) if endpoint else None

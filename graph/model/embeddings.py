@@ -27,11 +27,11 @@ class HttpEmbedder:
     seconds: float = REQUEST_SECONDS
 
     def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text, in order and of equal length. Raises EmbeddingUnavailable."""
+        """Return one vector per text, in order and of equal length. Raises EmbeddingUnavailable if the endpoint fails."""
         vectors: list[list[float]] = []
         for at in range(0, len(texts), BATCH_TEXTS):
             vectors += self._embed_batch([redact_once(text)[:MAX_TEXT_CHARS] or "." for text in texts[at : at + BATCH_TEXTS]])
-        if len({len(one) for one in vectors}) > 1:
+        if len({len(vector) for vector in vectors}) > 1:
             raise EmbeddingUnavailable("the embeddings endpoint answered with vectors of different lengths")
         return vectors
 

@@ -175,7 +175,7 @@ class Reasoner(Protocol):
         ...
 
     async def propose_ideas(
-        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
         """Propose causes without a label, resting on the numbered `findings` and the report."""
         ...

@@ -24,7 +24,7 @@ _MARK_PATTERN: Final = re.compile(r'"<<([0-9a-f]{16})"')
 
 
 class BadRecording(Exception):
-    """A file that is no recording, or is one of another model."""
+    """A file that is not a recording, or is a recording of another model."""
 
 
 class RecordedEndpoint:
@@ -32,7 +32,9 @@ class RecordedEndpoint:
 
     def __init__(self, endpoint: ChatEndpoint | None, model: str, path: Path, key: str = "") -> None:
         self.model = model
-        self._endpoint, self._path, self._key = endpoint, path, key
+        self._endpoint = endpoint
+        self._path = path
+        self._key = key
         self._answers = _load_answers(path, model)
 
     async def aclose(self) -> None:
@@ -73,7 +75,7 @@ def _append_row(path: Path, row: Mapping[str, Any]) -> None:
 
 
 def _load_answers(path: Path, model: str) -> dict[str, ModelReply]:
-    """Load a file or create it. Drops a last line that a crash cut off. Raises BadRecording."""
+    """Load a file or create it. Drops a last line that a crash cut off. Raises BadRecording if it is not one, or of another model."""
     head = json.dumps({"answers": SCHEMA_VERSION, "model": model})
     try:
         if not path.exists() or not path.stat().st_size:

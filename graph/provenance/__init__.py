@@ -1,1 +1,1 @@
-"""Why a turn concluded what it reports: a graph of propositions and verifications, with invariants. Pure."""
+"""Why a turn concluded what it reports: a graph of propositions and verifications, with invariants."""

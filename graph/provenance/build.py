@@ -1,4 +1,4 @@
-"""Build a turn's reason graph. Pure and deterministic: the same facts, shifts and report give the same bytes."""
+"""Build a turn's reason graph. Deterministic: the same facts, shifts and report give the same bytes."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -7,16 +7,8 @@ from typing import Any
 
 from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief, ClueMatch
-from graph.provenance.reason_graph import (
-    MODEL_SOURCES,
-    BeliefShift,
-    EdgeKind,
-    ReasonEdge,
-    ReasonGraph,
-    ReasonNode,
-    deduplicate_nodes,
-    shorten_text,
-)
+from graph.provenance.belief_shifts import MODEL_SOURCES, BeliefShift
+from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode, deduplicate_nodes, shorten_text
 from graph.report import Report
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
@@ -36,7 +28,7 @@ class TurnReasoning:
 
     incident: str
     report: Report
-    now: Assessment
+    assessment: Assessment
     taxonomy: Taxonomy
     moves: Sequence[BeliefShift] = ()
     catalogue: str = ""
@@ -58,7 +50,7 @@ def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
     sketch = ReasonGraphBuilder()
     for cause in list_propositions(reasoning):
         sketch.nodes.append(_build_proposition(cause))
-        _add_verifications(cause, reasoning.now, sketch)
+        _add_verifications(cause, reasoning.assessment, sketch)
         _add_unobserved(cause, reasoning, sketch)
         _add_critiques(cause, reasoning, sketch)
         _add_refinements(cause, reasoning, sketch)
@@ -73,19 +65,23 @@ def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
 
 def list_propositions(reasoning: TurnReasoning) -> list[Hypothesis]:
     """Return the causes found, then at most `MAX_OTHER_CAUSES` candidates: likely, hidden, ruled out, shifted."""
-    report, now = reasoning.report, reasoning.now
-    rows = [*report.root_causes, *now.list_root_causes(), *(now.build_hypothesis(row.label) for row in now.suspects[:3])]
-    if report.likely and report.likely.label in now.label_verdicts:
-        rows.append(now.build_hypothesis(report.likely.label))
+    report, assessment = reasoning.report, reasoning.assessment
+    causes = [
+        *report.root_causes,
+        *assessment.list_root_causes(),
+        *(assessment.build_hypothesis(belief.label) for belief in assessment.suspects[:3]),
+    ]
+    if report.likely and report.likely.label in assessment.label_verdicts:
+        causes.append(assessment.build_hypothesis(report.likely.label))
     elif report.likely:
-        rows.append(Hypothesis(label=report.likely.label, verdict="inconclusive", because=report.likely.because))
-    rows += [*(now.build_hypothesis(row.leaf.label) for row in now.open_hidden_causes), *report.ruled_out]
-    moved = dict.fromkeys(move.label for move in reasoning.moves if move.label in now.label_verdicts)
-    rows += [now.build_hypothesis(label) for label in moved]
-    cause_count = len(report.root_causes) + len(now.list_root_causes())
+        causes.append(Hypothesis(label=report.likely.label, verdict="inconclusive", because=report.likely.because))
+    causes += [*(assessment.build_hypothesis(hidden_cause.leaf.label) for hidden_cause in assessment.open_hidden_causes), *report.ruled_out]
+    moved = dict.fromkeys(move.label for move in reasoning.moves if move.label in assessment.label_verdicts)
+    causes += [assessment.build_hypothesis(label) for label in moved]
+    cause_count = len(report.root_causes) + len(assessment.list_root_causes())
     first: dict[str, Hypothesis] = {}
-    for row in rows:
-        first.setdefault(row.label, row)
+    for cause in causes:
+        first.setdefault(cause.label, cause)
     return list(first.values())[: cause_count + MAX_OTHER_CAUSES]
 
 
@@ -111,17 +107,17 @@ def _build_proposition(cause: Hypothesis) -> ReasonNode:
 
 
 def _list_beliefs(cause: Hypothesis, assessment: Assessment) -> Sequence[Belief]:
-    roots = [row for row in assessment.roots if row.label == cause.label]
+    roots = [belief for belief in assessment.roots if belief.label == cause.label]
     return roots[:MAX_BELIEFS] or assessment.by_label.get(cause.label, [])[:1]
 
 
 def _add_verifications(cause: Hypothesis, assessment: Assessment, builder: ReasonGraphBuilder) -> None:
-    for row in _list_beliefs(cause, assessment):
-        deciding = {id(match.fact) for match in row.deciding}
-        for match in row.support[:MAX_SUPPORTING_FACTS]:
+    for belief in _list_beliefs(cause, assessment):
+        deciding = {id(match.fact) for match in belief.deciding}
+        for match in belief.support[:MAX_SUPPORTING_FACTS]:
             kind: EdgeKind = "decides" if id(match.fact) in deciding else "supports"
             builder.add_node(_build_verification(match), _build_proposition_id(cause.label), kind, match.weight)
-        for match in row.against[:MAX_OPPOSING_FACTS]:
+        for match in belief.against[:MAX_OPPOSING_FACTS]:
             builder.add_node(_build_verification(match), _build_proposition_id(cause.label), "contradicts", match.weight)
 
 
@@ -146,18 +142,18 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     """Read the assessment's failed checks, because the report may show fewer."""
     leaf = reasoning.taxonomy.leaves.get(cause.label)
-    deciding = {check.id for check in reasoning.now.reference.list_deciding_checks(leaf)} if leaf else set()
-    for row in [unobserved for unobserved in reasoning.now.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"][
-        :MAX_UNOBSERVED_CHECKS
-    ]:
+    deciding = {check.id for check in reasoning.assessment.reference.list_deciding_checks(leaf)} if leaf else set()
+    for unobserved_check in [
+        unobserved for unobserved in reasoning.assessment.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"
+    ][:MAX_UNOBSERVED_CHECKS]:
         node = ReasonNode(
-            _build_id("b", row.host, row.check, row.why),
+            _build_id("b", unobserved_check.host, unobserved_check.check, unobserved_check.why),
             "verification",
-            shorten_text(row.why),
+            shorten_text(unobserved_check.why),
             by="facts",
             verdict="could not look",
-            host=row.host,
-            check=row.check,
+            host=unobserved_check.host,
+            check=unobserved_check.check,
         )
         builder.add_node(node, _build_proposition_id(cause.label), "leaves open")
 
@@ -172,9 +168,9 @@ def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonG
 
 
 def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tuple[str, str]]:
-    now, title = reasoning.now, reasoning.taxonomy.get_title(cause.label)
-    yield from ((row.because, "engine") for row in now.selection.aside if row.belief.label == cause.label)
-    yield from ((contradiction, "engine") for contradiction in now.selection.contradictions if title in contradiction)
+    assessment, title = reasoning.assessment, reasoning.taxonomy.get_title(cause.label)
+    yield from ((set_aside.because, "engine") for set_aside in assessment.selection.aside if set_aside.belief.label == cause.label)
+    yield from ((contradiction, "engine") for contradiction in assessment.selection.contradictions if title in contradiction)
     yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in reasoning.report.doubts if doubt.startswith(f"{title}: "))
 
 
@@ -210,16 +206,16 @@ def _add_conjectures(report: Report, builder: ReasonGraphBuilder) -> None:
 
 
 def _add_remedies(reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
-    for row in reasoning.report.actions:
-        origin = "earlier" if (row.label, row.target) in reasoning.earlier else "new"
+    for action in reasoning.report.actions:
+        origin = "earlier" if (action.label, action.target) in reasoning.earlier else "new"
         node = ReasonNode(
-            _build_id("a", row.label, row.remedy, row.target, str(row.rung)),
+            _build_id("a", action.label, action.remedy, action.target, str(action.rung)),
             "remedy",
-            shorten_text(f"{row.remedy} on {row.target}"),
-            label=row.label,
-            verdict="look" if row.remedy == CHECK_REMEDY else origin,
-            host=row.target,
+            shorten_text(f"{action.remedy} on {action.target}"),
+            label=action.label,
+            verdict="look" if action.remedy == CHECK_REMEDY else origin,
+            host=action.target,
         )
         builder.nodes.append(node)
-        if _build_proposition_id(row.label) in {one.id for one in builder.nodes}:
-            builder.edges.append(ReasonEdge(_build_proposition_id(row.label), node.id, "calls for"))
+        if _build_proposition_id(action.label) in {node.id for node in builder.nodes}:
+            builder.edges.append(ReasonEdge(_build_proposition_id(action.label), node.id, "calls for"))

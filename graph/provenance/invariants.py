@@ -1,4 +1,4 @@
-"""Invariants of a turn's reasoning, checked against stored evidence every turn and on request. Pure.
+"""Invariants of a turn's reasoning, checked against stored evidence every turn and on request.
 
 A violation is a bug of RackMedic: the turn abstains.
 """
@@ -13,7 +13,9 @@ from typing import Final
 from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.belief import Belief
 from graph.engine.reference_data import ReferenceData
-from graph.provenance.reason_graph import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift, ReasonGraph, ReasonNode, Receipts
+from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift
+from graph.provenance.reason_graph import ReasonGraph, ReasonNode
+from graph.provenance.receipts import Receipts
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact
@@ -21,6 +23,10 @@ from tools.fact import Fact
 # Calls per question and turn; others once. `graph.model.budget` bounds an incident's spending.
 MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2}
 MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})  # Scopes of causes that accuse the machines they name.
+# Invariants that assess the facts again.
+REASSESSING_INVARIANTS: Final = frozenset(
+    {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class InvariantInputs:
     """
 
     facts: Sequence[Fact]
-    lens: ReferenceData
+    reference: ReferenceData
     taxonomy: Taxonomy
     hosts: Sequence[str]
     causes: Sequence[Hypothesis] | None = None
@@ -45,9 +51,13 @@ class InvariantInputs:
     opened: datetime | None = None
 
     def reassess(self, labels: frozenset[str]) -> Assessment:
-        leaves = {label: leaf for label, leaf in self.lens.taxonomy.leaves.items() if label in labels}
+        leaves = {label: leaf for label, leaf in self.reference.taxonomy.leaves.items() if label in labels}
         return assess_facts(
-            self.facts, replace(self.lens, taxonomy=replace(self.lens.taxonomy, leaves=leaves)), self.hosts, self.priors, self.opened
+            self.facts,
+            replace(self.reference, taxonomy=replace(self.reference.taxonomy, leaves=leaves)),
+            self.hosts,
+            self.priors,
+            self.opened,
         )
 
 
@@ -56,26 +66,20 @@ class InvariantContext:
     """A graph with its evidence, and values that several invariants share."""
 
     graph: ReasonGraph
-    ground: InvariantInputs
+    inputs: InvariantInputs
 
     @cached_property
     def reassessment(self) -> Assessment:
-        return self.ground.reassess(frozenset(node.label for node in self.graph.list_nodes("proposition") if node.label))
+        return self.inputs.reassess(frozenset(node.label for node in self.graph.list_nodes("proposition") if node.label))
 
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
         """(host, check, key) of everything observed."""
-        ready = (match.fact for row in self.reassessment.beliefs for match in (*row.support, *row.against))
-        return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
+        ready = (match.fact for belief in self.reassessment.beliefs for match in (*belief.support, *belief.against))
+        return frozenset((fact.host, fact.check, fact.key) for fact in (*self.inputs.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
-        return [row for row in self.reassessment.by_label.get(label, ()) if row.proven]
-
-
-# Invariants that assess the facts again.
-REASSESSING_INVARIANTS: Final = frozenset(
-    {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
-)
+        return [belief for belief in self.reassessment.by_label.get(label, ()) if belief.proven]
 
 
 def compute_catalogue_digest(taxonomy: Taxonomy) -> str:
@@ -117,15 +121,21 @@ class VerificationResult:
     held: int = 0
 
 
-def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> VerificationResult:
+def verify_reasoning(graph: ReasonGraph, inputs: InvariantInputs) -> VerificationResult:
     """Check every invariant; after a change of the catalogue reassessing ones are skipped."""
-    trial = InvariantContext(graph, ground)
-    same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
-    able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
-    broken = tuple(InvariantViolation(one.id, one.promise, violation) for one in able for violation in one.check(trial))
-    failed = {row.contract for row in broken}
-    other = () if same else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
-    return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(one.id not in failed for one in able))
+    context = InvariantContext(graph, inputs)
+    is_same_catalogue = graph.catalogue == compute_catalogue_digest(inputs.taxonomy)
+    able = [invariant for invariant in INVARIANTS if is_same_catalogue or invariant.id not in REASSESSING_INVARIANTS]
+    broken = tuple(
+        InvariantViolation(invariant.id, invariant.promise, violation) for invariant in able for violation in invariant.check(context)
+    )
+    failed = {violation.contract for violation in broken}
+    other = (
+        ()
+        if is_same_catalogue
+        else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
+    )
+    return VerificationResult(broken, (*other, *_iter_missing_outputs(context)), sum(invariant.id not in failed for invariant in able))
 
 
 def _check_well_formed(context: InvariantContext) -> Iterator[str]:
@@ -138,7 +148,7 @@ def _check_well_formed(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_known_labels(context: InvariantContext) -> Iterator[str]:
-    leaves = context.ground.taxonomy.leaves
+    leaves = context.inputs.taxonomy.leaves
     yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in leaves)
 
 
@@ -154,14 +164,14 @@ def _check_confirmed_is_verified(context: InvariantContext) -> Iterator[str]:
 
 
 def _iter_unaccused_targets(node: ReasonNode, proven: Sequence[Belief]) -> Iterator[str]:
-    hosts = {host for row in proven for host in row.accused}
-    devices = {name for row in proven for name in row.subject.named_devices}
+    hosts = {host for belief in proven for host in belief.accused}
+    devices = {name for belief in proven for name in belief.subject.named_devices}
     yield from (f"{node.label}: no fact accuses {host}" for host in node.hosts if host not in hosts)
     yield from (f"{node.label}: no fact accuses {device}" for device in node.devices if device not in devices)
 
 
 def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
-    roots = {row.label for row in context.reassessment.roots}
+    roots = {belief.label for belief in context.reassessment.roots}
     for node in context.graph.list_nodes("proposition"):
         if node.verdict == "rejected" and node.label in roots:
             yield f"{node.label} is said to be ruled out, and the stored facts prove it"
@@ -170,9 +180,9 @@ def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
 def _check_found_again(context: InvariantContext) -> Iterator[str]:
     """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
-    for row in context.reassessment.beliefs:
-        weights_by_source = weights.setdefault(row.label, {})
-        for match in (*row.support, *row.against):
+    for belief in context.reassessment.beliefs:
+        weights_by_source = weights.setdefault(belief.label, {})
+        for match in (*belief.support, *belief.against):
             fact = match.fact
             weights_by_source.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
     for edge in context.graph.edges:
@@ -186,7 +196,7 @@ def _check_found_again(context: InvariantContext) -> Iterator[str]:
 def _check_no_fault_is_earned(context: InvariantContext) -> Iterator[str]:
     if context.graph.outcome != "no_fault":
         return
-    yield from (f"{row.label} is proven, and no fault was reported" for row in context.reassessment.roots)
+    yield from (f"{belief.label} is proven, and no fault was reported" for belief in context.reassessment.roots)
 
 
 def _check_verification_was_seen(context: InvariantContext) -> Iterator[str]:
@@ -196,11 +206,11 @@ def _check_verification_was_seen(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_answer_is_its_hosts(context: InvariantContext) -> Iterator[str]:
-    yield from context.ground.receipts.list_misattributed(context.ground.facts)
+    yield from context.inputs.receipts.list_misattributed(context.inputs.facts)
 
 
 def _check_nothing_is_lost(context: InvariantContext) -> Iterator[str]:
-    for host, check in context.ground.receipts.list_dropped(context.ground.facts):
+    for host, check in context.inputs.receipts.list_dropped(context.inputs.facts):
         yield f"{check} on {host} was answered, and nothing of it was weighed"
 
 
@@ -210,16 +220,16 @@ def _iter_quotes(context: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
     A fact derived from several outputs, such as a GPU missing from a list, is in none; `verification_was_seen` derives
     it again.
     """
-    stored = {(fact.host, fact.check, fact.key) for fact in context.ground.facts}
+    stored = {(fact.host, fact.check, fact.key) for fact in context.inputs.facts}
     for node in context.graph.list_nodes("verification"):
-        text = context.ground.outputs.get(node.sha256) if node.sha256 else None
+        text = context.inputs.outputs.get(node.sha256) if node.sha256 else None
         if text is not None and node.verdict == "seen" and node.line and (node.host, node.check, node.key) in stored:
             yield node, text
 
 
 def _check_quote_is_in_output(context: InvariantContext) -> Iterator[str]:
     for node, text in _iter_quotes(context):
-        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, context.ground):
+        if not is_quoted_in(node.line, text) and not _is_confirmed_by_reparse(node, context.inputs):
             yield f"“{node.line[:80]}” is not in what {node.host or 'people'} showed ({node.check})"
 
 
@@ -233,12 +243,12 @@ def list_output_digests(facts: Sequence[Fact], host: str, check: str) -> list[st
     return list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 and (fact.host, fact.check) == (host, check)))
 
 
-def _is_confirmed_by_reparse(node: ReasonNode, ground: InvariantInputs) -> bool:
+def _is_confirmed_by_reparse(node: ReasonNode, inputs: InvariantInputs) -> bool:
     """Return whether parsing the check's outputs again gives this fact; True where an output is missing."""
-    texts = [ground.outputs.get(sha256) for sha256 in list_output_digests(ground.facts, node.host, node.check)]
+    texts = [inputs.outputs.get(sha256) for sha256 in list_output_digests(inputs.facts, node.host, node.check)]
     if None in texts:
         return True
-    reparsed_facts = ground.read_again(node.check, [text for text in texts if text is not None])
+    reparsed_facts = inputs.read_again(node.check, [text for text in texts if text is not None])
     return any(
         fact.key == node.key and (not fact.line or _strip_whitespace(fact.line)[:400] == _strip_whitespace(node.line)[:400])
         for fact in reparsed_facts
@@ -251,17 +261,17 @@ def _strip_whitespace(text: str) -> str:
 
 def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
     for node in context.graph.list_nodes("verification"):
-        if node.sha256 and node.verdict == "seen" and context.ground.outputs.get(node.sha256) is None:
+        if node.sha256 and node.verdict == "seen" and context.inputs.outputs.get(node.sha256) is None:
             yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'an uploaded file'}) is no longer stored"
 
 
 def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:
     summed: dict[str, float] = {}
-    for move in context.ground.moves:
+    for move in context.inputs.moves:
         if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.by] + ROUNDING_TOLERANCE:
             yield f"{move.by} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.by]}"
         summed[move.label] = summed.get(move.label, 0.0) + move.weight
-    for label, prior in context.ground.priors.items():
+    for label, prior in context.inputs.priors.items():
         if abs(prior) > abs(summed.get(label, 0.0)) + ROUNDING_TOLERANCE * 4:
             yield f"{label} was moved by {prior:+.2f}, and only {summed.get(label, 0.0):+.2f} is accounted for"
 
@@ -282,12 +292,12 @@ def _check_remedy_has_its_cause(context: InvariantContext) -> Iterator[str]:
         cause = confirmed.get(node.label)
         if cause is None:
             yield f"{node.says} is proposed for {node.label}, which is not confirmed"
-        elif _accuses_machines(cause, context.ground) and node.host in context.ground.hosts and node.host not in cause.hosts:
+        elif _accuses_machines(cause, context.inputs) and node.host in context.inputs.hosts and node.host not in cause.hosts:
             yield f"{node.says} is proposed, and {node.label} accuses {', '.join(cause.hosts)}"
 
 
-def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
-    leaf = ground.taxonomy.leaves.get(cause.label)
+def _accuses_machines(cause: ReasonNode, inputs: InvariantInputs) -> bool:
+    leaf = inputs.taxonomy.leaves.get(cause.label)
     return leaf is not None and leaf.scope in MACHINE_SCOPES
 
 
@@ -295,16 +305,16 @@ def _check_refusals_are_shown(context: InvariantContext) -> Iterator[str]:
     shown_refusals = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
     everything = {host for host, check in shown_refusals if check == "all"}
     for node in context.graph.list_nodes("proposition"):
-        leaf = context.ground.lens.taxonomy.leaves.get(node.label)
+        leaf = context.inputs.reference.taxonomy.leaves.get(node.label)
         if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
             continue
-        deciding = {check.id for check in context.ground.lens.list_deciding_checks(leaf)}
+        deciding = {check.id for check in context.inputs.reference.list_deciding_checks(leaf)}
         if not any(check in deciding for _, check in shown_refusals) and not everything:
             yield f"{node.label} could not be looked at, and the failed look is not shown"
 
 
 def _check_budget_is_kept(context: InvariantContext) -> Iterator[str]:
-    for question, times in context.ground.asked.items():
+    for question, times in context.inputs.asked.items():
         if times > MAX_MODEL_QUESTIONS.get(question, 1):
             yield f"“{question}” was asked {times} times in one turn"
 
@@ -314,11 +324,11 @@ def _list_confirmed(graph: ReasonGraph) -> list[ReasonNode]:
 
 
 def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
-    causes = context.ground.causes
+    causes = context.inputs.causes
     if causes is None:
         return
-    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
-    yield from (f"{row.label} is reported as {row.verdict}" for row in causes if row.verdict != "confirmed")
+    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {cause.label for cause in causes}
+    yield from (f"{cause.label} is reported as {cause.verdict}" for cause in causes if cause.verdict != "confirmed")
     yield from (f"{label} is reported and not confirmed" for label in sorted(reported_labels - drawn_labels))
     yield from (f"{label} is confirmed and not reported" for label in sorted(drawn_labels - reported_labels))
 

@@ -1,6 +1,4 @@
-"""Render a turn's reasoning as a tree: each cause with proof, facts for and against, shifts, and steps it calls for.
-Pure.
-"""
+"""Render a turn's reasoning as a tree: each cause with proof, facts for and against, shifts, and steps it calls for."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -46,17 +44,18 @@ def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int,
 
 
 def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
-    rows = build_tree_lines(graph, titles)
+    tree_lines = build_tree_lines(graph, titles)
     lines: list[str] = []
-    for at, (depth, line) in enumerate(rows):
-        last = at + 1 == len(rows) or rows[at + 1][0] == 0
-        lines.append(line if not depth else f"{'└' if last else '├'} {line}")
+    for at, (depth, line) in enumerate(tree_lines):
+        is_last = at + 1 == len(tree_lines) or tree_lines[at + 1][0] == 0
+        branch = "└ " if is_last else "├ "
+        lines.append(f"{branch}{line}" if depth else line)
     return lines
 
 
 def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
     """Return what shaped a cause besides its proof."""
-    node = next((one for one in graph.list_nodes("proposition") if one.label == label), None)
+    node = next((node for node in graph.list_nodes("proposition") if node.label == label), None)
     kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
     return [_render_edge(edge, source) for edge, source in graph.list_incoming(node, *kinds)] if node else []
 
@@ -80,8 +79,8 @@ def _render_cause(node: ReasonNode, titles: CauseTitles) -> str:
 
 
 def _iter_child_lines(graph: ReasonGraph, node: ReasonNode) -> Iterator[tuple[int, str]]:
-    rows = [(edge, source) for edge, source in graph.list_incoming(node)]
-    for edge, source in sorted(rows, key=lambda row: EDGE_ORDER.index(row[0].kind)):
+    incoming = [(edge, source) for edge, source in graph.list_incoming(node)]
+    for edge, source in sorted(incoming, key=lambda row: EDGE_ORDER.index(row[0].kind)):
         yield 1, f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
     for edge in graph.edges:
         if edge.source == node.id and edge.kind == "calls for":
@@ -97,13 +96,13 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
     return f"{node.says} ({node.by})" if node.by.startswith("model") else node.says
 
 
-def render_verification(came: VerificationResult) -> list[str]:
-    lines = [f"✗ {row.promise}: {row.says}" for row in came.broken]
-    lines += [f"? {reason}" for reason in came.unchecked]
-    contract_note = f"{came.held} contracts hold"
+def render_verification(verification: VerificationResult) -> list[str]:
+    lines = [f"✗ {violation.promise}: {violation.says}" for violation in verification.broken]
+    lines += [f"? {reason}" for reason in verification.unchecked]
+    contract_note = f"{verification.held} contracts hold"
     return [
         *lines,
         f"{contract_note}."
-        if not came.broken
-        else f"{contract_note}, {len({row.contract for row in came.broken})} broken: a fault of RackMedic's.",
+        if not verification.broken
+        else f"{contract_note}, {len({violation.contract for violation in verification.broken})} broken: a fault of RackMedic's.",
     ]

@@ -1,4 +1,4 @@
-"""Build remediations from a diagnosis: per cause and host the ordered steps. Pure.
+"""Build remediations from a diagnosis: per cause and host the ordered steps.
 
 A remediation never changes more than one host. Those of one host share its drain: the first drains the node, which
 returns only when all are done (`graph.remediation.state_machine`).
@@ -20,6 +20,10 @@ from tools.remedies import REMEDIES
 MAX_REMEDIATIONS = 64  # Per incident. They are proposed in waves (`bot.remediation.waves`), not all at once.
 # Scopes of causes that a remedy on the host can repair; switches, racks and jobs are not among them.
 HOST_SCOPES = frozenset({"node", "gpu", "hca"})
+# Remedies that empty a drained node that stays busy; not proposed once it is idle.
+NODE_EMPTYING_REMEDIES = frozenset({"cancel_job", "evict_pods"})
+# Outcomes after which the same cause on the same host is a new fault.
+FAULT_GONE_OUTCOMES = frozenset({"withdrawn", "cured", "recurred"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,6 @@ class BuiltRemediations:
     by_hand: tuple[str, ...] = ()
 
 
-# Remedies that empty a drained node that stays busy; not proposed once it is idle.
-NODE_EMPTYING_REMEDIES = frozenset({"cancel_job", "evict_pods"})
-# Outcomes after which the same cause on the same host is a new fault.
-FAULT_GONE_OUTCOMES = frozenset({"withdrawn", "cured", "recurred"})
-
-
 def build_remediations(
     causes: Iterable[Hypothesis],
     plan: PlanContext,
@@ -70,7 +68,9 @@ def build_remediations(
         elsewhere: (label, host) that another incident repairs; an empty host stands for its manual work.
     """
     blocking = [
-        row for row in remediations if row.is_open or row.outcome == "unknown" or (row.outcome not in FAULT_GONE_OUTCOMES and not anew)
+        remediation
+        for remediation in remediations
+        if remediation.is_open or remediation.outcome == "unknown" or (remediation.outcome not in FAULT_GONE_OUTCOMES and not anew)
     ]
     built: list[Remediation] = []
     by_hand: list[str] = []
@@ -80,7 +80,9 @@ def build_remediations(
             continue
         hosts = [host for name in find_remediation_hosts(cause, plan) if (host := plan.inventory.hosts.get(name))]
         for host in hosts:
-            if (cause.label, host.name) in elsewhere or any((row.label, row.target) == (cause.label, host.name) for row in blocking):
+            if (cause.label, host.name) in elsewhere or any(
+                (remediation.label, remediation.target) == (cause.label, host.name) for remediation in blocking
+            ):
                 continue
             remediation, words = _build_remediation(leaf, cause, host, plan, [*remediations, *built])
             by_hand += words
@@ -91,8 +93,14 @@ def build_remediations(
 
 def list_manual_work(remediations: Iterable[Remediation], taxonomy: Taxonomy) -> tuple[str, ...]:
     """Return the manual work of these remediations' present plans; none where the fault is gone."""
-    manual_work = [(row, _get_manual_work(row)) for row in remediations if row.outcome not in FAULT_GONE_OUTCOMES]
-    return tuple(dict.fromkeys(f"{taxonomy.get_title(row.label)} on {row.target}: {words}." for row, words in manual_work if words))
+    manual_work = [
+        (remediation, _get_manual_work(remediation)) for remediation in remediations if remediation.outcome not in FAULT_GONE_OUTCOMES
+    ]
+    return tuple(
+        dict.fromkeys(
+            f"{taxonomy.get_title(remediation.label)} on {remediation.target}: {words}." for remediation, words in manual_work if words
+        )
+    )
 
 
 def _get_manual_work(remediation: Remediation) -> str:
@@ -153,7 +161,10 @@ def _build_remediation(
     leaf: Leaf, cause: Hypothesis, host: Host, plan: PlanContext, remediations: Sequence[Remediation], first: int = 0
 ) -> tuple[Remediation | None, list[str]]:
     step_context = StepContext(host, plan.inventory.hosts, plan.get_host_facts(host.name), cause, plan.job)
-    shared = any(row.is_open and row.target == host.name and any(step.remedy == "drain_node" for step in row.rungs) for row in remediations)
+    shared = any(
+        remediation.is_open and remediation.target == host.name and any(step.remedy == "drain_node" for step in remediation.rungs)
+        for remediation in remediations
+    )
     steps, words, missing = _build_plans(leaf, step_context, first, shared=shared)
     sentences = dict.fromkeys([*missing, *filter(None, words[first : first + 1])])
     manual_lines = [f"{leaf.title} on {host.name}: {sentence}." for sentence in sentences]
@@ -163,7 +174,7 @@ def _build_remediation(
     drains = any(step.remedy == "drain_node" for step in steps)
     steps += [build_return_step(host.name)] if drains and any(step.part == "fix" for step in steps) else []
     devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
-    count = sum((row.label, row.target) == (leaf.label, host.name) for row in remediations)
+    count = sum((remediation.label, remediation.target) == (leaf.label, host.name) for remediation in remediations)
     name = hashlib.sha256(f"{plan.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
     remediation = Remediation(id=name, label=leaf.label, target=host.name, devices=devices, rungs=tuple(steps), words=tuple(words))
     return enter_step(remediation, 0, plan), manual_lines
@@ -175,13 +186,13 @@ def _build_plans(leaf: Leaf, context: StepContext, first: int, *, shared: bool) 
     words: list[str] = [""] * first
     missing: list[str] = []
     for number, plan in enumerate(leaf.remedies[first:], first):
-        own, manual_steps, lost = _build_plan(
+        own_steps, manual_steps, lost = _build_plan(
             parse_plan(plan), context, number, drained=shared or any(r.remedy == "drain_node" for r in steps)
         )
-        steps += own
+        steps += own_steps
         words.append(manual_steps)
         missing += lost
-        if not own and not steps:
+        if not own_steps and not steps:
             break  # the plan starts with manual work: change nothing on the host before that
     return steps, words, missing
 

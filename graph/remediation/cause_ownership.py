@@ -1,4 +1,4 @@
-"""Which incident owns a cause that several incidents find, by a shared name of its location. Pure.
+"""Which incident owns a cause that several incidents find, by a shared name of its location.
 
 The location: devices on a host, a place behind a switch or in a rack, host groups for the whole cluster, or a job. A
 cause without a location is not shared.
@@ -27,14 +27,21 @@ def map_cause_locations(causes: Iterable[Hypothesis], plan: PlanContext) -> dict
 
 def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
     """Return the locations of open remediations. Exclusive checks have none."""
-    rows = [row for row in remediations if row.is_open and not any(step.remedy == "run_check" for step in row.rungs)]
-    return {(row.label, row.target): _build_location_names(row.label, row.target, row.devices) for row in rows}
+    matching_remediations = [
+        remediation
+        for remediation in remediations
+        if remediation.is_open and not any(step.remedy == "run_check" for step in remediation.rungs)
+    ]
+    return {
+        (remediation.label, remediation.target): _build_location_names(remediation.label, remediation.target, remediation.devices)
+        for remediation in matching_remediations
+    }
 
 
-def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
+def find_owned_elsewhere(locations: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
     """Return each location's owner: on a host it must own all names there, for manual repairs any."""
     owner_by_location: dict[CauseLocation, str] = {}
-    for (label, host), names in spots.items():
+    for (label, host), names in locations.items():
         other_owners = [holders[name] for name in names if name in holders]
         if other_owners and (not host or len(other_owners) == len(names)):
             owner_by_location[label, host] = other_owners[0]
@@ -43,26 +50,26 @@ def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: 
 
 def is_owned_elsewhere(report: Report) -> bool:
     """Return whether other incidents own every cause that this one found."""
-    labels = {row.label for row in report.root_causes}
-    return bool(report.shared) and {row.label for row in report.shared} >= labels
+    labels = {cause.label for cause in report.root_causes}
+    return bool(report.shared) and {owned_cause.label for owned_cause in report.shared} >= labels
 
 
 def list_causes_owned_elsewhere(
     causes: Iterable[Hypothesis], elsewhere: Mapping[CauseLocation, str], *, waits: bool = True
 ) -> tuple[CauseOwnedElsewhere, ...]:
     """Return rows per cause and owner. `waits`: this incident resumes on release."""
-    rows: list[CauseOwnedElsewhere] = []
+    owned_causes: list[CauseOwnedElsewhere] = []
     for cause in causes:
         owner_by_host = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
         for incident in dict.fromkeys(owner_by_host.values()):
             hosts = tuple(host for host, other in owner_by_host.items() if host and other == incident)
-            rows.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
-    return tuple(rows)
+            owned_causes.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
+    return tuple(owned_causes)
 
 
 def _build_location_names(label: str, host: str, devices: Iterable[str]) -> tuple[str, ...]:
-    own = [name for name in devices if name.partition("/")[0] == host]
-    return tuple(f"{label} {name}" for name in own or [host])
+    host_devices = [name for name in devices if name.partition("/")[0] == host]
+    return tuple(f"{label} {name}" for name in host_devices or [host])
 
 
 def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
@@ -70,6 +77,6 @@ def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
     if cause.devices or cause.hosts:
         return cause.devices or cause.hosts
     if leaf is not None and leaf.scope == "cluster":
-        rows = (plan.inventory.hosts.get(evidence.host) for evidence in cause.evidence)
-        return tuple(dict.fromkeys(f"group:{row.group}" for row in rows if row and row.group))
+        evidence_hosts = (plan.inventory.hosts.get(evidence.host) for evidence in cause.evidence)
+        return tuple(dict.fromkeys(f"group:{host.group}" for host in evidence_hosts if host and host.group))
     return (f"job:{plan.job}",) if plan.job else ()

@@ -1,5 +1,5 @@
 """Nodes that RackMedic drained and has not returned: who approved, since when, why, and whether a return may be
-requested. Pure.
+requested.
 
 After a remedy that failed, made it worse or was not proved, RackMedic offers no return, only the reason.
 """
@@ -42,24 +42,28 @@ class DrainedNode:
 def list_drained_nodes(remediations: Sequence[Remediation]) -> list[DrainedNode]:
     return [
         DrainedNode(
-            row.id,
-            row.target,
-            row.label,
-            row.drained_by,
-            row.drained_at,
-            _format_status(row),
-            get_return_blocker(row, remediations),
-            row.unasked,
+            remediation.id,
+            remediation.target,
+            remediation.label,
+            remediation.drained_by,
+            remediation.drained_at,
+            _format_status(remediation),
+            get_return_blocker(remediation, remediations),
+            remediation.unasked,
         )
-        for row in remediations
-        if row.drained
+        for remediation in remediations
+        if remediation.drained
     ]
 
 
 def render_drained_nodes(remediations: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
     """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
-    lines = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
-    lines += [f"{row.target} is locked: {row.approval} ended in doubt" for row in remediations if row.outcome == "unknown"]
+    lines = [drained.render_line(taxonomy.get_title(drained.label)) for drained in list_drained_nodes(remediations)]
+    lines += [
+        f"{remediation.target} is locked: {remediation.approval} ended in doubt"
+        for remediation in remediations
+        if remediation.outcome == "unknown"
+    ]
     return list(dict.fromkeys(lines))
 
 
@@ -71,7 +75,9 @@ def _format_status(remediation: Remediation) -> str:
 
 def list_returnable_nodes(remediations: Sequence[Remediation]) -> tuple[ReturnableNode, ...]:
     """Return drained nodes whose return may be requested; a fresh check decides whether it is proposed."""
-    return tuple(ReturnableNode(ladder=row.ladder, host=row.host) for row in list_drained_nodes(remediations) if not row.no_return)
+    return tuple(
+        ReturnableNode(ladder=drained.ladder, host=drained.host) for drained in list_drained_nodes(remediations) if not drained.no_return
+    )
 
 
 def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediation]) -> str:
@@ -84,16 +90,22 @@ def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediat
             if not is_returning(remediation)
             else "its return is under way in the thread"
         )
-    return next(filter(None, (_get_unmended_reason(row) for row in (remediation, *list_unresolved_on_host(remediation, remediations)))), "")
+    return next(
+        filter(
+            None, (_get_unmended_reason(remediation) for remediation in (remediation, *list_unresolved_on_host(remediation, remediations)))
+        ),
+        "",
+    )
 
 
 def list_unresolved_on_host(remediation: Remediation, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the host's other remediations not known to have succeeded."""
-    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
+    others_on_host = [other for other in remediations if other.target == remediation.target and other.id != remediation.id]
     return [
-        row
-        for row in others_on_host
-        if ((row.is_open and row.waiting_for != "proof") or row.outcome in UNRESOLVED_OUTCOMES) and not _runs_check(row)
+        remediation
+        for remediation in others_on_host
+        if ((remediation.is_open and remediation.waiting_for != "proof") or remediation.outcome in UNRESOLVED_OUTCOMES)
+        and not _runs_check(remediation)
     ]
 
 
@@ -104,8 +116,10 @@ def will_return_node(remediation: Remediation) -> bool:
         if remediation.current_step is None or remediation.current_step.part == "restore"
         else remediation.current_step.plan
     )
-    drains = any(row.remedy == "drain_node" and row.plan == plan for row in remediation.rungs)
-    return any(row.part == "restore" for row in remediation.rungs) and (remediation.drained or (drains and not remediation.held_elsewhere))
+    drains = any(step.remedy == "drain_node" and step.plan == plan for step in remediation.rungs)
+    return any(step.part == "restore" for step in remediation.rungs) and (
+        remediation.drained or (drains and not remediation.held_elsewhere)
+    )
 
 
 def is_returning(remediation: Remediation) -> bool:
@@ -114,8 +128,8 @@ def is_returning(remediation: Remediation) -> bool:
 
 
 def propose_return(incident: str, remediation: Remediation) -> Remediation:
-    """Propose the return once more, also where the plan had none."""
-    back = next((n for n, row in enumerate(remediation.rungs) if row.part == "restore"), len(remediation.rungs))
+    """Propose the return again, even if the plan had none."""
+    back = next((n for n, step in enumerate(remediation.rungs) if step.part == "restore"), len(remediation.rungs))
     steps = remediation.rungs if back < len(remediation.rungs) else (*remediation.rungs, build_return_step(remediation.target))
     attempt = remediation.attempt + 1 if remediation.rung == back else 1
     update = {"rungs": steps, "rung": back, "attempt": attempt, "outcome": "", "waiting_for": "approval", "due": None, "says": ""}
@@ -141,7 +155,10 @@ def _is_remedy_unproven(remediation: Remediation) -> bool:
     step = remediation.current_step
     if remediation.since is None or step is None or step.part == "restore":
         return False
-    later = any(row.part == "fix" and row.plan == step.plan for row in remediation.rungs[remediation.rung + 1 :])
+    later = any(
+        remediation_step.part == "fix" and remediation_step.plan == step.plan
+        for remediation_step in remediation.rungs[remediation.rung + 1 :]
+    )
     return later or not remediation.proven or remediation.proven != remediation.approval
 
 
@@ -151,4 +168,4 @@ def _runs_check(remediation: Remediation) -> bool:
 
 def has_drained_nodes(remediations: Sequence[Remediation]) -> bool:
     """Such an incident is never deleted, even when closed."""
-    return any(row.drained for row in remediations)
+    return any(remediation.drained for remediation in remediations)

@@ -1,4 +1,4 @@
-"""End remediations, release their nodes, and describe them for people. Pure.
+"""End remediations, release their nodes, and describe them for people.
 
 RackMedic never returns a node after a failed, unproven or worse remedy; it reports which nodes stay drained.
 """
@@ -28,7 +28,10 @@ def format_still_drained(remediation: Remediation) -> str:
 
 def release_finished_nodes(remediations: Sequence[Remediation], plan: PlanContext) -> list[Remediation]:
     """Request the return of a node when all its remediations are done and succeeded."""
-    return [_request_return(row, remediations, plan) if _is_ready_to_return(row) else row for row in remediations]
+    return [
+        _request_return(remediation, remediations, plan) if _is_ready_to_return(remediation) else remediation
+        for remediation in remediations
+    ]
 
 
 def _is_ready_to_return(remediation: Remediation) -> bool:
@@ -41,46 +44,64 @@ def _is_ready_to_return(remediation: Remediation) -> bool:
 
 
 def _request_return(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation:
-    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
-    if any(row.is_open and row.waiting_for != "proof" for row in others_on_host):
+    others_on_host = [other for other in remediations if other.target == remediation.target and other.id != remediation.id]
+    if any(remediation.is_open and remediation.waiting_for != "proof" for remediation in others_on_host):
         return remediation
-    bad = next((row for row in others_on_host if row.outcome in UNRESOLVED_OUTCOMES), None)
+    bad = next((remediation for remediation in others_on_host if remediation.outcome in UNRESOLVED_OUTCOMES), None)
     if bad is not None:
         return end_remediation(remediation, "ticket", f"fixed, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
     return request_approval(remediation, plan)
 
 
-def stop_remediations(remediations: Sequence[Remediation], why: str) -> list[Remediation]:
+def stop_remediations(remediations: Sequence[Remediation], reason: str) -> list[Remediation]:
     """Stop open remediations, as a human took over. A running action continues; the reconciler withdraws proposed ones."""
-    return [end_remediation(row, "stopped", why) if row.is_open else row for row in remediations]
+    return [end_remediation(remediation, "stopped", reason) if remediation.is_open else remediation for remediation in remediations]
 
 
 def withdraw_disbelieved(remediations: Sequence[Remediation], causes: Collection[tuple[str, str]]) -> list[Remediation]:
     """Withdraw untouched ones whose cause (label, host) is no longer believed."""
 
-    def idle(row: Remediation) -> bool:
-        return row.is_open and not row.drained and row.since is None and (row.label, row.target) not in causes
+    def idle(remediation: Remediation) -> bool:
+        return (
+            remediation.is_open
+            and not remediation.drained
+            and remediation.since is None
+            and (remediation.label, remediation.target) not in causes
+        )
 
-    return [end_remediation(row, "withdrawn", "the cause is no longer believed") if idle(row) else row for row in remediations]
+    return [
+        end_remediation(remediation, "withdrawn", "the cause is no longer believed") if idle(remediation) else remediation
+        for remediation in remediations
+    ]
 
 
 def withdraw_owned_elsewhere(remediations: Sequence[Remediation], elsewhere: Collection[tuple[str, str]]) -> list[Remediation]:
     """Withdraw untouched ones whose cause (label, host) another incident owns."""
 
-    def theirs(row: Remediation) -> bool:
-        return row.is_open and not row.drained and row.since is None and (row.label, row.target) in elsewhere
+    def theirs(remediation: Remediation) -> bool:
+        return (
+            remediation.is_open
+            and not remediation.drained
+            and remediation.since is None
+            and (remediation.label, remediation.target) in elsewhere
+        )
 
-    return [end_remediation(row, "withdrawn", "it is worked on in another thread") if theirs(row) else row for row in remediations]
+    return [
+        end_remediation(remediation, "withdrawn", "it is worked on in another thread") if theirs(remediation) else remediation
+        for remediation in remediations
+    ]
 
 
 def end_outdated_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """For another graph version: plan untouched ones again, leave others to people."""
     reason = "RackMedic was upgraded meanwhile"
-    was_begun = [row.is_open and (row.drained or row.since is not None) for row in remediations]
-    return [
-        end_remediation(row, "stopped" if is_begun else "withdrawn", reason) if row.is_open else row
-        for row, is_begun in zip(remediations, was_begun, strict=True)
-    ]
+    ended_remediations: list[Remediation] = []
+    for remediation in remediations:
+        if remediation.is_open:
+            is_begun = remediation.drained or remediation.since is not None
+            remediation = end_remediation(remediation, "stopped" if is_begun else "withdrawn", reason)
+        ended_remediations.append(remediation)
+    return ended_remediations
 
 
 def describe_remediation(remediation: Remediation, title: str) -> str:

@@ -1,4 +1,4 @@
-"""Turn a taxonomy plan's step into a remediation step with arguments, or into words for people. Pure.
+"""Turn a taxonomy plan's step into a remediation step with arguments, or into words for people.
 
 Arguments come from facts that a machine states about itself, never from text that people wrote. A step whose value is
 missing becomes a sentence.
@@ -54,6 +54,12 @@ MANUAL_STEP_TEXTS: Mapping[str, str] = {
 }
 
 _STEP_PATTERN = re.compile(r"([a-z0-9_]+)(?:\((.*)\))?")
+PARTS_BY_REMEDY: Mapping[str, StepPart] = {
+    "drain_node": "prepare",
+    "cancel_job": "prepare",
+    "evict_pods": "prepare",
+    "resume_node": "restore",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +130,6 @@ def build_remediation_steps(step: PlanStep, context: StepContext, plan: int) -> 
     return [RemediationStep(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
 
 
-PARTS_BY_REMEDY: Mapping[str, StepPart] = {
-    "drain_node": "prepare",
-    "cancel_job": "prepare",
-    "evict_pods": "prepare",
-    "resume_node": "restore",
-}
-
 # Arguments and the devices they change, one pair per step.
 StepArguments = list[tuple[dict[str, str], tuple[str, ...]]]
 
@@ -153,10 +152,10 @@ def _find_pci_address(context: StepContext, device: str) -> str:
     """Raise StepUnavailable if the host reports none, or conflicting ones."""
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
-    own = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
-    addresses = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
+    own_facts = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
+    addresses = {str(fact.value).lower() for fact in own_facts if fact.key == "gpu.bdf"}
     addresses = addresses or {
-        str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")
+        str(fact.attrs["bdf"]).lower() for fact in own_facts if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")
     }
     pci_addresses = {address for address in addresses if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
     if len(pci_addresses) != 1:
@@ -176,7 +175,7 @@ def _build_power_limit_arguments(context: StepContext) -> StepArguments:
 
 def _build_process_arguments(context: StepContext) -> StepArguments:
     """Return orphans on the accused GPUs that a signal reaches: no zombies, none unknown to the kernel."""
-    rows = {
+    values = {
         int(fact.attrs["pid"]): fact
         for fact in context.facts
         if fact.key == "proc.orphan"
@@ -184,11 +183,13 @@ def _build_process_arguments(context: StepContext) -> StepArguments:
         and "pid" in fact.attrs
         and (not context.devices or fact.device in context.devices)
     }
-    living = {pid: fact for pid, fact in rows.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))}
+    living = {
+        pid: fact for pid, fact in values.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))
+    }
     if not living:
         raise StepUnavailable(
             f"free the GPU memory of {context.host.name} by hand: "
-            + ("no signal reaches what holds it" if rows else "its holder is not known")
+            + ("no signal reaches what holds it" if values else "its holder is not known")
         )
     return [
         ({"pid": str(pid), "ticks": "0", "signal": "TERM"}, (f"{context.host.name}/{fact.device}",) if fact.device else ())

@@ -1,4 +1,4 @@
-"""Proposed actions: exclusive checks that could decide, and all proposals as rows for reports and `--json`. Pure."""
+"""Proposed actions: exclusive checks that could decide, and all proposals as rows for reports and `--json`."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -16,8 +16,6 @@ from tools.inventory.inventory import Host
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument
 
-# Propose exclusive checks that could decide but were skipped because the GPUs are in use, one at a time.
-
 MAX_TEST_HOSTS = 16
 
 
@@ -25,17 +23,19 @@ def build_check_remediations(assessment: Assessment, plan: PlanContext, remediat
     """Return the cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was
     proposed.
     """
-    if any(row.is_open and row.current_step and row.current_step.remedy == "run_check" for row in remediations):
+    if any(
+        remediation.is_open and remediation.current_step and remediation.current_step.remedy == "run_check" for remediation in remediations
+    ):
         return []
     busy = {(fact.check, fact.host) for fact in plan.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
-    for row in assessment.beliefs:
-        if row.proven:
+    for belief in assessment.beliefs:
+        if belief.proven:
             continue
-        checks = [assessment.reference.checks[name] for name in row.leaf.confirms if name in assessment.reference.checks]
+        checks = [assessment.reference.checks[name] for name in belief.leaf.confirms if name in assessment.reference.checks]
         for check in sorted(checks, key=lambda check: check.seconds):
-            hosts = sorted(host for host in list_hosts_to_test(row, check, assessment) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
+            hosts = sorted(host for host in list_hosts_to_test(belief, check, assessment) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
             if hosts and not _was_proposed(check, hosts, remediations):
-                return [_build_check_remediation(row.label, check, hosts, plan, remediations)]
+                return [_build_check_remediation(belief.label, check, hosts, plan, remediations)]
     return []
 
 
@@ -43,14 +43,17 @@ def build_requested_check(
     check: Check, hosts: Sequence[str], assessment: Assessment, plan: PlanContext, remediations: Sequence[Remediation]
 ) -> Remediation:
     """Return the requested check for the likeliest cause that it can confirm."""
-    able = [row for row in assessment.beliefs if check.id in row.leaf.confirms]
-    label = next((row.label for row in able if row.leaf.scope != "job"), able[0].label if able else "")
+    able = [belief for belief in assessment.beliefs if check.id in belief.leaf.confirms]
+    label = next((belief.label for belief in able if belief.leaf.scope != "job"), able[0].label if able else "")
     return _build_check_remediation(label, check, sorted(hosts), plan, remediations)
 
 
 def _was_proposed(check: Check, hosts: Sequence[str], remediations: Sequence[Remediation]) -> bool:
     target = ",".join(hosts)
-    return any(row.target == target and any(step.args.get("check") == check.id for step in row.rungs) for row in remediations)
+    return any(
+        remediation.target == target and any(step.args.get("check") == check.id for step in remediation.rungs)
+        for remediation in remediations
+    )
 
 
 def _build_check_remediation(
@@ -63,12 +66,9 @@ def _build_check_remediation(
     )
 
 
-# Proposed actions as rows for reports and `--json`, built as the real ones are but without asking a host.
-
-
 def list_planned_actions(remediations: Iterable[Remediation], plan: PlanContext) -> list[PlannedAction]:
     """Return present and later steps of each open remediation's present plan, without returns."""
-    return [row for remediation in remediations if remediation.is_open for row in _list_for_remediation(remediation, plan)]
+    return [action for remediation in remediations if remediation.is_open for action in _list_for_remediation(remediation, plan)]
 
 
 def _list_for_remediation(remediation: Remediation, plan: PlanContext) -> list[PlannedAction]:
@@ -109,8 +109,8 @@ def build_planned_action(remediation: Remediation, plan: PlanContext) -> Action 
         return None
 
 
-def _build_host_seen(via: Host, plan: PlanContext) -> HostIdentity:
-    boots = [str(fact.value) for fact in plan.get_host_facts(via.name) if fact.key == "host.boot_id" and fact.value]
+def _build_host_seen(via_host: Host, plan: PlanContext) -> HostIdentity:
+    boots = [str(fact.value) for fact in plan.get_host_facts(via_host.name) if fact.key == "host.boot_id" and fact.value]
     return HostIdentity(boots[-1] if boots else "")
 
 

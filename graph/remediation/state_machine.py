@@ -1,124 +1,27 @@
-"""State machine of a remediation: which event leads where (`TRANSITIONS`), and the next step: the plan's, a heavier one, or people. Pure."""
+"""State machine of a remediation: which event leads where (`TRANSITIONS`).
+
+A step follows only after the one before is complete. After a failed proof comes something heavier, never the node's
+return.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from graph.remediation.build import NODE_EMPTYING_REMEDIES, PlanContext, build_remediation, enter_step, needs_idle_node, request_approval
+from graph.remediation.build import NODE_EMPTYING_REMEDIES, PlanContext, build_remediation, enter_step, request_approval
 from graph.remediation.drained_nodes import is_returning, propose_return
+from graph.remediation.next_step import (
+    enter_next_step,
+    escalate_remediation,
+    get_current_step,
+    propose_again,
+    request_approval_again,
+    schedule_recheck,
+    set_waiting,
+)
 from graph.remediation.outcomes import end_remediation, format_still_drained, release_finished_nodes
-from graph.state import Remediation, RemediationStep, RemediationWait
-from tools.remedies import REMEDIES
-
-# Choose a remediation's next step: rest of the plan, heavier remedy, return, recheck, same step again, or people.
-
-
-def get_current_step(remediation: Remediation) -> RemediationStep:
-    step = remediation.current_step
-    assert step is not None  # `apply_event` passes no remediation without a present step
-    return step
-
-
-def enter_next_step(remediation: Remediation, plan: PlanContext) -> Remediation:
-    """Continue with the rest of the plan, then the node's return, then the recheck."""
-    step = get_current_step(remediation)
-    follow = _find_step_index(remediation, lambda n, row: n > remediation.rung and row.plan == step.plan and row.part != "restore")
-    if follow is not None:
-        return enter_step(remediation, follow, plan)
-    if step.part == "prepare":
-        return escalate_remediation(remediation, "", plan)
-    back = _find_step_index(remediation, lambda n, row: row.part == "restore")
-    return enter_step(remediation, back, plan) if back is not None and remediation.drained else schedule_recheck(remediation, plan)
-
-
-def schedule_recheck(remediation: Remediation, plan: PlanContext) -> Remediation:
-    """Schedule the second proof."""
-    watched = {
-        "waiting_for": "proof",
-        "due": plan.now + plan.waits.recheck_after_fix,
-        "approval": remediation.proven or remediation.approval,
-        "says": "",
-    }
-    return remediation.model_copy(update=watched)
-
-
-def escalate_remediation(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
-    """Enter the next plan; without one the catalogue's heavier remedy; else hand off."""
-    step = get_current_step(remediation)
-    manual_work = _get_manual_work(remediation, step.plan)
-    later = _find_step_index(remediation, lambda n, row: n > remediation.rung and row.plan > step.plan and row.part != "restore")
-    if manual_work and step.part == "prepare":
-        return hand_off_to_people(remediation, why, manual_work)
-    if later is not None and not _has_manual_plan_between(remediation, step.plan, remediation.rungs[later].plan):
-        return enter_step(remediation, later, plan).model_copy(update={"says": why})
-    if len(remediation.words) <= step.plan + 1 and (more := _find_catalogue_escalation(remediation, step)):
-        return enter_step(
-            remediation.model_copy(update={"rungs": _insert_step(remediation.rungs, more, remediation.rung)}), remediation.rung + 1, plan
-        ).model_copy(update={"says": why})
-    return hand_off_to_people(remediation, why, manual_work or ", or ".join(filter(None, remediation.words[step.plan + 1 :])))
-
-
-def _has_manual_plan_between(remediation: Remediation, plan: int, later: int) -> bool:
-    return any(
-        _get_manual_work(remediation, number) and not any(row.plan == number for row in remediation.rungs)
-        for number in range(plan + 1, later)
-    )
-
-
-def _find_catalogue_escalation(remediation: Remediation, step: RemediationStep) -> RemediationStep | None:
-    """Return the heavier remedy, unless tried or in need of arguments."""
-    row = REMEDIES[step.remedy]
-    heavier = row.heavier
-    if heavier == row.id:
-        args = {**step.args, **row.harder}
-        return None if args == step.args else step.model_copy(update={"args": args, "plan": step.plan + 1})
-    if not heavier or REMEDIES[heavier].args or any(row.remedy == heavier for row in remediation.rungs):
-        return None
-    return RemediationStep(remedy=heavier, plan=step.plan + 1)
-
-
-def _insert_step(steps: tuple[RemediationStep, ...], more: RemediationStep, behind: int) -> tuple[RemediationStep, ...]:
-    return (*steps[: behind + 1], more, *steps[behind + 1 :])
-
-
-def hand_off_to_people(remediation: Remediation, why: str, words: str) -> Remediation:
-    return end_remediation(remediation, "ticket", "; ".join(filter(None, (why, f"next: {words}" if words else "no remedy is left"))))
-
-
-def request_approval_again(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
-    """Propose the same step as a new action with a new mention, at most `waits.asks` times."""
-    if remediation.attempt >= plan.waits.asks:
-        return end_remediation(remediation, "undecided", f"asked {remediation.attempt} times; last: {why or 'no decision'}")
-    return propose_again(remediation, why, plan)
-
-
-def propose_again(remediation: Remediation, why: str, plan: PlanContext) -> Remediation:
-    """Propose the step again; where it needs an idle node, wait for that first."""
-    step = get_current_step(remediation)
-    row = remediation.model_copy(update={"attempt": remediation.attempt + 1, "says": why})
-    if needs_idle_node(step, plan.inventory.hosts.get(remediation.target)) and step.remedy not in NODE_EMPTYING_REMEDIES:
-        return row.model_copy(update={"waiting_for": "idle", "due": plan.now + plan.waits.idle, "approval": ""})
-    return request_approval(row, plan)
-
-
-def set_waiting(remediation: Remediation, reason: RemediationWait, plan: PlanContext, says: str) -> Remediation:
-    return remediation.model_copy(update={"waiting_for": reason, "due": plan.now + plan.waits.back, "says": says})
-
-
-def _find_step_index(remediation: Remediation, fits: Callable[[int, RemediationStep], bool]) -> int | None:
-    return next((n for n, row in enumerate(remediation.rungs) if fits(n, row)), None)
-
-
-def _get_manual_work(remediation: Remediation, plan: int) -> str:
-    return remediation.words[plan] if 0 <= plan < len(remediation.words) else ""
-
-
-# State transitions of remediations: an action's result or an observation leads to the next step, a heavier one, or
-# people. Pure.
-#
-# A step follows only after the one before is complete. After a failed proof comes something heavier, never the node's
-# return.
+from graph.state import Remediation, RemediationWait
 
 PASSED_OUTCOMES = frozenset({"passes_now", "cured"})
 MAX_NAME_CHARS = 60
@@ -158,14 +61,18 @@ TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Reme
 
 def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: PlanContext) -> list[Remediation]:
     """Return the incident's remediations after an event; one for no present step changes nothing."""
-    updated = [apply_event(row, event, plan) if _concerns_remediation(row, event) else row for row in remediations]
-    for row in [row for row in updated if row.outcome == "recurred" and _concerns_remediation(row, event)]:
-        next_remediation = _build_from_next_plan(row, updated, plan)
-        updated = (
-            [*updated, next_remediation]
-            if next_remediation
-            else [end_remediation(row, "ticket", row.says) if other is row else other for other in updated]
-        )
+    updated = [
+        apply_event(remediation, event, plan) if _concerns_remediation(remediation, event) else remediation for remediation in remediations
+    ]
+    for recurred in [
+        remediation for remediation in updated if remediation.outcome == "recurred" and _concerns_remediation(remediation, event)
+    ]:
+        next_remediation = _build_from_next_plan(recurred, updated, plan)
+        if next_remediation:
+            updated = [*updated, next_remediation]
+        else:
+            ended_remediation = end_remediation(recurred, "ticket", recurred.says)
+            updated = [ended_remediation if remediation is recurred else remediation for remediation in updated]
     return release_finished_nodes(updated, plan)
 
 
@@ -430,8 +337,8 @@ DRAINED_NODE_TRANSITIONS: Mapping[str, TransitionFunction] = {
 
 
 def _handle_cured(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
-    over = end_remediation(remediation, "cured", "proved again, the fault did not come back")
-    return over.model_copy(update={"due": plan.now + plan.waits.quiet})
+    cured_remediation = end_remediation(remediation, "cured", "proved again, the fault did not come back")
+    return cured_remediation.model_copy(update={"due": plan.now + plan.waits.quiet})
 
 
 def _handle_recurred(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:

@@ -1,1 +1,1 @@
-"""A ticket as it travels from a customer's RackMedic to the provider's: content, pseudonyms, parser. Pure."""
+"""A ticket as it travels from a customer's RackMedic to the provider's: content, pseudonyms, parser."""

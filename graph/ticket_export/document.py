@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from graph.state import DiagnosisOutcome, Verdict
 
 DOCUMENT_FORMAT = "rackmedic-ticket/1"
-MAX_DOCUMENT_BYTES = 256 << 10  # On every way in.
+MAX_DOCUMENT_BYTES = 256 << 10  # Limit of every inbound document.
 MAX_HOST_RANGES = 256
 MAX_FACTS = 120
 MAX_LOGS = 4
@@ -34,7 +34,7 @@ PseudonymKind = Literal["model", "data", "code", "other"]
 
 
 class ExportedRow(BaseModel):
-    """A row of the document. What a newer writer added is passed over, and said (`graph.ticket_export.received_ticket`)."""
+    """A row of the document. Fields of a newer version are ignored and listed (see `graph.ticket_export.received_ticket`)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -51,9 +51,9 @@ class ExportedHypothesis(ExportedRow):
 
 
 class ExportedFact(ExportedRow):
-    """One thing that a look established."""
+    """A fact that a check established."""
 
-    host: HostName = Field("", description="empty for what somebody handed in")
+    host: HostName = Field("", description="empty for uploads")
     check: Word = Field(description="id of the check")
     key: Word = Field(description="key of the fact")
     device: Word = Field("", description="gpu5, mlx5_1, a mount")
@@ -66,7 +66,7 @@ class ExportedFact(ExportedRow):
 
 
 class ExportedUnobservedCheck(ExportedRow):
-    """A check that could not look."""
+    """A check that could not run."""
 
     host: HostName = Field(description="where")
     check: Word = Field(description="id of the check; `all` where nothing could be asked")
@@ -91,7 +91,7 @@ class ExportedTemplate(ExportedRow):
 
 
 class ExportedLog(ExportedRow):
-    """A long log that was handed in."""
+    """A long log that was uploaded."""
 
     name: Word = Field("", description="its name; a name of the workload is a signature")
     lines: Int64 = Field(0, description="how many lines it has")
@@ -114,7 +114,7 @@ class ExportedMessage(ExportedRow):
 
 
 class ExportedSignature(ExportedRow):
-    """A name that did not leave: the same name has the same signature in every ticket of that site, and nobody else can compute it."""
+    """A name that did not leave. It has the same signature in every ticket of its site, and only that site can compute it."""
 
     kind: PseudonymKind = Field(description="what it looks like a name of: model, data, code, other")
     signature: Word = Field(description="~ and twelve hexadecimal digits of HMAC-SHA256 under a salt that stays at the site")
@@ -138,9 +138,9 @@ class TicketDocument(ExportedRow):
     hypotheses: tuple[ExportedHypothesis, ...] = Field((), max_length=40, description="causes that were tried, with their verdicts")
     facts: tuple[ExportedFact, ...] = Field((), max_length=MAX_FACTS, description="what was seen: what decided, then what is abnormal")
     could_not_look: tuple[ExportedUnobservedCheck, ...] = Field(
-        (), max_length=60, description="where nobody could look, which is neither found nor not found"
+        (), max_length=60, description="checks that could not run; they neither confirm nor exclude anything"
     )
-    versions: tuple[ExportedVersion, ...] = Field((), max_length=60, description="versions, hosts alike together")
+    versions: tuple[ExportedVersion, ...] = Field((), max_length=60, description="versions, with the hosts that have each")
     logs: tuple[ExportedLog, ...] = Field((), max_length=MAX_LOGS, description="logs as templates")
     tried: tuple[ExportedAttempt, ...] = Field((), max_length=40, description="remedies and how they ended")
     signatures: tuple[ExportedSignature, ...] = Field((), max_length=120, description="names that did not leave, by what they look like")

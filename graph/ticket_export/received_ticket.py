@@ -1,4 +1,8 @@
-"""A received ticket: parse untrusted bytes, and import it as evidence that suggests and never confirms. Pure."""
+"""A received ticket: parse untrusted bytes, and import it as evidence that suggests and never confirms.
+
+The parsed document is bounded and redacted but stays unverified. Unknown versions are refused; unknown fields are ignored
+and listed.
+"""
 
 import json
 import re
@@ -17,15 +21,14 @@ from tools.checks import CHECKS
 from tools.fact import Fact
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-# Parse untrusted bytes into the document, or report problems by field name. Pure.
-#
-# The result is bounded and redacted but stays unverified. Unknown versions are refused; unknown fields are ignored and
-# listed.
-
 MAX_PROBLEMS = 20
 MAX_IGNORED_FIELDS = 20
 MAX_DEPTH = 12
 _VERSION_PATTERN = re.compile(r"rackmedic-ticket/(\d{1,6})")
+MAX_TICKET_FACTS = 60
+MAX_REPORT_CHARS = 1200
+MAX_TICKET_HOSTS = 4096
+_TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
 
 
 class BadTicket(Exception):
@@ -45,7 +48,7 @@ class ParsedTicket:
 
 
 def parse_ticket(raw: bytes) -> ParsedTicket:
-    """Parse and validate a document. Raises BadTicket."""
+    """Parse and validate a document. Raises BadTicket with the problems by field."""
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise BadTicket([f"the document has {len(raw):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read"])
     loaded = _load_json(raw)
@@ -75,24 +78,24 @@ def _reject_constant(constant: str) -> float:
     raise ValueError(f"{constant} is no number")
 
 
-def _verify_format(said: object) -> None:
-    if said == DOCUMENT_FORMAT:
+def _verify_format(document: object) -> None:
+    if document == DOCUMENT_FORMAT:
         return
-    match = _VERSION_PATTERN.fullmatch(said) if isinstance(said, str) else None
+    match = _VERSION_PATTERN.fullmatch(document) if isinstance(document, str) else None
     if match:
         raise BadTicket(
             [
                 f"format: version {int(match[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
             ]
         )
-    raise BadTicket([f"format: {said!r:.60} is none of {DOCUMENT_FORMAT}"])
+    raise BadTicket([f"format: {document!r:.60} is none of {DOCUMENT_FORMAT}"])
 
 
 def _measure_depth(value: object) -> int:
     """Return at most `MAX_DEPTH` + 1, without recursion."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
-        level = [part for one in level if isinstance(one, dict | list) for part in (one.values() if isinstance(one, dict) else one)]
+        level = [part for item in level if isinstance(item, dict | list) for part in (item.values() if isinstance(item, dict) else item)]
         depth += 1
     return depth
 
@@ -109,14 +112,14 @@ def _redact_texts(value: Any) -> Any:
 
 def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iterator[str]:
     for name, part in value.items():
-        inside = model.model_fields.get(name)
-        if inside is None:
+        field = model.model_fields.get(name)
+        if field is None:
             yield show_invisible(redact(f"{where}{name}"))[:120]
             continue
-        below = _find_model(inside.annotation)
-        for row in part if isinstance(part, list) else ():
-            if below is not None and isinstance(row, dict):
-                yield from _iter_unknown_fields(row, below, f"{where}{name}.")
+        below = _find_model(field.annotation)
+        for part_item in part if isinstance(part, list) else ():
+            if below is not None and isinstance(part_item, dict):
+                yield from _iter_unknown_fields(part_item, below, f"{where}{name}.")
 
 
 def _find_model(annotation: Any) -> type[BaseModel] | None:
@@ -125,24 +128,17 @@ def _find_model(annotation: Any) -> type[BaseModel] | None:
     return next((model for part in get_args(annotation) if (model := _find_model(part))), None)
 
 
-# Import a ticket of another RackMedic: words to search by, and facts that suggest and never confirm.
-
-MAX_TICKET_FACTS = 60
-MAX_REPORT_CHARS = 1200
-MAX_TICKET_HOSTS = 4096
-_TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "list": (tuple,)}
-
-
 def build_report_text(document: TicketDocument) -> str:
     """Return the people's messages as the text of a report."""
     return (
-        "\n".join(row.text for row in document.said)[-MAX_REPORT_CHARS:] or "Their RackMedic sent this ticket without a word of a person."
+        "\n".join(message.text for message in document.said)[-MAX_REPORT_CHARS:]
+        or "Their RackMedic sent this ticket without a word of a person."
     )
 
 
 def build_item_data(document: TicketDocument) -> dict[str, Any]:
     """Return an inbox item's data: folded hosts, and facts with catalogued keys and matching value types."""
-    fact_rows = [_build_fact(row).to_json() for row in document.facts if _is_known_fact(row)]
+    fact_rows = [_build_fact(exported_fact).to_json() for exported_fact in document.facts if _is_known_fact(exported_fact)]
     return {"hosts": _fold_hosts(document), "told": fact_rows[:MAX_TICKET_FACTS]}
 
 
@@ -160,15 +156,24 @@ def _fold_hosts(document: TicketDocument) -> str:
     return fold_host_names(names) if len(names) <= MAX_TICKET_HOSTS else ""
 
 
-def _is_known_fact(row: ExportedFact) -> bool:
-    key = find_key(row.key)
-    if key is None or key.name.startswith("site.") or row.check not in CHECKS or row.status != "ok":
+def _is_known_fact(exported_fact: ExportedFact) -> bool:
+    key = find_key(exported_fact.key)
+    if key is None or key.name.startswith("site.") or exported_fact.check not in CHECKS or exported_fact.status != "ok":
         return False
-    return isinstance(row.value, _TYPES_BY_KIND[key.kind]) and (key.kind == "bool" or not isinstance(row.value, bool))
+    return isinstance(exported_fact.value, _TYPES_BY_KIND[key.kind]) and (key.kind == "bool" or not isinstance(exported_fact.value, bool))
 
 
-def _build_fact(row: ExportedFact) -> Fact:
-    value = list(row.value) if isinstance(row.value, tuple) else row.value
-    line = f"{row.host}: {row.line}" if row.host and row.line else row.line
-    attrs = {**row.attrs, "told": True}
-    return Fact(row.check, row.key, value, row.device or None, unit=row.unit, line=line, attrs=attrs, time=row.time)
+def _build_fact(exported_fact: ExportedFact) -> Fact:
+    value = list(exported_fact.value) if isinstance(exported_fact.value, tuple) else exported_fact.value
+    line = f"{exported_fact.host}: {exported_fact.line}" if exported_fact.host and exported_fact.line else exported_fact.line
+    attrs = {**exported_fact.attrs, "told": True}
+    return Fact(
+        exported_fact.check,
+        exported_fact.key,
+        value,
+        exported_fact.device or None,
+        unit=exported_fact.unit,
+        line=line,
+        attrs=attrs,
+        time=exported_fact.time,
+    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graph.incident.model_hypotheses import MAX_ROUNDS
+from graph.incident.exploration import MAX_ROUNDS
 from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Judgement, Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from graph.extraction.healthy_hosts import find_hosts_called_healthy
 from graph.extraction.host_index import HostIndex
-from graph.extraction.hosts import find_hosts_called_healthy
 from graph.extraction.reports import parse_report
 
 NOW = datetime(2026, 5, 20, 9, 30, tzinfo=UTC)

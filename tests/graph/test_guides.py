@@ -15,7 +15,7 @@ from graph.dialogue.intents import Intent
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.guide_rendering import render_guide_summary
-from graph.incident.guides import GuideContext
+from graph.incident.guide_context import GuideContext
 from graph.incident.incident_graph import run_single_turn
 from graph.report import GuideRun, Report
 from graph.state import Origin

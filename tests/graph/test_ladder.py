@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
 from graph.incident_view import parse_remediations, serialize_remediations
 from graph.remediation.build import BuiltRemediations, PlanContext, build_approval_id, build_remediations

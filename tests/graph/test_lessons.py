@@ -5,7 +5,8 @@ unknown.
 from collections.abc import Iterable
 
 from bot.incidents.cards import diagnosis
-from graph.learning.lessons import add_recalled_lessons, draft_lesson, merge_recalled_lessons
+from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lesson_recall import add_recalled_lessons, merge_recalled_lessons
 from graph.report import Report
 from graph.state import ABSTAIN, NO_FAULT, Conjecture, DiagnosisOutcome, Exploration, Hypothesis, IncidentState, Remediation
 from kb.history.lessons import Lesson

@@ -14,8 +14,9 @@ from redis.asyncio import Redis
 from bot.store.model_costs import RedisSpendStore
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.budget import UNKNOWN_MODEL_PRICE, Budget, InMemorySpendStore, find_price
-from graph.model.client import CircuitBreaker, ModelReasoner, open_model, select_likely_hosts, shorten_text
+from graph.model.client import CircuitBreaker, ModelReasoner, open_model
 from graph.model.endpoint import ModelReply, OpenAIEndpoint
+from graph.model.prompt_texts import select_likely_hosts, shorten_text
 from graph.model.prompts import QUESTION_NAMES, BadPrompt, build_question, load_prompt
 from graph.model.reasoner import (
     DeclinedAnswer,

@@ -10,18 +10,10 @@ from graph.engine.assessment import assess_facts
 from graph.engine.priors import MODEL_LOG_ODDS
 from graph.engine.reference_data import ReferenceData
 from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
+from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, BeliefShift, build_shifts, parse_shifts, serialize_shifts
 from graph.provenance.invariants import INVARIANTS, InvariantInputs, VerificationResult, compute_catalogue_digest, verify_reasoning
-from graph.provenance.reason_graph import (
-    MAX_SHIFT_LOG_ODDS,
-    BeliefShift,
-    ReasonEdge,
-    ReasonGraph,
-    ReasonNode,
-    Receipts,
-    build_shifts,
-    parse_shifts,
-    serialize_shifts,
-)
+from graph.provenance.reason_graph import ReasonEdge, ReasonGraph, ReasonNode
+from graph.provenance.receipts import Receipts
 from graph.provenance.tree_rendering import render_tree, render_verification
 from graph.report import Report
 from graph.state import IncidentState
@@ -223,6 +215,6 @@ def test_text_that_is_no_reasoning_is_refused() -> None:
 
 
 def test_weighed_afresh_it_is_weighed_as_the_engine_does(told: Told) -> None:
-    whole = assess_facts(told.ground.facts, told.ground.lens, told.ground.hosts)
+    whole = assess_facts(told.ground.facts, told.ground.reference, told.ground.hosts)
     few = told.ground.reassess(frozenset({LOST, OOM}))
     assert {row.label: round(row.log_odds, 6) for row in few.roots} == {row.label: round(row.log_odds, 6) for row in whole.roots}

@@ -10,7 +10,7 @@ from bot.incidents.dispatch.sweeper import plan_timers
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.context import IncidentTimeouts
 from graph.engine.assessment import assess_facts
-from graph.engine.fact_history import MIN_COUNTER_RISES, format_rise, mark_counter_rises
+from graph.engine.counter_rises import MIN_COUNTER_RISES, format_rise, mark_counter_rises
 from graph.engine.reference_data import ReferenceData
 from graph.extraction.complaints import is_intermittent
 from graph.report import Report

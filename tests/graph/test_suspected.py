@@ -3,7 +3,8 @@
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.extraction.complaints import MAX_CHARS, find_guesses, find_suspected_causes
+from graph.extraction.complaints import MAX_CHARS
+from graph.extraction.suspected_causes import find_guesses, find_suspected_causes
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.fakes_graph import HOT, LOST, OOM, FakeFleet, World, fact, healthy, instead, item

@@ -12,7 +12,7 @@ from graph.dialogue.said import OTHERS, ParsedMessage
 from graph.extraction.hosts import find_hosts
 from graph.extraction.report_texts import UNKNOWN_JOB_SENTENCES, format_report_unknowns, format_unknown_job
 from graph.incident.answers.item_answers import NOTHING_CHECKED_TEXT
-from graph.incident.conclude import NO_HOST_CHECKED_TEXT
+from graph.incident.headline import NO_HOST_CHECKED_TEXT
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.reasoner import ReportExtraction
 from graph.report import Report

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.check_selection import TaxonomySearch, advance_search, list_first_wave, rank_exclusive_offers
+from graph.engine.check_selection import list_first_wave, rank_exclusive_offers
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import CHECKS, HOT, LOST, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens

@@ -12,7 +12,7 @@ from bot.tenants.cards import answers
 from bot.tenants.cards.view import TenantViewContext, build_tenant_view
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident_view import IncidentView
-from graph.learning.lessons import draft_lesson
+from graph.learning.lesson_drafts import draft_lesson
 from graph.ownership import TenantMachines, is_withheld_from_tenant
 from graph.report import Report
 from graph.state import Evidence, FileSource, Hypothesis, InboxItem, IncidentState, Origin, TenantThread

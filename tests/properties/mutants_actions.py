@@ -4,7 +4,8 @@ import asyncio
 
 from fakeredis import FakeAsyncRedis
 
-from graph.execution.action_effects import _check_by_boot, _verify_fault_present, claim_action
+from graph.execution.action_effects import _verify_fault_present, claim_action
+from graph.execution.fault_check import _check_by_boot
 from tests.graph import test_fault as stories
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 
@@ -12,7 +13,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the fault is not read again",
         "I11",
-        (Edit(claim_action, "await _verify_fault_present(seen, ports)"),),
+        (Edit(claim_action, "await _verify_fault_present(action_record, action_context)"),),
         stories.test_what_is_mended_before_the_start_is_not_treated,
     ),
     Mutant(

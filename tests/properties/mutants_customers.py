@@ -14,7 +14,7 @@ from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident.summarise import _query_job_hosts
 from graph.incident.visibility import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
-from graph.learning.lessons import draft_lesson
+from graph.learning.lesson_drafts import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
 from kb.names import _fold_char
@@ -52,8 +52,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _list_channel_hosts,
-                "tuple((name for name in own if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else own",
-                "own",
+                "tuple((name for name in group_hosts if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else group_hosts",
+                "group_hosts",
             ),
         ),
         i27_scope,
@@ -82,8 +82,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 build_host_scope,
-                "HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), names, groups)",
-                "HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), map_visible_names(inventory, (*own, *kept_hosts)), groups)",
+                "HostScope(tuple(dict.fromkeys((*visible_hosts, *kept_hosts))), names, groups)",
+                "HostScope(tuple(dict.fromkeys((*visible_hosts, *kept_hosts))), map_visible_names(inventory, (*visible_hosts, *kept_hosts)), groups)",
             ),
         ),
         i27_scope,
@@ -97,7 +97,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "whose job it is is not asked",
         "I27",
-        (Edit(_query_job_hosts, "ports.own_job is None or not (context.origin and context.origin.tenant)", "True"),),
+        (Edit(_query_job_hosts, "graph_context.own_job is None or not (context.origin and context.origin.tenant)", "True"),),
         i27_jobs,
     ),
     Mutant(

@@ -118,12 +118,12 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a cause that was not offered is taken",
         "I16",
-        (Edit(ModelReasoner.extract_report, "require_offered([row.cause for row in answer.causes], ids, 'cause')"),),
+        (Edit(ModelReasoner.extract_report, "require_offered([cause.cause for cause in answer.causes], ids, 'cause')"),),
     ),
     Mutant(
         "a look that was not offered is taken for an idea",
         "I16",
-        (Edit(ModelReasoner.propose_ideas, "require_offered(row.looks, ids['Looks'], 'look')"),),
+        (Edit(ModelReasoner.propose_ideas, "require_offered(idea.looks, ids['Looks'], 'look')"),),
     ),
     Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "BadAnswer", "ZeroDivisionError"),)),
     Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "so_far.calls >= self.calls", "False"),)),
@@ -229,7 +229,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    Mutant("a turn reads the machine's own clock", "I22", (Edit(_compute_costs, "ports.clock.now", "datetime.now().astimezone"),)),
+    Mutant("a turn reads the machine's own clock", "I22", (Edit(_compute_costs, "graph_context.clock.now", "datetime.now().astimezone"),)),
 )
 
 

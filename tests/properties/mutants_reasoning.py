@@ -52,7 +52,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
             Edit(
                 _build_diagnosis,
                 "root_causes=roots",
-                "root_causes=tuple((row.model_copy(update={'label': 'GPU.BUS.Invented'}) for row in roots))",
+                "root_causes=tuple((cause.model_copy(update={'label': 'GPU.BUS.Invented'}) for cause in roots))",
             ),
         ),
         when=BOTH,
@@ -167,8 +167,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 assess_incident,
-                "cast('Assessment', ports.recent[name])",
-                "remembered.setdefault(turn.hosts, cast('Assessment', ports.recent[name]))",
+                "cast('Assessment', graph_context.recent[name])",
+                "remembered.setdefault(turn.hosts, cast('Assessment', graph_context.recent[name]))",
                 {"remembered": {}},
             ),
         ),
@@ -181,7 +181,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 merge_facts,
-                "[fact for fact in old if (fact.host, fact.check) not in fresh] + added",
+                "[fact for fact in old if (fact.host, fact.check) not in new_pairs] + added",
                 "[*old, *(row for row in added if not old)]",
             ),
         ),
@@ -221,7 +221,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for row in rows for host in row.accused}))",
+                "verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for belief in beliefs for host in belief.accused}))",
                 "('n1',)",
             ),
         ),
@@ -234,7 +234,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "() if verdict.unobserved_hosts or verdict.showing_hosts else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
+                "() if verdict.unobserved_hosts or verdict.showing_hosts else tuple(sorted({name for belief in beliefs for name in belief.subject.named_devices}))",
                 "('n2/gpu0',)",
             ),
         ),

@@ -78,7 +78,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     },
     "kb.logs.log_lines.read_head_time": {"head": ("iso", "")},
     "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
-    "graph.remediation.state_machine.hand_off_to_people": {
+    "graph.remediation.next_step.hand_off_to_people": {
         "why": "no",
         "remediation": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001"),
     },
@@ -116,14 +116,14 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "likely": (),
         "hosts": {},
     },
-    "graph.learning.log_rule_drafts.build_filter_draft": {"name": "ours", "family": "a", "others": ("all went well",)},
+    "graph.learning.log_filter_drafts.build_filter_draft": {"name": "ours", "family": "a", "others": ("all went well",)},
     "tools.checks.site.filters.select_filter_rules": {"filters": ()},
     "graph.learning.log_rule_drafts.build_rule_drafts": {"others": ("all went well",)},
-    "graph.learning.lessons.find_new_cause": {
+    "graph.learning.lesson_drafts.find_new_cause": {
         "ideas": (Conjecture(title="A bent pin", cause="It makes links replay.", branch="GPU.BUS"),),
         "leaves": ("GPU.BUS.Lost",),
     },
-    "graph.model.answers.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
+    "graph.model.answer_values.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
     "graph.model.answers.parse_answer": {"shape": JudgeAnswer},
     "graph.model.client.build_past_question": {
         "sentences": ("It was the firmware of the switch.",),

@@ -31,7 +31,7 @@ from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from bot.tasks import BackgroundTasks
 from bot.tenants.tenant_cards import TenantCards
 from graph.context import find_no_closed_incidents
-from graph.learning.lessons import draft_lesson
+from graph.learning.lesson_drafts import draft_lesson
 from graph.report import MatchedLesson, Report
 from graph.state import HandoffTicket, IncidentState, RemediationStep
 from kb.customers.cause_words import load_customer_words

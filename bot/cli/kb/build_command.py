@@ -22,14 +22,8 @@ from bot.cli.kb.row_labellers import BuildProgress, RowLabeller, format_model_bi
 from bot.refusal import Refusal
 from bot.settings import Settings
 from graph.learning.cause_discovery import CauseDiscovery, discover_causes
-from graph.learning.knowledge_drafts import (
-    MONTHS_CHART_FILE,
-    count_new_labels_by_month,
-    draft_checks,
-    draft_leaves,
-    draft_pages,
-    render_review,
-)
+from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pages
+from graph.learning.knowledge_review import MONTHS_CHART_FILE, count_new_labels_by_month, render_review
 from graph.learning.rule_labelling import LabelledRow, RuleLabeller
 from graph.learning.thread_contents import ThreadContents
 from kb.exports.files import UnreadableExport, open_file_tree

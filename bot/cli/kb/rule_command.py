@@ -13,7 +13,8 @@ from bot.cli.command_runtime import print_text
 from bot.cli.kb.built_folder import write_file_atomically
 from bot.refusal import Refusal
 from bot.settings import Settings
-from graph.learning.log_rule_drafts import MIN_AGREEING_SAMPLES, SAMPLE_COUNT, FilterDraft, RuleDraft, build_filter_draft, build_rule_drafts
+from graph.learning.log_filter_drafts import MIN_AGREEING_SAMPLES, SAMPLE_COUNT, FilterDraft, build_filter_draft
+from graph.learning.log_rule_drafts import RuleDraft, build_rule_drafts
 from kb.redact import show_invisible
 from tools.checks.site.rules import BadRules, LogKind, load_rules
 

@@ -1,4 +1,4 @@
-"""Render what is known of hosts without running a check; every line cites source and age. Pure."""
+"""Render what is known of hosts without running a check; every line cites source and age."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -48,35 +48,35 @@ _KERNEL_LOG_PATTERN = re.compile(r"[a-z]{1,10} {0,4}:[a-z]{1,10} {0,4}: \d{4}-\d
 class AnswerContext:
     """The input of an answer handler."""
 
-    case: IncidentContext
-    now: Assessment
-    ports: GraphContext
+    incident: IncidentContext
+    assessment: Assessment
+    graph_context: GraphContext
 
     @property
     def message(self) -> ParsedMessage:
-        return self.case.message
+        return self.incident.message
 
     @property
     def current_time(self) -> datetime:
-        return self.ports.clock.now()
+        return self.graph_context.clock.now()
 
     def get_title(self, label: str) -> str:
-        return self.now.reference.taxonomy.get_title(label)
+        return self.assessment.reference.taxonomy.get_title(label)
 
     @property
     def root_causes(self) -> tuple[Hypothesis, ...]:
-        return self.now.list_root_causes()
+        return self.assessment.list_root_causes()
 
     @property
     def faulty_hosts(self) -> tuple[str, ...]:
         """Hosts at fault, in the order of the causes."""
-        return tuple(dict.fromkeys(host for row in self.root_causes for host in row.hosts))
+        return tuple(dict.fromkeys(host for cause in self.root_causes for host in cause.hosts))
 
     @property
     def observed_hosts(self) -> tuple[str, ...]:
         """Visible hosts with any fact."""
-        observed_hosts = {fact.host for fact in self.case.facts if fact.host}
-        return tuple(host for host in self.case.visible if host in observed_hosts)
+        observed_hosts = {fact.host for fact in self.incident.facts if fact.host}
+        return tuple(host for host in self.incident.visible if host in observed_hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ class TargetHosts:
 
 def resolve_target_hosts(context: AnswerContext) -> TargetHosts:
     """Return the hosts named, minus those excluded; else those at fault, else all observed."""
-    message, visible_ones = context.message, set(context.case.visible)
+    message, visible_ones = context.message, set(context.incident.visible)
     named_hosts = tuple(host for host in message.hosts if host in visible_ones)
     if named_hosts or message.unknown_hosts:
         return TargetHosts(named_hosts)
     if message.group and message.group not in (ALL, OTHERS):
-        members = context.ports.inventory.groups.get(message.group, ())
+        members = context.graph_context.inventory.groups.get(message.group, ())
         return TargetHosts(tuple(host for host in members if host in visible_ones and host not in message.left_out))
     if message.left_out:
         return TargetHosts(tuple(host for host in context.observed_hosts if host not in message.left_out))
@@ -102,19 +102,19 @@ def resolve_target_hosts(context: AnswerContext) -> TargetHosts:
         return TargetHosts(context.observed_hosts)
     if message.group == OTHERS:
         return TargetHosts(tuple(host for host in context.observed_hosts if host not in context.faulty_hosts) or context.observed_hosts)
-    return TargetHosts(context.faulty_hosts or context.case.hosts or context.observed_hosts, named=False)
+    return TargetHosts(context.faulty_hosts or context.incident.hosts or context.observed_hosts, named=False)
 
 
 def render_unknown_names(context: AnswerContext) -> list[str]:
     """Return a line about unknown names, with suggestions."""
-    words = format_unknown_names(context.case.find_unknown_names(context.message.unknown_hosts))
+    words = format_unknown_names(context.incident.find_unknown_names(context.message.unknown_hosts))
     return [f"{words[0].upper()}{words[1:]}."] if words else []
 
 
 def build_answer(
     context: AnswerContext,
     lines: Iterable[str],
-    came: TurnEvent | None = None,
+    event: TurnEvent | None = None,
     *,
     most: int = MAX_LINES,
     owner: str | None = None,
@@ -126,10 +126,10 @@ def build_answer(
     kept_lines = [line for line in lines if line]
     if len(kept_lines) > most:
         kept_lines = [*kept_lines[: most - 1], f"… and {len(kept_lines) - most + 1} more lines; ask for one host or check to see the rest."]
-    report = build_answer_report(context.case, "\n".join(kept_lines)).model_copy(
+    report = build_answer_report(context.incident, "\n".join(kept_lines)).model_copy(
         update={"shown": tuple(shown), "pictures": tuple(pictures)}
     )
-    lifecycle = get_next_lifecycle(context.case.lifecycle, came) if came else None
+    lifecycle = get_next_lifecycle(context.incident.lifecycle, event) if event else None
     return TurnResult(report, lifecycle=lifecycle, owner=owner, ticket=ticket)
 
 
@@ -153,8 +153,8 @@ def format_age(then: datetime | None, now: datetime) -> str:
 
 def get_read_time(context: AnswerContext, host: str, check: str = "") -> datetime | None:
     """Return when a host, or a check on it, was last read; event times do not count."""
-    own = [fact for fact in context.case.facts if fact.host == host and fact.time and not fact.key.startswith(EVENT_KEY_PREFIXES)]
-    times = [fact.time for fact in own if fact.time and fact.check == check] or [fact.time for fact in own if fact.time]
+    own_facts = [fact for fact in context.incident.facts if fact.host == host and fact.time and not fact.key.startswith(EVENT_KEY_PREFIXES)]
+    times = [fact.time for fact in own_facts if fact.time and fact.check == check] or [fact.time for fact in own_facts if fact.time]
     return max(times, default=None)
 
 
@@ -175,9 +175,9 @@ def render_source(context: AnswerContext, host: str, check: str) -> str:
     return f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
 
 
-def render_evidence(context: AnswerContext, row: Evidence) -> str:
+def render_evidence(context: AnswerContext, evidence: Evidence) -> str:
     """Return an evidence line behind its source."""
-    return f"  {render_source(context, row.host, row.check)}: {format_log_line(row.line, row.says)}"
+    return f"  {render_source(context, evidence.host, evidence.check)}: {format_log_line(evidence.line, evidence.says)}"
 
 
 def render_fact(context: AnswerContext, fact: Fact) -> str:
@@ -192,15 +192,15 @@ def format_log_line(line: str, says: str) -> str:
     return clean_text(f"{match[1]} {match[2]}" if match else line)
 
 
-def format_confidence(row: Hypothesis) -> str:
-    return f"{report_texts.format_confidence_percent(row.confidence)} sure"
+def format_confidence(cause: Hypothesis) -> str:
+    return f"{report_texts.format_confidence_percent(cause.confidence)} sure"
 
 
 def render_basis(rows: Iterable[Evidence | Fact]) -> str:
-    """Return `lspci, kernel log on gpu-003`, or `… handed in` without a host."""
+    """Return `lspci, kernel log on gpu-003`, or `… handed in` for an upload."""
     basis_rows = list(rows)
-    checks = list(dict.fromkeys(get_check_name(row.check) for row in basis_rows))
-    hosts = tuple(dict.fromkeys(row.host for row in basis_rows if row.host))
+    checks = list(dict.fromkeys(get_check_name(item.check) for item in basis_rows))
+    hosts = tuple(dict.fromkeys(item.host for item in basis_rows if item.host))
     return (
         f"{', '.join(checks[:MAX_CITED_CHECKS])} on {fold_host_names(hosts)}"
         if hosts
@@ -208,26 +208,26 @@ def render_basis(rows: Iterable[Evidence | Fact]) -> str:
     )
 
 
-def render_citation(row: Hypothesis) -> str:
+def render_citation(cause: Hypothesis) -> str:
     """Return ` (lspci, kernel log on gpu-003)`, or an empty string without evidence."""
-    return f" ({render_basis(row.evidence)})" if row.evidence else ""
+    return f" ({render_basis(cause.evidence)})" if cause.evidence else ""
 
 
 def render_counter_evidence(context: AnswerContext, label: str) -> str:
     """Return what contradicts a cause, with its source."""
-    verdict = context.now.label_verdicts[label]
+    verdict = context.assessment.label_verdicts[label]
     against = [match.fact for match in verdict.best.against[:MAX_CITED_CHECKS]]
     return render_basis(against) if against else clean_text(verdict.because.removesuffix(", nothing shows it"), 100)
 
 
-def format_location(row: Hypothesis) -> str:
+def format_location(cause: Hypothesis) -> str:
     """Return devices, else hosts, else that no machine is at fault."""
-    return ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
+    return ", ".join(cause.devices[:4]) or (fold_host_names(cause.hosts) if cause.hosts else "not a host fault")
 
 
 @dataclass(frozen=True, slots=True)
 class HostKnowledge:
-    """What is known of one host. `shows`: causes visible there that are no machine's fault; `odd`: abnormal facts."""
+    """What is known of one host. `shows`: causes visible there that are not the machine's fault; `odd`: abnormal facts."""
 
     host: str
     causes: tuple[Hypothesis, ...]
@@ -246,36 +246,40 @@ class HostKnowledge:
         return not self.looked
 
 
-def render_coverage(context: AnswerContext, known: HostKnowledge) -> str:
+def render_coverage(context: AnswerContext, knowledge: HostKnowledge) -> str:
     """Return `22 checks, read 4 min ago`."""
-    return f"{len(known.looked)} check{'s' * (len(known.looked) != 1)}, read {format_age(known.read, context.current_time)}"
+    return f"{len(knowledge.looked)} check{'s' * (len(knowledge.looked) != 1)}, read {format_age(knowledge.read, context.current_time)}"
 
 
 def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
-    now = context.now
-    own_causes, _ = partition_causes_by_hosts(now.list_root_causes(), (host,), now.hosts_by_cause)
-    coverage, checks = now.coverage, now.reference.checks
-    own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
-    observed_checks = tuple(check.id for check in checks.values() if check.id in own and coverage.has_observed(host, check.id))
+    assessment = context.assessment
+    own_causes, _ = partition_causes_by_hosts(assessment.list_root_causes(), (host,), assessment.hosts_by_cause)
+    coverage, checks = assessment.coverage, assessment.reference.checks
+    asked_checks = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
+    observed_checks = tuple(check.id for check in checks.values() if check.id in asked_checks and coverage.has_observed(host, check.id))
     unobserved = tuple(
         (check, reason) for (blind_host, check), reason in sorted(coverage.unobserved.items()) if blind_host == host and check in checks
     )
-    machine = [check.id for check in now.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
-    is_fully_observed = all(check in own for check in machine) and not {check for check, _ in unobserved} & set(machine)
-    odd = tuple(
-        fact for fact in now.abnormal_facts if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in UNREACHED_KEYS
+    machine = [check.id for check in assessment.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
+    is_fully_observed = all(check in asked_checks for check in machine) and not {check for check, _ in unobserved} & set(machine)
+    abnormal_facts = tuple(
+        fact
+        for fact in assessment.abnormal_facts
+        if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in UNREACHED_KEYS
     )
-    observed_checks = () if find_unreached_hosts(now, (host,)) else observed_checks  # answers of an earlier observation say nothing of now
-    causes = tuple(row for row in own_causes if host in row.hosts)
-    shows = tuple(row for row in own_causes if not row.hosts and any(evidence.host == host for evidence in row.evidence))
-    against = [row for row in list_unproven(context.case, now) if row.concerns(host)]
-    placed, unplaced = (tuple(row for row in against if bool(row.hosts) is is_known) for is_known in (True, False))
+    observed_checks = (
+        () if find_unreached_hosts(assessment, (host,)) else observed_checks
+    )  # answers of an earlier observation say nothing of now
+    causes = tuple(cause for cause in own_causes if host in cause.hosts)
+    shows = tuple(cause for cause in own_causes if not cause.hosts and any(evidence.host == host for evidence in cause.evidence))
+    against = [unproven for unproven in list_unproven(context.incident, assessment) if unproven.concerns(host)]
+    placed, unplaced = (tuple(unproven for unproven in against if bool(unproven.hosts) is is_known) for is_known in (True, False))
     return HostKnowledge(
-        host, causes, shows, odd, observed_checks, unobserved, is_fully_observed, get_read_time(context, host), placed, unplaced
+        host, causes, shows, abnormal_facts, observed_checks, unobserved, is_fully_observed, get_read_time(context, host), placed, unplaced
     )
 
 
 def find_common_branch(labels: Sequence[str]) -> str:
     """Return the labels' common taxonomy path, or an empty string."""
-    same = [step[0] for step in zip(*(label.split(".") for label in labels), strict=False) if len(set(step)) == 1]
-    return ".".join(same)
+    common_steps = [step[0] for step in zip(*(label.split(".") for label in labels), strict=False) if len(set(step)) == 1]
+    return ".".join(common_steps)

@@ -1,4 +1,4 @@
-"""Close, correct, reopen or pause an incident. A person's word is stored beside the evidence, never over it. Pure."""
+"""Close, correct, reopen or pause an incident. A person's word is stored beside the evidence, never over it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,38 +29,44 @@ def _format_named_cause(context: AnswerContext) -> str:
 def _build_correction(context: AnswerContext, denied: Sequence[str] = ()) -> HumanCorrection:
     message = context.message
     rejected_labels = {
-        row.label for row in context.root_causes if row.label in message.labels or _is_under_branch(row.label, message.category)
+        cause.label for cause in context.root_causes if cause.label in message.labels or _is_under_branch(cause.label, message.category)
     }
     label = message.labels[0] if len(message.labels) == 1 else find_common_branch(message.labels) or message.category
     label = rejected_labels.pop() if len(rejected_labels) == 1 else label
     return HumanCorrection(
-        label=label, words=clean_text(message.text, 160), by=context.case.item.user, denied=tuple(denied)[:MAX_DENIED_LABELS]
+        label=label, words=clean_text(message.text, 160), by=context.incident.item.user, denied=tuple(denied)[:MAX_DENIED_LABELS]
     )
 
 
 async def correct_cause(context: AnswerContext) -> TurnResult:
     """Store a person's cause; withdraw pending approvals for other causes."""
-    cause, case = _format_named_cause(context), context.case
-    found_labels = [row.label for row in context.root_causes]
+    cause, incident = _format_named_cause(context), context.incident
+    found_labels = [cause.label for cause in context.root_causes]
     if not cause:
         noted = "Noted that it was something else." if found_labels else "Noted."
         question = "What was it? For example “it was the cable”."
         return replace(build_answer(context, [f"{noted} {question}", "The evidence is unchanged."]), correction=_build_correction(context))
     same = [
-        row for row in context.root_causes if row.label in context.message.labels or _is_under_branch(row.label, context.message.category)
+        cause
+        for cause in context.root_causes
+        if cause.label in context.message.labels or _is_under_branch(cause.label, context.message.category)
     ]
-    agreed = [f"{context.get_title(row.label)}{render_citation(row)}" for row in same]
+    agreed = [f"{context.get_title(cause.label)}{render_citation(cause)}" for cause in same]
     if agreed:
         return replace(
             build_answer(context, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_build_correction(context)
         )
     kept_targets = {
-        (row.label, row.target)
-        for row in case.remediations
-        if row.label in context.message.labels or _is_under_branch(row.label, context.message.category)
+        (remediation.label, remediation.target)
+        for remediation in incident.remediations
+        if remediation.label in context.message.labels or _is_under_branch(remediation.label, context.message.category)
     }
-    remediations = withdraw_disbelieved(case.remediations, kept_targets)
-    changed_remediations = [row for row, before in zip(remediations, case.remediations, strict=True) if row != before]
+    remediations = withdraw_disbelieved(incident.remediations, kept_targets)
+    changed_remediations = [
+        remediation
+        for remediation, previous_remediation in zip(remediations, incident.remediations, strict=True)
+        if remediation != previous_remediation
+    ]
     lines = [
         f"Noted, on your word: {cause}."
         + (
@@ -70,12 +76,14 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
         )
     ]
     lines += (
-        [f"Pending approvals for that cause are withdrawn: {fold_host_names([row.target for row in changed_remediations])}."]
+        [
+            f"Pending approvals for that cause are withdrawn: {fold_host_names([remediation.target for remediation in changed_remediations])}."
+        ]
         if changed_remediations
         else []
     )
-    going = [row for row in remediations if row.is_open]
-    lines += [f"Already started, continues: {fold_host_names([row.target for row in going])}."] if going else []
+    going = [remediation for remediation in remediations if remediation.is_open]
+    lines += [f"Already started, continues: {fold_host_names([remediation.target for remediation in going])}."] if going else []
     return _apply_remediations(
         context,
         replace(
@@ -90,37 +98,42 @@ def _is_under_branch(label: str, branch: str) -> bool:
     return bool(branch) and (label == branch or label.startswith(f"{branch}."))
 
 
-def _apply_remediations(context: AnswerContext, told: TurnResult, remediations: Sequence[Remediation]) -> TurnResult:
-    if list(remediations) == context.case.remediations:
-        return told
-    actions = tuple(list_planned_actions(remediations, build_plan_context(context.case, context.ports)))
-    return replace(told, ladders=list(remediations), report=told.report.model_copy(update={"actions": actions}))
+def _apply_remediations(context: AnswerContext, result: TurnResult, remediations: Sequence[Remediation]) -> TurnResult:
+    if list(remediations) == context.incident.remediations:
+        return result
+    actions = tuple(list_planned_actions(remediations, build_plan_context(context.incident, context.graph_context)))
+    return replace(result, ladders=list(remediations), report=result.report.model_copy(update={"actions": actions}))
 
 
 async def close_incident(context: AnswerContext) -> TurnResult:
     """Close without a hand-off: propose nothing more, let running steps finish, name drained nodes."""
-    case, named_cause = context.case, _format_named_cause(context)
-    if case.lifecycle == "closed":
+    incident, named_cause = context.incident, _format_named_cause(context)
+    if incident.lifecycle == "closed":
         return build_answer(context, ["It is closed already. Say “reopen” if it is not over."])
-    found_titles = " and ".join(context.get_title(row.label) for row in context.root_causes[:2])
-    cause = named_cause or (context.get_title(case.correction.label) if case.correction and case.correction.label else "") or found_titles
-    remediations = stop_remediations(case.remediations, "the incident was closed")
-    changed_remediations = [row for row, before in zip(remediations, case.remediations, strict=True) if row != before]
-    nodes = [row.target for row in remediations if row.drained]
-    lines = [f"Closed: {cause or 'no cause named'}."]
-    lines += (
-        [
-            f"{fold_host_names(nodes)} stay{'s' * (len(set(nodes)) == 1)} drained: return {'it' if len(set(nodes)) == 1 else 'them'} by hand, or say “reopen”."
-        ]
-        if nodes
-        else []
+    found_titles = " and ".join(context.get_title(cause.label) for cause in context.root_causes[:2])
+    cause = (
+        named_cause
+        or (context.get_title(incident.correction.label) if incident.correction and incident.correction.label else "")
+        or found_titles
     )
-    lines += ["Pending approvals are withdrawn."] if changed_remediations and not nodes else []
-    ticket = case.ticket
+    remediations = stop_remediations(incident.remediations, "the incident was closed")
+    changed_remediations = [
+        remediation
+        for remediation, previous_remediation in zip(remediations, incident.remediations, strict=True)
+        if remediation != previous_remediation
+    ]
+    nodes = [remediation.target for remediation in remediations if remediation.drained]
+    lines = [f"Closed: {cause or 'no cause named'}."]
+    if nodes:
+        verb, pronoun = ("stays", "it") if len(set(nodes)) == 1 else ("stay", "them")
+        lines.append(f"{fold_host_names(nodes)} {verb} drained: return {pronoun} by hand, or say “reopen”.")
+    elif changed_remediations:
+        lines.append("Pending approvals are withdrawn.")
+    ticket = incident.ticket
     if ticket and ticket.state != "resolved":
-        ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": case.item.user})
-    answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], came=TurnEvent.CLOSED, ticket=ticket)
-    denied = case.correction.denied if case.correction else ()
+        ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": incident.item.user})
+    answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], event=TurnEvent.CLOSED, ticket=ticket)
+    denied = incident.correction.denied if incident.correction else ()
     return _apply_remediations(
         context, replace(answer, correction=_build_correction(context, denied)) if named_cause else answer, remediations
     )
@@ -128,13 +141,15 @@ async def close_incident(context: AnswerContext) -> TurnResult:
 
 async def reopen_incident(context: AnswerContext) -> TurnResult:
     """Reopen as it was left; no check runs."""
-    if context.case.lifecycle != "closed":
-        return build_answer(context, [f"It is not closed: it is {context.case.lifecycle.replace('_', ' ')}. Say `recheck` to look again."])
-    ticket = context.case.ticket
+    if context.incident.lifecycle != "closed":
+        return build_answer(
+            context, [f"It is not closed: it is {context.incident.lifecycle.replace('_', ' ')}. Say `recheck` to look again."]
+        )
+    ticket = context.incident.ticket
     if ticket and ticket.state == "resolved":
         ticket = ticket.model_copy(update={"state": "open"})
     event = TurnEvent.TO_PEOPLE if ticket and ticket.handed else TurnEvent.NOTHING_OPEN
-    return build_answer(context, ["Reopened. Earlier findings are kept; say `recheck` to check the hosts now."], came=event, ticket=ticket)
+    return build_answer(context, ["Reopened. Earlier findings are kept; say `recheck` to check the hosts now."], event=event, ticket=ticket)
 
 
 async def pause_thread(context: AnswerContext) -> TurnResult:

@@ -1,6 +1,6 @@
-"""Answer how hosts are, with coverage and age of the reading, and how they differ. Pure."""
+"""Answer how hosts are, with coverage and age of the reading; unobserved hosts are named."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from graph.incident.answers.answer_context import (
     AnswerContext,
@@ -11,8 +11,6 @@ from graph.incident.answers.answer_context import (
     format_age,
     format_confidence,
     format_location,
-    get_check_name,
-    get_read_time,
     render_basis,
     render_citation,
     render_coverage,
@@ -24,12 +22,7 @@ from graph.incident.answers.answer_context import (
 )
 from graph.incident.answers.unproven import CLEARED, format_unproven
 from graph.incident.turn_result import TurnResult
-from kb.fact_keys import find_key
-from tools.differences import ValuesByHost, is_comparable
-from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
-
-# Answer how hosts are, with coverage and age of the reading; unobserved hosts are named.
 
 MAX_QUOTES = 3
 MAX_SEPARATE_HOSTS = 5
@@ -63,54 +56,63 @@ async def answer_group_state(context: AnswerContext) -> TurnResult:
     return _answer_hosts(context, resolve_target_hosts(context).hosts)
 
 
-def render_not_checked(context: AnswerContext, known: HostKnowledge) -> str:
+def render_not_checked(context: AnswerContext, knowledge: HostKnowledge) -> str:
     """Return why nothing is known of a host, with the offer to check."""
-    if known.blind:
-        reason, causes = (
-            known.blind[0][1],
-            "".join(f"{context.get_title(row.label)}, {format_confidence(row)}; " for row in known.causes[:1]),
-        )
-        attempt = f"tried {format_age(known.read, context.current_time)}"
-        return (
-            f"{known.host}: {causes}could not be looked at ({clean_text(reason, 80)}), {attempt}. Say `recheck {known.host}` to try again."
-        )
-    return f"{known.host}: not looked at. Say `recheck {known.host}` and I look."
+    if knowledge.blind:
+        reason = knowledge.blind[0][1]
+        causes = next((f"{context.get_title(cause.label)}, {format_confidence(cause)}; " for cause in knowledge.causes), "")
+        attempt = f"tried {format_age(knowledge.read, context.current_time)}"
+        return f"{knowledge.host}: {causes}could not be looked at ({clean_text(reason, 80)}), {attempt}. Say `recheck {knowledge.host}` to try again."
+    return f"{knowledge.host}: not looked at. Say `recheck {knowledge.host}` and I look."
 
 
-def _render_host_details(context: AnswerContext, known: HostKnowledge) -> list[str]:
-    lines = [f"{known.host}: {render_host_summary(context, known, quoted_below=True)}."]
-    if known.causes or known.shows:
-        lines += [f"Also {format_unproven(against)}."] if (against := (*known.unproven, *known.unplaced)) else []
-    if any(row.reported for row in (*known.unproven, *known.unplaced)):
+def _render_host_details(context: AnswerContext, knowledge: HostKnowledge) -> list[str]:
+    lines = [f"{knowledge.host}: {render_host_summary(context, knowledge, quoted_below=True)}."]
+    against = (*knowledge.unproven, *knowledge.unplaced)
+    if knowledge.causes or knowledge.shows:
+        lines += [f"Also {format_unproven(against)}."] if against else []
+    if any(claim.reported for claim in against):
         lines.append(CLEARED)
     device = context.message.device
-    for row in (*known.causes, *known.shows)[:2]:
-        own = [line for line in row.evidence if line.host in (known.host, "")]
-        lines += [render_evidence(context, line) for line in own[:MAX_QUOTES]]
-    if not known.causes and not known.shows:
-        odd = [fact for fact in known.odd if not device or fact.device in (device, None, "")] or list(known.odd)
-        lines += [render_fact(context, fact) for fact in odd[:MAX_QUOTES]]
-    if known.blind:
-        lines.append(f"Could not look with {', '.join(check for check, _ in known.blind[:6])}: {clean_text(known.blind[0][1], 80)}.")
+    for cause in (*knowledge.causes, *knowledge.shows)[:2]:
+        own_evidence = [line for line in cause.evidence if line.host in (knowledge.host, "")]
+        lines += [render_evidence(context, line) for line in own_evidence[:MAX_QUOTES]]
+    if not knowledge.causes and not knowledge.shows:
+        abnormal_facts = [fact for fact in knowledge.odd if not device or fact.device in (device, None, "")] or list(knowledge.odd)
+        lines += [render_fact(context, fact) for fact in abnormal_facts[:MAX_QUOTES]]
+    if knowledge.blind:
+        lines.append(
+            f"Could not look with {', '.join(check for check, _ in knowledge.blind[:6])}: {clean_text(knowledge.blind[0][1], 80)}."
+        )
     return lines
 
 
-def render_host_summary(context: AnswerContext, known: HostKnowledge, *, quoted_below: bool = False) -> str:
+def render_host_summary(context: AnswerContext, knowledge: HostKnowledge, *, quoted_below: bool = False) -> str:
     """Summarize a host in a clause; cite evidence unless it is quoted below."""
-    coverage, cite = render_coverage(context, known), (lambda row: "") if quoted_below else render_citation
-    if known.causes:
+    coverage, cite = render_coverage(context, knowledge), (lambda row: "") if quoted_below else render_citation
+    if knowledge.causes:
         causes = "; ".join(
-            f"{context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}{cite(row)}" for row in known.causes[:2]
+            f"{context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{cite(cause)}"
+            for cause in knowledge.causes[:2]
         )
         return f"{causes}; {coverage}"
-    if known.shows:
-        return f"{coverage}, nothing wrong with the machine itself; it shows {context.get_title(known.shows[0].label)}, {format_confidence(known.shows[0])}{cite(known.shows[0])}"
-    but = f"; but {format_unproven(against)}" if (against := (*known.unproven, *known.unplaced)) else ""
-    if known.odd:
-        return f"{coverage}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(known.odd)})'}{but}"
-    if not known.whole:
+    if knowledge.shows:
+        cause = knowledge.shows[0]
+        shown_cause = f"{context.get_title(cause.label)}, {format_confidence(cause)}{cite(cause)}"
+        return f"{coverage}, nothing wrong with the machine itself; it shows {shown_cause}"
+    against = (*knowledge.unproven, *knowledge.unplaced)
+    but = f"; but {format_unproven(against)}" if against else ""
+    if knowledge.odd:
+        return (
+            f"{coverage}: something is abnormal and no cause is proven {'' if quoted_below else f' ({render_basis(knowledge.odd)})'}{but}"
+        )
+    if not knowledge.whole:
         return f"{coverage}: {PARTLY_CHECKED_TEXT}{but}"
     return f"{coverage}, {NOTHING_READ}{but}" if but else f"{coverage}, nothing abnormal"
+
+
+def _count_well_hosts(well: Sequence[HostKnowledge]) -> str:
+    return f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}"
 
 
 def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
@@ -118,166 +120,41 @@ def _answer_hosts(context: AnswerContext, hosts: Sequence[str]) -> TurnResult:
         nothing = "" if context.message.unknown_hosts else "I have checked no host yet. Name hosts, for example `recheck gpu-[001-004]`."
         return build_answer(context, [*render_unknown_names(context), nothing or "I looked at nothing."])
     host_knowledge = [build_host_knowledge(context, host) for host in hosts]
-    sick = [row for row in host_knowledge if row.causes and not row.is_unobserved]
-    odd = [row for row in host_knowledge if not row.causes and (row.odd or row.shows or row.unproven) and not row.is_unobserved]
-    rest = [row for row in host_knowledge if row not in sick and row not in odd and not row.is_unobserved]
-    partly, well = [row for row in rest if not row.whole], [row for row in rest if row.whole]
-    dark = [row for row in host_knowledge if row.is_unobserved]
-    head = f"{len(hosts)} hosts: " if len(hosts) > 1 else ""
-    parts = [
-        f"{len(sick)} with a fault" if sick else "",
-        f"{len(odd)} with something to say" if odd else "",
-        f"{len(well)} {'without a finding of their own' if well[0].unplaced else 'well'}" if well else "",
+    observed = [knowledge for knowledge in host_knowledge if not knowledge.is_unobserved]
+    faulty = [knowledge for knowledge in observed if knowledge.causes]
+    abnormal = [knowledge for knowledge in observed if not knowledge.causes and (knowledge.odd or knowledge.shows or knowledge.unproven)]
+    rest = [knowledge for knowledge in observed if knowledge not in faulty and knowledge not in abnormal]
+    partly_checked = [knowledge for knowledge in rest if not knowledge.whole]
+    well = [knowledge for knowledge in rest if knowledge.whole]
+    failed = [knowledge for knowledge in host_knowledge if knowledge.is_unobserved and knowledge.blind]
+    unasked = [knowledge for knowledge in host_knowledge if knowledge.is_unobserved and not knowledge.blind]
+    counts = [
+        f"{len(faulty)} with a fault" if faulty else "",
+        f"{len(abnormal)} with something to say" if abnormal else "",
+        _count_well_hosts(well) if well else "",
+        f"{len(partly_checked)} not wholly looked at" if partly_checked else "",
+        f"{len(failed)} that could not be looked at" if failed else "",
+        f"{len(unasked)} not looked at" if unasked else "",
     ]
-    shut, dark = [row for row in dark if row.blind], [row for row in dark if not row.blind]
-    parts += [f"{len(partly)} not wholly looked at" if partly else ""]
-    parts += [f"{len(shut)} that could not be looked at" if shut else "", f"{len(dark)} not looked at" if dark else ""]
-    lines = [f"{head}{', '.join(filter(None, parts))}."] if len(list(filter(None, parts))) > 1 else []
-    lines += [f"{row.host}: {render_host_summary(context, row)}." for row in (*sick, *odd)[:MAX_SEPARATE_HOSTS]]
-    lines += [render_not_checked(context, row) for row in shut[:MAX_SEPARATE_HOSTS]]
-    lines += (
-        [f"{fold_host_names([row.host for row in shut[MAX_SEPARATE_HOSTS:]])}: could not be looked at either."]
-        if len(shut) > MAX_SEPARATE_HOSTS
-        else []
-    )
-    lines += [f"… and {len(sick) + len(odd) - MAX_SEPARATE_HOSTS} more."] if len(sick) + len(odd) > MAX_SEPARATE_HOSTS else []
-    lines += [f"{fold_host_names([row.host for row in well])}: {render_host_summary(context, well[0])}."] if well else []
-    lines += [f"{fold_host_names([row.host for row in partly])}: {render_host_summary(context, partly[0])}."] if partly else []
-    lines += (
-        [f"{fold_host_names([row.host for row in dark])}: not looked at. Say `recheck {fold_host_names([row.host for row in dark])}`."]
-        if dark
-        else []
-    )
-    lines += [f"{row.host}: {format_unproven(row.unproven)}." for row in dark if row.unproven][:MAX_SEPARATE_HOSTS]
-    return build_answer(
-        context,
-        [
-            *render_unknown_names(context),
-            *lines,
-            render_recheck_offer(context, [row.host for row in host_knowledge if not row.is_unobserved]),
-        ],
-    )
-
-
-# Compare hosts by what was read, ignoring legitimate differences.
-
-MAX_LINES = 6
-MAX_COMPARED_HOSTS = 64
-MAX_VALUE_CHARS = 48
-# shown where a check found no value; what a lost device cannot report is no separate difference
-ABSENT_VALUE = "nothing"
-
-
-async def compare_hosts(context: AnswerContext) -> TurnResult:
-    """Compare the hosts named, one with the rest, or those at fault with the rest."""
-    hosts, compared_hosts = _choose_sides(context)
-    host_knowledge = [build_host_knowledge(context, host) for host in (*hosts, *compared_hosts)]
-    dark = [row.host for row in host_knowledge if row.is_unobserved]
-    compared = [row.host for row in host_knowledge if not row.is_unobserved][:MAX_COMPARED_HOSTS]
-    if len(compared) < 2:
-        lacking = (
-            f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."
-            if dark
-            else "I have looked at fewer than two hosts."
-        )
-        return build_answer(context, [*render_unknown_names(context), f"There is nothing to compare yet. {lacking}"])
-    lines = _list_differences(context, compared)
-    head = f"{_format_hosts(compared)}: " + (
-        f"{len(lines)} thing{'s' * (len(lines) != 1)} differ{'s' * (len(lines) == 1)}."
-        if lines
-        else f"nothing differs in what was read with {max(len(row.looked) for row in host_knowledge)} checks."
-    )
-    shown_lines = lines[:MAX_LINES] if len(lines) <= MAX_LINES else [*lines[: MAX_LINES - 1], f"• … and {len(lines) - MAX_LINES + 1} more"]
-    read = min((at for host in compared if (at := get_read_time(context, host))), default=None)
-    unobserved_lines = [f"{fold_host_names(dark)}: not looked at. Say `recheck {fold_host_names(dark)}`."] if dark else []
-    unobserved = sorted(
-        {f"{get_check_name(check)} on {row.host}" for row in host_knowledge for check, _ in row.blind if not row.is_unobserved}
-    )
-    unobserved_lines += [f"Could not look: {', '.join(unobserved[:4])}."] if unobserved else []
-    return build_answer(
-        context,
-        [
-            *render_unknown_names(context),
-            head,
-            *shown_lines,
-            *unobserved_lines,
-            f"Read {format_age(read, context.current_time)}. {render_recheck_offer(context, compared)}".strip(),
-        ],
-        most=11,
-    )
-
-
-def _choose_sides(context: AnswerContext) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    named_hosts = resolve_target_hosts(context)
-    observed_hosts = context.observed_hosts
-    if not named_hosts.named:
-        first = context.faulty_hosts or observed_hosts
-        return first, tuple(host for host in observed_hosts if host not in first)
-    if len(named_hosts.hosts) == 1:
-        return named_hosts.hosts, tuple(host for host in observed_hosts if host not in named_hosts.hosts)
-    return named_hosts.hosts, ()
-
-
-def _format_hosts(hosts: Sequence[str]) -> str:
-    return " and ".join(hosts) if len(hosts) == 2 else fold_host_names(hosts)
-
-
-def _collect_values(context: AnswerContext, hosts: Sequence[str]) -> ValuesByHost:
-    """Collect settings and abnormal facts by check, without counters and site-defined keys."""
-    odd = {(fact.host, fact.check, fact.key, fact.device or "") for fact in context.now.abnormal_facts}
-    values_by_host: dict[str, dict[str, dict[tuple[str, str], set[str]]]] = {host: {} for host in hosts}
-    for fact in context.case.facts:
-        slot = (fact.key, fact.device or "")
-        if fact.host not in values_by_host or fact.status is not Status.OK or fact.stale:
-            continue
-        if (fact.host, fact.check, *slot) in odd or _is_setting(fact):
-            values_by_host[fact.host].setdefault(fact.check, {}).setdefault(slot, set()).add(_format_value(fact))
-    table = ValuesByHost()
-    for host, by_check in values_by_host.items():
-        observed_checks = build_host_knowledge(context, host).looked
-        for check in dict.fromkeys((*by_check, *observed_checks)):  # in the order in which they were read
-            if check in observed_checks:
-                table.add_host(check, host, by_check.get(check, {}))
-    return table
-
-
-def _is_setting(fact: Fact) -> bool:
-    row = find_key(fact.key)
-    return is_comparable(fact) and row is not None and not row.name.endswith(".*") and "counter" not in row.means
-
-
-def _format_value(fact: Fact) -> str:
-    text = ", ".join(map(str, fact.value)) if isinstance(fact.value, list) else str(fact.value)
-    return clean_text({"True": "yes", "False": "no"}.get(text, text), MAX_VALUE_CHARS)
-
-
-def _list_differences(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
-    """Return a line per setting, equal devices folded, abnormal ones first."""
-    abnormal = {fact.key for fact in context.now.abnormal_facts if fact.host in hosts}
-    rows: dict[tuple[str, str, str], list[str]] = {}
-    table = _collect_values(context, hosts)
-    for (check, key, device), values in table.iter_settings():
-        if len(values) > 1 and (all(values) or key in abnormal):
-            sides = {", ".join(sorted(value)) or ABSENT_VALUE: table.list_hosts(mask) for value, mask in values.items()}
-            rows.setdefault((check, key, _format_sides(sides)), []).append(device)
-    cited_keys = {line.key for row in context.root_causes for line in row.evidence}
-    order = sorted(rows.items(), key=lambda item: (item[0][1] not in cited_keys, item[0][1] not in abnormal))
-    return [
-        f"• {_describe_key(key)}{_format_devices(devices)} · {get_check_name(check)} · {sides}" for (check, key, sides), devices in order
+    shown_counts = [count for count in counts if count]
+    lines = render_unknown_names(context)
+    if len(shown_counts) > 1:
+        lines.append(f"{f'{len(hosts)} hosts: ' if len(hosts) > 1 else ''}{', '.join(shown_counts)}.")
+    separate = [*faulty, *abnormal]
+    lines += [f"{knowledge.host}: {render_host_summary(context, knowledge)}." for knowledge in separate[:MAX_SEPARATE_HOSTS]]
+    lines += [render_not_checked(context, knowledge) for knowledge in failed[:MAX_SEPARATE_HOSTS]]
+    if len(failed) > MAX_SEPARATE_HOSTS:
+        lines.append(f"{_fold_hosts(failed[MAX_SEPARATE_HOSTS:])}: could not be looked at either.")
+    if len(separate) > MAX_SEPARATE_HOSTS:
+        lines.append(f"… and {len(separate) - MAX_SEPARATE_HOSTS} more.")
+    lines += [f"{_fold_hosts(group)}: {render_host_summary(context, group[0])}." for group in (well, partly_checked) if group]
+    if unasked:
+        lines.append(f"{_fold_hosts(unasked)}: not looked at. Say `recheck {_fold_hosts(unasked)}`.")
+    lines += [f"{knowledge.host}: {format_unproven(knowledge.unproven)}." for knowledge in unasked if knowledge.unproven][
+        :MAX_SEPARATE_HOSTS
     ]
+    return build_answer(context, [*lines, render_recheck_offer(context, [knowledge.host for knowledge in observed])])
 
 
-def _describe_key(key: str) -> str:
-    row = find_key(key)
-    return row.means.partition(";")[0].strip() if row and row.means else key
-
-
-def _format_devices(devices: Sequence[str]) -> str:
-    names = [device for device in devices if device]
-    return f", {fold_host_names(names[:16])}" if names else ""
-
-
-def _format_sides(hosts_of: Mapping[str, Sequence[str]]) -> str:
-    """Return `gpu-001: yes; gpu-[002-004]: no`, the rarest first."""
-    parts = [f"{fold_host_names(hosts)}: {value}" for value, hosts in sorted(hosts_of.items(), key=lambda row: (len(row[1]), row[0]))]
-    return "; ".join(parts[:3]) + (" …" if len(parts) > 3 else "")
+def _fold_hosts(host_knowledge: Sequence[HostKnowledge]) -> str:
+    return fold_host_names([knowledge.host for knowledge in host_knowledge])

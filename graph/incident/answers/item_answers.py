@@ -1,4 +1,4 @@
-"""Answers to other items: stop, hand-off, take, wait, close, timers, action results. Pure."""
+"""Answers to other items: stop, hand-off, take, wait, close, timers, action results."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -66,12 +66,12 @@ def _answer_hand_off(context: IncidentContext, assessment: Assessment) -> TurnRe
 
 
 def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    before, state = _get_ticket_holder(context)
-    if before == context.item.user and state == "taken":
+    holder, state = _get_ticket_holder(context)
+    if holder == context.item.user and state == "taken":
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
     notice = f"Taken by {context.item.user}."
-    if before:
-        notice = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+    if holder:
+        notice = f"{holder} continues with it." if holder == context.item.user else f"Taken over by {context.item.user} from {holder}."
     report = build_answer_report(context, notice, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
@@ -79,12 +79,12 @@ def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult
 
 def _answer_wait(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
-    before, state = _get_ticket_holder(context)
+    holder, state = _get_ticket_holder(context)
     if state == "waiting":
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
     report = build_answer_report(context, WAITING_TEXT, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(
-        update={"state": "waiting", "taken_by": before or context.item.user}
+        update={"state": "waiting", "taken_by": holder or context.item.user}
     )
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
@@ -150,7 +150,7 @@ def _get_keep_open_reason(context: IncidentContext) -> str:
         return "a fix was proposed"
     if context.owner or context.ticket or context.lifecycle in ("handed_off", "watching"):
         return "a person has it"
-    told_us = not (context.origin and context.origin.alert) or any(row.get("user") != ALERTS_USER for row in context.messages)
+    told_us = not (context.origin and context.origin.alert) or any(message.get("user") != ALERTS_USER for message in context.messages)
     if told_us or context.item.data.get("people"):  # messages between people are not stored, only that there are some
         return "people wrote about it"
     return ""

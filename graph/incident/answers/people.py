@@ -14,15 +14,15 @@ NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name�
 
 def get_owner(context: AnswerContext) -> str:
     """Return who took or was assigned the incident, or an empty string."""
-    case = context.case
-    return case.owner or (case.ticket.taken_by if case.ticket else "")
+    incident = context.incident
+    return incident.owner or (incident.ticket.taken_by if incident.ticket else "")
 
 
 async def answer_owner(context: AnswerContext) -> TurnResult:
     """Answer with the owner and the pending approvals."""
     owner, waiting_remediations = (
         get_owner(context),
-        [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"],
+        [remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"],
     )
     doing = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}." if waiting_remediations else ""
     return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
@@ -30,19 +30,19 @@ async def answer_owner(context: AnswerContext) -> TurnResult:
 
 async def take_incident(context: AnswerContext) -> TurnResult:
     """Assign the incident to the requester."""
-    return _set_owner(context, context.case.item.user, own=True)
+    return _set_owner(context, context.incident.item.user, is_own=True)
 
 
 async def assign_incident(context: AnswerContext) -> TurnResult:
     """Assign the incident to the person named."""
     if not context.message.person:
         return build_answer(context, ["Whom? For example “assign it to @name”; or say “I take it”."])
-    return _set_owner(context, context.message.person, own=context.message.person == context.case.item.user)
+    return _set_owner(context, context.message.person, is_own=context.message.person == context.incident.item.user)
 
 
 async def mark_waiting(context: AnswerContext) -> TurnResult:
     """Mark the ticket as waiting for others. An unowned ticket goes to the requester."""
-    ticket, user = context.case.ticket, get_owner(context) or context.case.item.user
+    ticket, user = context.incident.ticket, get_owner(context) or context.incident.item.user
     if ticket is None or ticket.state == "resolved":
         return build_answer(context, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
@@ -51,50 +51,54 @@ async def mark_waiting(context: AnswerContext) -> TurnResult:
     return build_answer(context, [text], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 
-def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
-    before, case = get_owner(context), context.case
+def _set_owner(context: AnswerContext, user: str, *, is_own: bool) -> TurnResult:
+    previous_owner, incident = get_owner(context), context.incident
     if not user:
         return build_answer(context, ["I could not tell who you are, so nothing was noted."])
-    if before == user and not (own and case.ticket and case.ticket.state == "waiting"):
+    if previous_owner == user and not (is_own and incident.ticket and incident.ticket.state == "waiting"):
         return build_answer(context, [f"{user} is on it already."])
-    notice = f"{user} is on it{' from now on' if before else ''}."
-    ticket = case.ticket
+    notice = f"{user} is on it{' from now on' if previous_owner else ''}."
+    ticket = incident.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
     return build_answer(
-        context, [notice, "" if own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
+        context, [notice, "" if is_own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
     )
 
 
 async def answer_approvers(context: AnswerContext) -> TurnResult:
     """Answer with approvers, quorum and deadline of pending decisions."""
-    live = await context.ports.decisions(context.case.id)
-    waiting_remediations = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
+    live = await context.graph_context.decisions(context.incident.id)
+    waiting_remediations = [
+        remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"
+    ]
     if live is None:
         pending_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}. " if waiting_remediations else ""
         return build_answer(
             context,
             [f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."],
         )
-    pending = [row for row in live if row.open]
+    pending = [approval for approval in live if approval.open]
     if not pending:
         return build_answer(context, ["Nothing is waiting for approval."])
-    return build_answer(context, [line for row in pending[:3] for line in render_approval_status(row)])
+    return build_answer(context, [line for approval in pending[:3] for line in render_approval_status(approval)])
 
 
-def render_approval_status(row: ApprovalStatus) -> list[str]:
-    names = ", ".join(row.approvers[:8]) + (f" and {len(row.approvers) - 8} more" if len(row.approvers) > 8 else "")
-    takes = f"it takes {row.quorum}" + (f", {', '.join(row.approved_by)} did" if row.approved_by else "")
-    until = f", until {row.until:%H:%M} UTC" if row.until else ""
-    return [f"{row.does}: {names or 'no approver is named'} ({takes}{until})."]
+def render_approval_status(approval: ApprovalStatus) -> list[str]:
+    names = ", ".join(approval.approvers[:8]) + (f" and {len(approval.approvers) - 8} more" if len(approval.approvers) > 8 else "")
+    takes = f"it takes {approval.quorum}" + (f", {', '.join(approval.approved_by)} did" if approval.approved_by else "")
+    until = f", until {approval.until:%H:%M} UTC" if approval.until else ""
+    return [f"{approval.does}: {names or 'no approver is named'} ({takes}{until})."]
 
 
-def render_pending_approvals(rows: Sequence[Remediation]) -> str:
-    return "; ".join(render_step_summary(row) for row in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+def render_pending_approvals(remediations: Sequence[Remediation]) -> str:
+    return "; ".join(render_step_summary(remediation) for remediation in remediations[:3]) + (
+        f" and {len(remediations) - 3} more" if len(remediations) > 3 else ""
+    )
 
 
-def render_step_summary(row: Remediation) -> str:
+def render_step_summary(remediation: Remediation) -> str:
     """Return the current step with its host: `Drain gpu-003`, `Reboot the node (gpu-003)`."""
-    words = format_current_step(row).partition(": ")[0]
-    hosts = fold_host_names(row.target.split(","))
+    words = format_current_step(remediation).partition(": ")[0]
+    hosts = fold_host_names(remediation.target.split(","))
     return words if hosts in words else f"{words} ({hosts})"

@@ -35,6 +35,7 @@ from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
 ON_APPROVE_TEXT = "starts only after an approver presses Approve."
+ONLY_SHOWN_FAULTS_TEXT = "I propose a fix only for a fault that a check has shown."
 # beginnings of refusals
 NO_CARD_PREFIX = "No card posted"
 NOTHING_TO_UNDO_PREFIX = "There is nothing to undo"
@@ -53,60 +54,66 @@ REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 
 def propose_remediations(context: AnswerContext, lines: Sequence[str], remediations: Sequence[Remediation]) -> TurnResult:
     """Answer with changed remediations; the reconciler posts their cards."""
-    case, plan = context.case, build_plan_context(context.case, context.ports)
+    incident, plan = context.incident, build_plan_context(context.incident, context.graph_context)
     answer = build_answer(context, lines)
     report = answer.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
     return replace(
-        answer, report=report, ladders=list(remediations), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(remediations))
+        answer,
+        report=report,
+        ladders=list(remediations),
+        lifecycle=get_next_lifecycle(incident.lifecycle, get_remediation_event(remediations)),
     )
 
 
 async def request_check(context: AnswerContext) -> TurnResult:
     """Propose an exclusive check on the hosts named."""
-    checks, target_hosts = context.now.reference.checks, resolve_target_hosts(context)
+    checks, target_hosts = context.assessment.reference.checks, resolve_target_hosts(context)
     if unclear := ask_which_hosts(context):
         return build_answer(context, unclear)
     hosts = target_hosts.hosts[:MAX_TEST_HOSTS] if target_hosts.named else ()  # never guess whose GPUs a test takes
-    row = checks.get(context.message.check)
+    check = checks.get(context.message.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
-    if row is None:
+    if check is None:
         return build_answer(
             context,
             [*render_unknown_names(context), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."],
         )
-    if not row.exclusive:
-        free = f"{get_check_name(row.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or target_hosts.hosts)}` and it is read now."
+    if not check.exclusive:
+        free = f"{get_check_name(check.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or target_hosts.hosts)}` and it is read now."
         return build_answer(context, [*render_unknown_names(context), free])
     if not hosts:
-        return build_answer(context, [*render_unknown_names(context), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
-    if row.scope != "host" and len(hosts) < 2:
-        return build_answer(context, [*render_unknown_names(context), f"{row.id} measures between hosts, so it needs at least two."])
+        return build_answer(context, [*render_unknown_names(context), f"On which hosts? For example “run {check.id} on gpu-[001-002]”."])
+    if check.scope != "host" and len(hosts) < 2:
+        return build_answer(context, [*render_unknown_names(context), f"{check.id} measures between hosts, so it needs at least two."])
     target = ",".join(sorted(hosts))
     if any(
-        one.is_open and one.target == target and one.current_step and one.current_step.args.get("check") == row.id
-        for one in context.case.remediations
+        remediation.is_open
+        and remediation.target == target
+        and remediation.current_step
+        and remediation.current_step.args.get("check") == check.id
+        for remediation in context.incident.remediations
     ):
-        return build_answer(context, [f"{row.id} on {fold_host_names(hosts)} is already waiting for approval; its card is above."])
-    remediation = build_requested_check(row, hosts, context.now, build_plan_context(context.case, context.ports), context.case.remediations)
+        return build_answer(context, [f"{check.id} on {fold_host_names(hosts)} is already waiting for approval; its card is above."])
+    remediation = build_requested_check(
+        check, hosts, context.assessment, build_plan_context(context.incident, context.graph_context), context.incident.remediations
+    )
     remediation = remediation.model_copy(update={"asked_by": _get_requester(context)})
     lines = [
-        f"Waiting for approval: {row.id} on {fold_host_names(hosts)}. {row.asks}",
-        f"It takes about {row.seconds:.0f} s and whole GPUs; it {ON_APPROVE_TEXT}",
+        f"Waiting for approval: {check.id} on {fold_host_names(hosts)}. {check.asks}",
+        f"It takes about {check.seconds:.0f} s and whole GPUs; it {ON_APPROVE_TEXT}",
     ]
-    return propose_remediations(context, [*render_unknown_names(context), *lines], [*context.case.remediations, remediation])
+    return propose_remediations(context, [*render_unknown_names(context), *lines], [*context.incident.remediations, remediation])
 
 
 async def request_remedy(context: AnswerContext) -> TurnResult:
     """Propose a remedy that a finding asks for, or say why not."""
     remedy = REMEDIES.get(context.message.remedy)
-    if remedy is None or remedy.at == "fleet":
-        return (
-            await request_check(context)
-            if remedy
-            else build_answer(
-                context, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
-            )
+    if remedy is None:
+        return build_answer(
+            context, ["Which fix do you mean? I can propose only what something found asks for; say “what should I do now?”."]
         )
+    if remedy.at == "fleet":
+        return await request_check(context)
     if remedy.id == "resume_node":
         return await request_undo(context)
     if unclear := ask_which_hosts(context):
@@ -117,18 +124,22 @@ async def request_remedy(context: AnswerContext) -> TurnResult:
             context,
             [*render_unknown_names(context), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would fix."],
         )
-    remediations, lines = list(context.case.remediations), render_unknown_names(context)
-    well = [
+    remediations, lines = list(context.incident.remediations), render_unknown_names(context)
+    well_hosts = [
         host
         for host in hosts
-        if not [row for row in context.root_causes if host in row.hosts] and not build_host_knowledge(context, host).is_unobserved
+        if not [cause for cause in context.root_causes if host in cause.hosts] and not build_host_knowledge(context, host).is_unobserved
     ]
-    well = [host for host in well if not any(row.target == host for row in remediations)]
-    lines += [_render_refusal(context, remedy.id, fold_host_names(well), ())] if well else []
-    for host in [one for one in hosts if one not in well][:MAX_REQUESTED_HOSTS]:
+    well_hosts = [host for host in well_hosts if not any(remediation.target == host for remediation in remediations)]
+    lines += [_render_refusal(context, remedy.id, fold_host_names(well_hosts), ())] if well_hosts else []
+    for host in [name for name in hosts if name not in well_hosts][:MAX_REQUESTED_HOSTS]:
         remediations, line = _request_for_host(context, remedy.id, host, remediations)
         lines.append(line)
-    return propose_remediations(context, lines, remediations) if remediations != context.case.remediations else build_answer(context, lines)
+    return (
+        propose_remediations(context, lines, remediations)
+        if remediations != context.incident.remediations
+        else build_answer(context, lines)
+    )
 
 
 def ask_which_hosts(context: AnswerContext) -> list[str]:
@@ -144,15 +155,20 @@ def ask_which_hosts(context: AnswerContext) -> list[str]:
 
 def _get_requester(context: AnswerContext) -> str:
     """Return the requester's ledger id; empty outside Slack, where approval is impossible."""
-    team, user = context.case.origin.team if context.case.origin else "", context.case.item.user
+    team, user = context.incident.origin.team if context.incident.origin else "", context.incident.item.user
     return f"{team}:{user}" if team and user else ""
 
 
 def _request_again(
-    context: AnswerContext, row: Remediation, remediations: Sequence[Remediation], event: RemediationEvent
+    context: AnswerContext, remediation: Remediation, remediations: Sequence[Remediation], event: RemediationEvent
 ) -> list[Remediation]:
-    moved = advance(remediations, event, build_plan_context(context.case, context.ports))
-    return [one.model_copy(update={"asked_by": _get_requester(context)}) if one.id == row.id else one for one in moved]
+    moved = advance(remediations, event, build_plan_context(context.incident, context.graph_context))
+    return [
+        moved_remediation.model_copy(update={"asked_by": _get_requester(context)})
+        if moved_remediation.id == remediation.id
+        else moved_remediation
+        for moved_remediation in moved
+    ]
 
 
 def format_remedy_name(remedy: str) -> str:
@@ -167,32 +183,39 @@ def format_remedy_name(remedy: str) -> str:
 
 
 def _request_for_host(context: AnswerContext, remedy: str, host: str, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
-    own = [row for row in remediations if row.target == host and any(step.remedy == remedy for step in row.rungs)]
-    plan = build_plan_context(context.case, context.ports)
-    if row := next((one for one in own if one.is_open), None):
-        return remediations, _render_open_step(context, remedy, row)
-    if row := next(
-        (one for one in own if one.outcome in REOPENABLE_OUTCOMES and one.current_step and one.current_step.remedy == remedy), None
-    ):
-        renewed = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
-        return (
-            renewed,
-            f"Proposed again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
-        )
-    host_knowledge = build_host_knowledge(context, host)
-    if host_knowledge.is_unobserved:
-        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. {render_not_checked(context, host_knowledge)}"
+    own_remediations = [
+        remediation
+        for remediation in remediations
+        if remediation.target == host and any(step.remedy == remedy for step in remediation.rungs)
+    ]
+    plan = build_plan_context(context.incident, context.graph_context)
+    if open_remediation := next((remediation for remediation in own_remediations if remediation.is_open), None):
+        return remediations, _render_open_step(context, remedy, open_remediation)
+    ended_remediation = next(
+        (
+            remediation
+            for remediation in own_remediations
+            if remediation.outcome in REOPENABLE_OUTCOMES and remediation.current_step and remediation.current_step.remedy == remedy
+        ),
+        None,
+    )
+    if ended_remediation:
+        renewed = _request_again(context, ended_remediation, remediations, RemediationEvent("again", ladder=ended_remediation.id))
+        return renewed, f"Proposed again: {render_step_summary(ended_remediation)}. It {ON_APPROVE_TEXT}"
+    knowledge = build_host_knowledge(context, host)
+    if knowledge.is_unobserved:
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: {ONLY_SHOWN_FAULTS_TEXT} {render_not_checked(context, knowledge)}"
         return remediations, f"{refusal} {_render_alternative(remedy, host, plan)}"
-    causes = [row for row in context.root_causes if host in row.hosts]
-    fitting = [row for row in causes if remedy in _list_remedies(context, row.label)]
+    causes = [cause for cause in context.root_causes if host in cause.hosts]
+    fitting = [cause for cause in causes if remedy in _list_remedies(context, cause.label)]
     if not fitting:
         return remediations, _render_refusal(context, remedy, host, causes)
     return _start_remediation(context, remedy, host, fitting[0], remediations, plan)
 
 
 def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
-    row = plan.inventory.hosts.get(host)
-    controller = row.controller if row else ""
+    inventory_host = plan.inventory.hosts.get(host)
+    controller = inventory_host.controller if inventory_host else ""
     if remedy == "drain_node" and controller:
         command = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
         return (
@@ -213,97 +236,104 @@ def _start_remediation(
     built = build_remediations([only], plan, remediations, anew=True)
     if not built.ladders:
         refusal = " ".join(built.by_hand) or "; ".join(
-            row.says for row in remediations if row.target == host and row.label == cause.label and row.says
+            remediation.says
+            for remediation in remediations
+            if remediation.target == host and remediation.label == cause.label and remediation.says
         )
         return remediations, f"{host}: no card: a person must do this. {refusal}".strip()
-    row = built.ladders[0].model_copy(
-        update={"fault": derive_fault_condition(built.ladders[0], context.case, context.ports), "asked_by": _get_requester(context)}
+    requested_remediation = built.ladders[0].model_copy(
+        update={
+            "fault": derive_fault_condition(built.ladders[0], context.incident, context.graph_context),
+            "asked_by": _get_requester(context),
+        }
     )
     follows = (
         ""
-        if row.current_step and row.current_step.remedy == remedy
+        if requested_remediation.current_step and requested_remediation.current_step.remedy == remedy
         else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
     )
-    state = "Waiting for approval" if row.waiting_for == "approval" else "Planned"
+    state = "Waiting for approval" if requested_remediation.waiting_for == "approval" else "Planned"
     return (
-        [*remediations, row],
-        f"{state}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
+        [*remediations, requested_remediation],
+        f"{state}: {render_step_summary(requested_remediation)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
     )
 
 
 def _list_remedies(context: AnswerContext, label: str) -> set[str]:
-    leaf = context.now.reference.taxonomy.leaves.get(label)
+    leaf = context.assessment.reference.taxonomy.leaves.get(label)
     return {step.name for plan in leaf.remedies for step in parse_plan(plan)} if leaf else set()
 
 
-def _render_open_step(context: AnswerContext, remedy: str, row: Remediation) -> str:
-    if row.current_step and row.current_step.remedy == remedy and row.waiting_for == "approval":
-        return f"{render_step_summary(row)}: already waiting for approval; press Approve on its card."
-    at = next((n for n, step in enumerate(row.rungs) if step.remedy == remedy), 0)
-    when = "was done before" if at < row.rung else "comes later, if it is still needed"
-    return f"{row.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(row, context.get_title(row.label))}."
+def _render_open_step(context: AnswerContext, remedy: str, remediation: Remediation) -> str:
+    if remediation.current_step and remediation.current_step.remedy == remedy and remediation.waiting_for == "approval":
+        return f"{render_step_summary(remediation)}: already waiting for approval; press Approve on its card."
+    at = next((n for n, step in enumerate(remediation.rungs) if step.remedy == remedy), 0)
+    when = "was done before" if at < remediation.rung else "comes later, if it is still needed"
+    return f"{remediation.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(remediation, context.get_title(remediation.label))}."
 
 
 def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
-    host_knowledge = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
-    against = list(dict.fromkeys(line for row in host_knowledge for line in (*row.unproven, *row.unplaced)))
+    host_knowledge = [build_host_knowledge(context, name) for name in expand_host_range(host)] if not causes else []
+    against = list(dict.fromkeys(line for knowledge in host_knowledge for line in (*knowledge.unproven, *knowledge.unplaced)))
     if against:
-        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown."
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: {ONLY_SHOWN_FAULTS_TEXT}"
         rest = f"Seen on {host} without one: {format_unproven(against)}."
-        instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.case, context.ports))
+        instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.incident, context.graph_context))
         return f"{refusal} {rest} {instead} Say `recheck {host}` and I look again."
     if not causes:
         coverage = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
         return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({coverage}). Tell me what you see there, or say `recheck {host}`."
-    row = causes[0]
-    step = context.now.reference.taxonomy.get_leaf(row.label).next_step
-    return f"{NO_CARD_PREFIX}: {context.get_title(row.label)} on {host}{render_citation(row)} is not fixed by {format_remedy_name(remedy)}. {step}"
+    cause = causes[0]
+    step = context.assessment.reference.taxonomy.get_leaf(cause.label).next_step
+    return f"{NO_CARD_PREFIX}: {context.get_title(cause.label)} on {host}{render_citation(cause)} is not fixed by {format_remedy_name(remedy)}. {step}"
 
 
 async def request_undo(context: AnswerContext) -> TurnResult:
     """Propose the return of drained nodes; for other remedies, say how people undo them."""
     if unclear := ask_which_hosts(context):
         return build_answer(context, unclear)
-    hosts, case = resolve_target_hosts(context), context.case
-    rows = [row for row in case.remediations if not hosts.named or row.target in hosts.hosts]
-    drained_remediations = [row for row in rows if row.drained]
-    remediations, lines = list(case.remediations), render_unknown_names(context)
-    for row in drained_remediations[:4]:
-        remediations, line = _request_return(context, row, remediations)
+    hosts, incident = resolve_target_hosts(context), context.incident
+    matching_remediations = [remediation for remediation in incident.remediations if not hosts.named or remediation.target in hosts.hosts]
+    drained_remediations = [remediation for remediation in matching_remediations if remediation.drained]
+    remediations, lines = list(incident.remediations), render_unknown_names(context)
+    for remediation in drained_remediations[:4]:
+        remediations, line = _request_return(context, remediation, remediations)
         lines.append(line)
     if not drained_remediations:
-        lines += _render_undo_instructions([row for row in rows if row.since or row.proven]) or [
-            _render_nothing_to_undo(context, hosts.hosts if hosts.named else ())
-        ]
-    return propose_remediations(context, lines, remediations) if remediations != case.remediations else build_answer(context, lines)
+        lines += _render_undo_instructions(
+            [remediation for remediation in matching_remediations if remediation.since or remediation.proven]
+        ) or [_render_nothing_to_undo(context, hosts.hosts if hosts.named else ())]
+    return propose_remediations(context, lines, remediations) if remediations != incident.remediations else build_answer(context, lines)
 
 
 def _render_nothing_to_undo(context: AnswerContext, hosts: Sequence[str]) -> str:
-    waiting = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
+    waiting = [
+        remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"
+    ]
     waiting_note = f" {render_step_summary(waiting[0])} is only waiting for approval: reject its card." if waiting else ""
     return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{waiting_note}"
 
 
-def _request_return(context: AnswerContext, row: Remediation, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
+def _request_return(context: AnswerContext, remediation: Remediation, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
     """Request a drained node's return; it is checked once more before its card is posted."""
-    if is_returning(row) and row.waiting_for == "approval":
-        return remediations, f"The return of {row.target} to service is already waiting for approval; press Approve on its card."
-    if blocker := get_return_blocker(row, remediations):
-        return remediations, f"{row.target} is not returned: {blocker}."
-    if list_unresolved_on_host(row, remediations):
+    if is_returning(remediation) and remediation.waiting_for == "approval":
+        return remediations, f"The return of {remediation.target} to service is already waiting for approval; press Approve on its card."
+    if blocker := get_return_blocker(remediation, remediations):
+        return remediations, f"{remediation.target} is not returned: {blocker}."
+    if list_unresolved_on_host(remediation, remediations):
         return (
             remediations,
-            f"{row.target} had more than one fix: press “Ask again to return” where it is listed as held, and I check every fault first.",
+            f"{remediation.target} had more than one fix: press “Ask again to return” where it is listed as held, and I check every fault first.",
         )
-    renewed = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
-    return renewed, f"I check {row.target} again; if its fault is gone, I propose its return for approval."
+    renewed = _request_again(context, remediation, remediations, RemediationEvent(RETURN_EVENT, ladder=remediation.id))
+    return renewed, f"I check {remediation.target} again; if its fault is gone, I propose its return for approval."
 
 
-def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:
+def _render_undo_instructions(remediations: Sequence[Remediation]) -> list[str]:
     lines: list[str] = []
-    for row in rows[:3]:
-        fixes = [step for step in row.rungs[: row.rung + 1] if step.part == "fix"]
+    for remediation in remediations[:3]:
+        fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
         for step in fixes[-1:]:
             back = REMEDIES[step.remedy].back or "nothing takes it back"
-            lines.append(f"{row.target}, {step.remedy.replace('_', ' ')}: {back}.")
+            lines.append(f"{remediation.target}, {step.remedy.replace('_', ' ')}: {back}.")
     return lines

@@ -6,7 +6,23 @@ from typing import Final
 from graph.context import GraphContext
 from graph.dialogue.intents import Intent
 from graph.engine.assessment import Assessment
-from graph.incident.answers import closing, history, hosts, next_steps, outputs, people, reasons, remedy_requests, safety, summaries
+from graph.incident.answers import (
+    attachments,
+    charts,
+    closing,
+    history,
+    host_comparison,
+    hosts,
+    job_effects,
+    magnitudes,
+    next_steps,
+    outputs,
+    people,
+    reasons,
+    remedy_requests,
+    safety,
+    summaries,
+)
 from graph.incident.answers.answer_context import AnswerContext
 from graph.incident.answers.item_answers import HANDLERS_BY_KIND, answer_unknown_names
 from graph.incident.context import IncidentContext
@@ -20,10 +36,10 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.HOST_STATE: hosts.answer_host_state,
     Intent.GROUP_STATE: hosts.answer_group_state,
     Intent.SHOW_OUTPUT: outputs.show_output,
-    Intent.SHOW_PICTURE: outputs.show_chart,
+    Intent.SHOW_PICTURE: charts.show_chart,
     Intent.EXPLAIN: reasons.explain_cause,
     Intent.WHY_NOT: reasons.explain_why_not,
-    Intent.COMPARE: hosts.compare_hosts,
+    Intent.COMPARE: host_comparison.compare_hosts,
     Intent.CHANGED_SINCE: history.answer_changes_since,
     Intent.HAPPENED_BEFORE: history.answer_happened_before,
     Intent.SAFE_TO: safety.answer_is_safe,
@@ -53,15 +69,19 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
 
 # questions with an item kind of their own, as buttons send them too
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
+# intents whose text may also ask for a number or for a remediation's effect on the job
+READS_ONLY = frozenset(
+    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
+)
 
 
-async def answer_item(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
+async def answer_item(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
     """Answer the turn's item."""
     if context.keeps_last_report:
         return answer_unknown_names(context)
-    answer_context = AnswerContext(context, assessment, ports)
-    if files := outputs.find_named_attachments(answer_context):
-        return await outputs.show_attached(answer_context, files)
+    answer_context = AnswerContext(context, assessment, graph_context)
+    if files := attachments.find_named_attachments(answer_context):
+        return await attachments.show_attached(answer_context, files)
     if context.kind in HANDLERS_BY_QUESTION_KIND:
         return await HANDLERS_BY_QUESTION_KIND[context.kind](answer_context)
     if context.kind == "ask":
@@ -69,18 +89,12 @@ async def answer_item(context: IncidentContext, assessment: Assessment, ports: G
     return HANDLERS_BY_KIND[context.kind](context, assessment)
 
 
-# intents whose text may also ask for a number or for a remediation's effect on the job
-READS_ONLY = frozenset(
-    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
-)
-
-
 def _find_handler(context: AnswerContext) -> AnswerHandler:
     """Return the intent's handler, or a more specific one that the text asks for."""
     message = context.message
-    if message.intent in READS_ONLY and next_steps.asks_about_effect_on_job(message):
-        return next_steps.answer_effect_on_job
+    if message.intent in READS_ONLY and job_effects.asks_about_effect_on_job(message):
+        return job_effects.answer_effect_on_job
     states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if message.intent in states_of and (reasons.asks_how_much(context) or reasons.asks_about_remediated_cause(context)):
-        return reasons.answer_how_much
+    if message.intent in states_of and (magnitudes.asks_how_much(context) or magnitudes.asks_about_remediated_cause(context)):
+        return magnitudes.answer_how_much
     return HANDLERS_BY_INTENT.get(message.intent, summaries.answer_not_understood)

@@ -1,4 +1,4 @@
-"""Answer whether hosts may be used or changed now: no, cannot tell, or yes as far as was read. Pure."""
+"""Answer whether hosts may be used or changed now: no, cannot tell, or yes as far as was read."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ async def answer_is_safe(context: AnswerContext) -> TurnResult:
     target_hosts = resolve_target_hosts(context)
     if context.message.remedy in REMEDIES:
         return _answer_change(context, REMEDIES[context.message.remedy], target_hosts.hosts)
-    hosts = target_hosts.hosts if target_hosts.named else context.case.hosts or context.observed_hosts
+    hosts = target_hosts.hosts if target_hosts.named else context.incident.hosts or context.observed_hosts
     if not hosts:
         return build_answer(
             context,
@@ -55,11 +55,23 @@ async def answer_is_safe(context: AnswerContext) -> TurnResult:
 def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
     """Return the answer's lines: unsafe before unsure before safe."""
     host_knowledge = [build_host_knowledge(context, host) for host in hosts]
-    faults = {row.host: reason for row in host_knowledge if (reason := _get_fault_reason(context, row))}
-    doubts = {row.host: reason for row in host_knowledge if row.host not in faults and (reason := _get_doubt_reason(context, row))}
-    clean = [row for row in host_knowledge if row.host not in faults and row.host not in doubts]
-    clean_line = f"{fold_host_names(row.host for row in clean)}: nothing abnormal in {render_coverage(context, clean[0])}." if clean else ""
-    unproven_of_job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
+    faults = {knowledge.host: reason for knowledge in host_knowledge if (reason := _get_fault_reason(context, knowledge))}
+    doubts = {
+        knowledge.host: reason
+        for knowledge in host_knowledge
+        if knowledge.host not in faults and (reason := _get_doubt_reason(context, knowledge))
+    }
+    clean = [knowledge for knowledge in host_knowledge if knowledge.host not in faults and knowledge.host not in doubts]
+    clean_line = (
+        f"{fold_host_names(knowledge.host for knowledge in clean)}: nothing abnormal in {render_coverage(context, clean[0])}."
+        if clean
+        else ""
+    )
+    unproven_of_job = (
+        [unproven for unproven in list_unproven(context.incident, context.assessment) if unproven.of_job]
+        if _asks_about_job(context)
+        else []
+    )
     job_doubt = (format_unproven(unproven_of_job) if unproven_of_job else "") or _find_undecided_reason(context)
     if context.message.predicate != "usable":
         job_line = f"• The job: {job_doubt}." if job_doubt else ""
@@ -69,10 +81,10 @@ def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
         fault_lines = (f"• {host}: {reason}" for host, reason in list(faults.items())[:3])
         return [f"{NOT_SAFE_PREFIX} {fold_host_names(faults)}:", *fault_lines, clean_line]
     if doubts:
-        has_report = any(one.reported for row in host_knowledge for one in (*row.unproven, *row.unplaced))
+        has_report = any(unproven.reported for knowledge in host_knowledge for unproven in (*knowledge.unproven, *knowledge.unplaced))
         head = f"{UNSURE_PREFIX} for {fold_host_names(doubts)}: {next(iter(doubts.values()))}"
         return [head, *_format_more_doubts(doubts), clean_line, CLEARED if has_report else ""]
-    repairs = [fix for row in host_knowledge for fix in _list_awaiting_second_proof(context, row.host)]
+    repairs = [fix for knowledge in host_knowledge for fix in _list_awaiting_second_proof(context, knowledge.host)]
     if unproven_of_job or (job_doubt and not repairs):  # after a repair the job's old log still shows the fault
         return [f"{UNSURE_PREFIX}: {job_doubt}.", clean_line]
     return [
@@ -87,7 +99,7 @@ def _asks_about_job(context: AnswerContext) -> bool:
 
 
 def _find_undecided_reason(context: AnswerContext) -> str:
-    reasons = context.now.why_unsure if not context.root_causes and _asks_about_job(context) else ()
+    reasons = context.assessment.why_unsure if not context.root_causes and _asks_about_job(context) else ()
     return reasons[0] if reasons else ""
 
 
@@ -98,8 +110,8 @@ def _format_more_doubts(doubt: Mapping[str, str]) -> list[str]:
 
 def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
     """Return what ended the job; called once nothing speaks against the machines."""
-    roots = [row for row in context.root_causes if not row.hosts]
-    ended = [context.now.reference.taxonomy.get_leaf(row.label) for row in roots]
+    roots = [cause for cause in context.root_causes if not cause.hosts]
+    ended = [context.assessment.reference.taxonomy.get_leaf(cause.label) for cause in roots]
     if not ended:
         return [f"{SAFE_PREFIX} {nothing}"]
     if _is_repeatable_failure(context):
@@ -115,30 +127,32 @@ def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
 
 def _list_job_causes(context: AnswerContext) -> list[str]:
     return [
-        f"• {context.get_title(row.label)}{render_citation(row)}, which is not a host fault."
-        for row in context.root_causes
-        if not row.hosts
+        f"• {context.get_title(cause.label)}{render_citation(cause)}, which is not a host fault."
+        for cause in context.root_causes
+        if not cause.hosts
     ][:2]
 
 
 def _is_repeatable_failure(context: AnswerContext) -> bool:
     """Return whether the job would fail again. Hosts named without a job may serve others."""
-    lasts = any(not context.now.reference.taxonomy.get_leaf(row.label).transient for row in context.root_causes if not row.hosts)
+    lasts = any(
+        not context.assessment.reference.taxonomy.get_leaf(cause.label).transient for cause in context.root_causes if not cause.hosts
+    )
     return lasts and not (resolve_target_hosts(context).named and not _JOB_PATTERN.search(context.message.text[:MAX_TEXT_CHARS]))
 
 
-def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
-    own = [remediation for remediation in context.case.remediations if remediation.target == row.host]
+def _get_fault_reason(context: AnswerContext, knowledge: HostKnowledge) -> str:
+    own_remediations = [remediation for remediation in context.incident.remediations if remediation.target == knowledge.host]
     blocking_remediations = [
         remediation
-        for remediation in own
-        if remediation.drained or (remediation.is_open and remediation not in _list_awaiting_second_proof(context, row.host))
+        for remediation in own_remediations
+        if remediation.drained or (remediation.is_open and remediation not in _list_awaiting_second_proof(context, knowledge.host))
     ]
-    causes = [cause for cause in row.causes if row.host in cause.hosts]
-    against = f". Also {format_unproven(row.unproven)}" if row.unproven else ""
+    causes = [cause for cause in knowledge.causes if knowledge.host in cause.hosts]
+    against = f". Also {format_unproven(knowledge.unproven)}" if knowledge.unproven else ""
     if causes:
         drained = "; it is drained" if any(remediation.drained for remediation in blocking_remediations) else ""
-        age = format_age(row.read, context.current_time)
+        age = format_age(knowledge.read, context.current_time)
         return (
             f"{context.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {age}{drained}{against}"
         )
@@ -151,36 +165,44 @@ def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
 
 def _list_awaiting_second_proof(context: AnswerContext, host: str) -> list[Remediation]:
     """Return remediations of hosts in service that passed one proof and await the second."""
-    rows = [row for row in context.case.remediations if host in row.target.split(",") and row.is_open]
-    return [row for row in rows if row.waiting_for == "proof" and row.proven and not row.drained]
+    remediations = [
+        remediation for remediation in context.incident.remediations if host in remediation.target.split(",") and remediation.is_open
+    ]
+    return [
+        remediation for remediation in remediations if remediation.waiting_for == "proof" and remediation.proven and not remediation.drained
+    ]
 
 
-def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
+def _get_doubt_reason(context: AnswerContext, knowledge: HostKnowledge) -> str:
     if unread := [
-        fix for fix in _list_awaiting_second_proof(context, row.host) if fix.since and (row.read is None or row.read < fix.since)
+        fix
+        for fix in _list_awaiting_second_proof(context, knowledge.host)
+        if fix.since and (knowledge.read is None or knowledge.read < fix.since)
     ]:
-        return f"{context.get_title(unread[0].label)} was fixed on {row.host}, but not checked since. Say `recheck {row.host}`."
-    if row.is_unobserved:
-        return _format_unobserved(row)
-    if row.unproven:
-        return f"{format_unproven(row.unproven)}. No check has shown its cause on {row.host}."
-    if row.unplaced:
-        return f"{format_unproven(row.unplaced)}. I do not know which host it belongs to."
-    if row.odd:
-        return f"{row.host} shows something that no cause explains: {clean_text(row.odd[0].line or row.odd[0].key, 100)} ({get_check_name(row.odd[0].check)})."
-    if not row.whole:
-        check, reason = row.blind[0] if row.blind else ("some checks", "were not asked")
-        return f"not all of {row.host} could be looked at ({get_check_name(check)}: {clean_text(reason, 60)})."
-    if row.read is None or (context.current_time - row.read).total_seconds() > MAX_READING_AGE_SECONDS:
-        return f"{row.host} was read {format_age(row.read, context.current_time)}, which is too old. Say `recheck {row.host}`."
+        return f"{context.get_title(unread[0].label)} was fixed on {knowledge.host}, but not checked since. Say `recheck {knowledge.host}`."
+    if knowledge.is_unobserved:
+        return _format_unobserved(knowledge)
+    if knowledge.unproven:
+        return f"{format_unproven(knowledge.unproven)}. No check has shown its cause on {knowledge.host}."
+    if knowledge.unplaced:
+        return f"{format_unproven(knowledge.unplaced)}. I do not know which host it belongs to."
+    if knowledge.odd:
+        fact = knowledge.odd[0]
+        line = clean_text(fact.line or fact.key, 100)
+        return f"{knowledge.host} shows something that no cause explains: {line} ({get_check_name(fact.check)})."
+    if not knowledge.whole:
+        check, reason = knowledge.blind[0] if knowledge.blind else ("some checks", "were not asked")
+        return f"not all of {knowledge.host} could be looked at ({get_check_name(check)}: {clean_text(reason, 60)})."
+    if knowledge.read is None or (context.current_time - knowledge.read).total_seconds() > MAX_READING_AGE_SECONDS:
+        return f"{knowledge.host} was read {format_age(knowledge.read, context.current_time)}, which is too old. Say `recheck {knowledge.host}`."
     return ""
 
 
-def _format_unobserved(row: HostKnowledge) -> str:
-    against = f", and {format_unproven(row.unproven)}" if row.unproven else ""
-    if row.blind:
-        return f"{row.host} could not be looked at ({clean_text(row.blind[0][1], 80)}){against}. Say `recheck {row.host}` to try again."
-    return f"{row.host} was not checked{against}. Say `recheck {row.host}`."
+def _format_unobserved(knowledge: HostKnowledge) -> str:
+    against = f", and {format_unproven(knowledge.unproven)}" if knowledge.unproven else ""
+    if knowledge.blind:
+        return f"{knowledge.host} could not be looked at ({clean_text(knowledge.blind[0][1], 80)}){against}. Say `recheck {knowledge.host}` to try again."
+    return f"{knowledge.host} was not checked{against}. Say `recheck {knowledge.host}`."
 
 
 def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
@@ -189,9 +211,9 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
             context, [*render_unknown_names(context), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
         )
     matching_remediations = [
-        row
-        for row in context.case.remediations
-        if row.target in hosts and row.is_open and any(step.remedy == remedy.id for step in row.rungs)
+        remediation
+        for remediation in context.incident.remediations
+        if remediation.target in hosts and remediation.is_open and any(step.remedy == remedy.id for step in remediation.rungs)
     ]
     request_note = f"Nothing found on {fold_host_names(hosts)} needs it."
     if matching_remediations:
@@ -245,5 +267,5 @@ def _format_job_checks(context: AnswerContext, hosts: Sequence[str]) -> str:
 
 
 def _list_jobs(context: AnswerContext, host: str) -> list[str]:
-    job_processes = (fact for fact in context.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
+    job_processes = (fact for fact in context.incident.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
     return sorted({str(fact.attrs["job"]) for fact in job_processes if fact.attrs.get("job")})

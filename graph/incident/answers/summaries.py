@@ -1,4 +1,4 @@
-"""Summaries of the incident, help, what RackMedic is and sees, and small talk. Pure."""
+"""Summaries of the incident, help, what RackMedic is and sees, and small talk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +27,8 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.inventory.host_ranges import fold_host_names
 
+MAX_REPORT_CHARS = 240
+MAX_APPROVERS = 6
 WORDS_APPROVE_NOTHING = "Use the Approve button"
 
 # intents listed by help in a thread; the documentation has the rest
@@ -48,23 +50,25 @@ async def answer_report(context: AnswerContext) -> TurnResult:
 
 
 def _summarize_for_manager(context: AnswerContext) -> TurnResult:
-    case, roots, taxonomy = context.case, context.root_causes, context.now.reference.taxonomy
+    incident, roots, taxonomy = context.incident, context.root_causes, context.assessment.reference.taxonomy
     if roots:
         machines = fold_host_names(context.faulty_hosts) if context.faulty_hosts else "not a host fault"
         cause_line = f"What: {taxonomy.get_leaf(roots[0].label).customer_words or context.get_title(roots[0].label)}"
         more = (
-            f" Also: {', '.join(f'{context.get_title(row.label)}{render_citation(row)}' for row in roots[1:3])}." if len(roots) > 1 else ""
+            f" Also: {', '.join(f'{context.get_title(cause.label)}{render_citation(cause)}' for cause in roots[1:3])}."
+            if len(roots) > 1
+            else ""
         )
         lines = [
             cause_line + more,
             f"Where: {machines}; {len(context.observed_hosts)} machines looked at, {format_confidence(roots[0])}{render_citation(roots[0])}.",
         ]
     elif mended := _list_proven_remediations(context):
-        labels = list(dict.fromkeys(row.label for row in mended))
+        labels = list(dict.fromkeys(remediation.label for remediation in mended))
         cause_text = "; ".join(taxonomy.get_leaf(label).customer_words or context.get_title(label) for label in labels[:3])
         lines = [f"What: {cause_text}", f"Where: {_format_targets(mended)}; fixed and verified."]
-    elif case.report and case.report.outcome == "no_fault":
-        lines = [f"What: no fault was found on {fold_host_names(context.observed_hosts)} ({report_texts.format_coverage(case.stats)})."]
+    elif incident.report and incident.report.outcome == "no_fault":
+        lines = [f"What: no fault was found on {fold_host_names(context.observed_hosts)} ({report_texts.format_coverage(incident.stats)})."]
     else:
         lines = [f"What: the cause is not known yet; {len(context.observed_hosts)} machines were looked at."]
     owner = get_owner(context)
@@ -72,7 +76,7 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
         context,
         [
             *lines,
-            f"Since: reported {case.opened:%H:%M} UTC, {format_age(case.opened, context.current_time)}.",
+            f"Since: reported {incident.opened:%H:%M} UTC, {format_age(incident.opened, context.current_time)}.",
             f"State: {_render_open_work(context)}",
             f"Who: {owner or 'nobody'} is on it.",
         ],
@@ -81,85 +85,115 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
 
 def _list_proven_remediations(context: AnswerContext) -> list[Remediation]:
     """Return proven remediations: their causes no longer show, but were the incident."""
-    return [row for row in context.case.remediations if row.proven and row.label in context.now.reference.taxonomy.leaves]
+    return [
+        remediation
+        for remediation in context.incident.remediations
+        if remediation.proven and remediation.label in context.assessment.reference.taxonomy.leaves
+    ]
 
 
-def _format_targets(rows: Sequence[Remediation]) -> str:
-    return fold_host_names(tuple(dict.fromkeys(host for row in rows for host in row.target.split(","))))
+def _format_targets(remediations: Sequence[Remediation]) -> str:
+    return fold_host_names(tuple(dict.fromkeys(host for remediation in remediations for host in remediation.target.split(","))))
 
 
 def _render_status(context: AnswerContext) -> str:
-    life = context.case.lifecycle
+    life = context.incident.lifecycle
     return "closed." if life == "closed" else f"{life.replace('_', ' ')}; {_render_open_work(context)}"
 
 
 def _render_open_work(context: AnswerContext) -> str:
-    case = context.case
-    if case.lifecycle == "closed":
+    incident = context.incident
+    if incident.lifecycle == "closed":
         return "closed."
     if approvals := list_pending_approvals(context):
         return f"a fix waits for approval ({render_step_summary(approvals[0])})."
-    going = [row for row in case.remediations if row.is_open]
+    going = [remediation for remediation in incident.remediations if remediation.is_open]
     if going:
         return f"{describe_remediation(going[0], context.get_title(going[0].label))}."
-    if case.report and case.report.questions:
+    if incident.report and incident.report.questions:
         return "waiting for an answer to my questions."
-    step = case.report.next_step if case.report else ""
+    step = incident.report.next_step if incident.report else ""
     return f"next: {step}" if step else "nothing is open."
 
 
+def _shorten_report(text: str) -> str:
+    return f"{text[:MAX_REPORT_CHARS]}…" if len(text) > MAX_REPORT_CHARS else text
+
+
 def _summarize_for_ticket(context: AnswerContext) -> TurnResult:
-    case, now, report = context.case, context.now, context.case.report
-    lines = [f"Incident {case.id}, opened {case.opened:%Y-%m-%d %H:%M} UTC, {case.lifecycle.replace('_', ' ')}"]
-    report_text = " ".join(case.brief.text.split())
-    lines.append(f"Reported: {report_text[:240]}{'…' if len(report_text) > 240 else ''}" if report_text else "Reported: (no words)")
+    incident, assessment, report = context.incident, context.assessment, context.incident.report
+    lines = [f"Incident {incident.id}, opened {incident.opened:%Y-%m-%d %H:%M} UTC, {incident.lifecycle.replace('_', ' ')}"]
+    report_text = " ".join(incident.brief.text.split())
+    lines.append(f"Reported: {_shorten_report(report_text) or '(no words)'}")
     lines.append(
-        f"Hosts looked at: {fold_host_names(context.observed_hosts) or 'none'}" + (f"; job {case.brief.job}" if case.brief.job else "")
+        f"Hosts looked at: {fold_host_names(context.observed_hosts) or 'none'}"
+        + (f"; job {incident.brief.job}" if incident.brief.job else "")
     )
-    for row in context.root_causes[:3]:
-        lines.append(f"Cause: {context.get_title(row.label)} ({format_location(row)}), {format_confidence(row)}")
-        lines += [render_evidence(context, line) for line in row.evidence[:2]]
+    for cause in context.root_causes[:3]:
+        lines.append(f"Cause: {context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}")
+        lines += [render_evidence(context, line) for line in cause.evidence[:2]]
     mended = [] if context.root_causes else _list_proven_remediations(context)
-    lines += [f"Cause: {context.get_title(row.label)} ({row.target}), fixed" for row in mended[:3]]
+    lines += [f"Cause: {context.get_title(remediation.label)} ({remediation.target}), fixed" for remediation in mended[:3]]
     if not context.root_causes and not mended:
-        lines.append("Cause: none proven" + (f"; {list_doubts(context)[0][:160]}" if now.why_unsure else ""))
-    out = [f"{context.get_title(row.label)} ({render_counter_evidence(context, row.label)})" for row in now.list_ruled_out(3)]
+        lines.append("Cause: none proven" + (f"; {list_doubts(context)[0][:160]}" if assessment.why_unsure else ""))
+    out = [
+        f"{context.get_title(hypothesis.label)} ({render_counter_evidence(context, hypothesis.label)})"
+        for hypothesis in assessment.list_ruled_out(3)
+    ]
     lines += [f"Ruled out: {', '.join(out)}"] if out else []
-    unobserved = now.list_unobserved()
-    lines += [f"Could not look: {', '.join(f'{row.check} on {row.host}' for row in unobserved[:4])}"] if unobserved else []
-    lines += [f"Fix: {describe_remediation(row, context.get_title(row.label))}" for row in case.remediations[:3]]
+    unobserved = assessment.list_unobserved()
+    lines += (
+        [f"Could not look: {', '.join(f'{unobserved_check.check} on {unobserved_check.host}' for unobserved_check in unobserved[:4])}"]
+        if unobserved
+        else []
+    )
+    lines += [
+        f"Fix: {describe_remediation(remediation, context.get_title(remediation.label))}" for remediation in incident.remediations[:3]
+    ]
     lines += [f"Next: {report.next_step}"] if report and report.next_step else []
     return build_answer(context, [*lines, f"On it: {get_owner(context) or 'nobody'}"], most=20)
 
 
 async def answer_status(context: AnswerContext) -> TurnResult:
     """Answer with findings, pending work and coverage."""
-    case, causes, title = context.case, context.root_causes, context.get_title
-    mended = [] if causes else [f"{title(row.label)} ({row.target}) is fixed" for row in _list_proven_remediations(context)[:3]]
+    incident, causes, title = context.incident, context.root_causes, context.get_title
+    mended = (
+        []
+        if causes
+        else [f"{title(remediation.label)} ({remediation.target}) is fixed" for remediation in _list_proven_remediations(context)[:3]]
+    )
     cause_text = "; ".join(
-        mended or [f"{title(row.label)} ({format_location(row)}), {format_confidence(row)}{render_citation(row)}" for row in causes[:3]]
-    ) or ("I found no fault" if case.report and case.report.outcome == "no_fault" else "I have proven no cause so far")
-    likely = [] if causes else context.now.suspects[:2]
-    suspects = [f"{row.leaf.title} is likely and unproven ({render_basis(match.fact for match in row.support)})" for row in likely]
+        mended
+        or [f"{title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{render_citation(cause)}" for cause in causes[:3]]
+    ) or ("I found no fault" if incident.report and incident.report.outcome == "no_fault" else "I have proven no cause so far")
+    likely = [] if causes else context.assessment.suspects[:2]
+    suspects = [f"{belief.leaf.title} is likely and unproven ({render_basis(match.fact for match in belief.support)})" for belief in likely]
     lines = [f"{'; '.join([cause_text, *suspects])}.", f"State: {_render_status(context)}"]
-    lines += [f"• {describe_remediation(row, title(row.label))}" for row in case.remediations if row.is_open][:3]
-    lines += [f"Held: {line.render_line(title(line.label))}" for line in list_drained_nodes(case.remediations)[:3]]
-    ticket, owner = case.ticket, get_owner(context)
-    lines += [f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}."] if ticket and ticket.handed else []
-    lines += [f"{owner} is on it."] if owner and not (ticket and ticket.handed) else []
+    lines += [
+        f"• {describe_remediation(remediation, title(remediation.label))}" for remediation in incident.remediations if remediation.is_open
+    ][:3]
+    lines += [f"Held: {line.render_line(title(line.label))}" for line in list_drained_nodes(incident.remediations)[:3]]
+    ticket, owner = incident.ticket, get_owner(context)
+    if ticket and ticket.handed:
+        lines.append(f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}.")
+    elif owner:
+        lines.append(f"{owner} is on it.")
     latest = max((at for host in context.observed_hosts if (at := get_read_time(context, host))), default=None)
     age_note = f", last {format_age(latest, context.current_time)}" if latest else ""
     return build_answer(
         context,
-        [*lines, f"{report_texts.format_coverage(case.stats)}{age_note}. {render_recheck_offer(context, context.faulty_hosts)}".strip()],
+        [
+            *lines,
+            f"{report_texts.format_coverage(incident.stats)}{age_note}. {render_recheck_offer(context, context.faulty_hosts)}".strip(),
+        ],
         most=12,
     )
 
 
 async def answer_about_bot(context: AnswerContext) -> TurnResult:
     """Answer what RackMedic is and which hosts it may see here."""
-    case, checks = context.case, context.now.reference.list_passive_checks()
-    hosts = case.visible
+    incident, checks = context.incident, context.assessment.reference.list_passive_checks()
+    hosts = incident.visible
     where_to = (
         f"{len(hosts)} hosts: {fold_host_names(hosts)[:160]}"
         if hosts
@@ -173,7 +207,7 @@ async def answer_about_bot(context: AnswerContext) -> TurnResult:
     )
     model = (
         "a language model helps me to understand words; what is wrong is decided by rules over what the machines print"
-        if context.ports.model
+        if context.graph_context.model
         else "no language model is used: rules over what the machines print decide"
     )
     return build_answer(
@@ -198,8 +232,8 @@ async def answer_thanks(context: AnswerContext) -> TurnResult:
 
 async def answer_help(context: AnswerContext) -> TurnResult:
     """Answer with examples of what can be said here."""
-    rows = [f"• {INTENTS[one].form}: {describe_intent(one)}" for one in HELP_INTENTS]
-    return build_answer(context, ["In your own words, for example:", *rows, "Only the Approve button approves."], most=len(rows) + 2)
+    lines = [f"• {INTENTS[intent].form}: {describe_intent(intent)}" for intent in HELP_INTENTS]
+    return build_answer(context, ["In your own words, for example:", *lines, "Only the Approve button approves."], most=len(lines) + 2)
 
 
 async def answer_typed_approval(context: AnswerContext) -> TurnResult:
@@ -207,21 +241,21 @@ async def answer_typed_approval(context: AnswerContext) -> TurnResult:
     approvals = list_pending_approvals(context)
     if not approvals:
         return build_answer(context, [f"{WORDS_APPROVE_NOTHING}: a typed word does not count. Nothing is waiting for approval now."])
-    live = await context.ports.decisions(context.case.id)
+    live = await context.graph_context.decisions(context.incident.id)
     approvals_text = render_pending_approvals(approvals)
     if live is None:
         return build_answer(
             context, [f"{WORDS_APPROVE_NOTHING} on the card in Slack; a typed word does not count. Waiting for approval: {approvals_text}."]
         )
-    names = list(dict.fromkeys(name for row in live if row.open for name in row.approvers))
-    may = f"Approvers: {', '.join(names[:6])}{' …' if len(names) > 6 else ''}." if names else ""
-    return build_answer(
-        context, [f"{WORDS_APPROVE_NOTHING} on the card; a typed word does not count. Waiting for approval: {approvals_text}.", may]
-    )
+    names = list(dict.fromkeys(name for approval in live if approval.open for name in approval.approvers))
+    lines = [f"{WORDS_APPROVE_NOTHING} on the card; a typed word does not count. Waiting for approval: {approvals_text}."]
+    if names:
+        lines.append(f"Approvers: {', '.join(names[:MAX_APPROVERS])}{' …' if len(names) > MAX_APPROVERS else ''}.")
+    return build_answer(context, lines)
 
 
 async def answer_not_understood(context: AnswerContext) -> TurnResult:
     """Say that nothing was done, and suggest what may be meant."""
-    forms = [f"“{INTENTS[one].form}”" for one in context.message.suggestions if INTENTS[one].form][:2]
+    forms = [f"“{INTENTS[intent].form}”" for intent in context.message.suggestions if INTENTS[intent].form][:2]
     hint = f" Did you mean {' or '.join(forms)}?" if forms else " Try “what about gpu-001?” or “help”."
     return build_answer(context, [f"I did not understand that, so I did nothing.{hint}"])

@@ -1,4 +1,4 @@
-"""Findings that no proven cause explains: uploads, likely causes, reports that no check can judge. Pure.
+"""Findings that no proven cause explains: uploads, likely causes, reports that no check can judge.
 
 While one remains, no answer says that all is well. One of unknown host counts for every host.
 """
@@ -39,20 +39,24 @@ class Unproven:
 def list_unproven(context: IncidentContext, assessment: Assessment) -> tuple[Unproven, ...]:
     """Return all such findings, reports first."""
     reports = [
-        Unproven(f"{row.text} was handed in and not read", row.hosts)
-        if row.file
-        else Unproven(f"reported, and no check can judge it: “{row.text}”", row.hosts, reported=True)
-        for row in context.brief.unjudged
+        Unproven(f"{report.text} was handed in and not read", report.hosts)
+        if report.file
+        else Unproven(f"reported, and no check can judge it: “{report.text}”", report.hosts, reported=True)
+        for report in context.brief.unjudged
     ]
     statements = [*reports, *_iter_uploaded(context, assessment), *_iter_likely(context, assessment), *_iter_unread(context, assessment)]
-    return tuple(dict.fromkeys(Unproven(row.says[:MAX_CHARS], row.hosts, row.of_job, row.reported) for row in statements))
+    return tuple(
+        dict.fromkeys(Unproven(unproven.says[:MAX_CHARS], unproven.hosts, unproven.of_job, unproven.reported) for unproven in statements)
+    )
 
 
-def format_unproven(rows: Sequence[Unproven]) -> str:
-    more = f"; and {len(rows) - MAX_TOLD} more" if len(rows) > MAX_TOLD else ""
-    sentences = [row.says for row in rows[:MAX_TOLD]]
-    repeats_prefix = [one.startswith(GIVEN) and before.startswith(GIVEN) for before, one in pairwise(("", *sentences))]
-    return "; ".join(one.removeprefix(GIVEN) if repeats else one for one, repeats in zip(sentences, repeats_prefix, strict=True)) + more
+def format_unproven(claims: Sequence[Unproven]) -> str:
+    more = f"; and {len(claims) - MAX_TOLD} more" if len(claims) > MAX_TOLD else ""
+    sentences = [claim.says for claim in claims[:MAX_TOLD]]
+    shown_sentences = [
+        sentence.removeprefix(GIVEN) if previous.startswith(GIVEN) else sentence for previous, sentence in pairwise(("", *sentences))
+    ]
+    return "; ".join(shown_sentences) + more
 
 
 def find_writing_host(fact: Fact, context: IncidentContext) -> tuple[str, ...]:
@@ -82,30 +86,32 @@ def _iter_uploaded(context: IncidentContext, assessment: Assessment) -> Iterator
 def _is_explained(fact: Fact, context: IncidentContext, assessment: Assessment) -> bool:
     """Return whether a proven cause or its consequence explains the fact, on the fact's host if known."""
     hosts = set(find_writing_host(fact, context))
-    follows = [row.belief for row in assessment.selection.aside if row.verdict == "rejected"]
+    follows = [set_aside.belief for set_aside in assessment.selection.aside if set_aside.verdict == "rejected"]
     return any(
-        id(fact) in row.explains and (not hosts or not row.subject.hosts or bool(hosts & {*row.accused, *row.shown}))
-        for row in (*assessment.roots, *follows)
+        id(fact) in belief.explains and (not hosts or not belief.subject.hosts or bool(hosts & {*belief.accused, *belief.shown}))
+        for belief in (*assessment.roots, *follows)
     )
 
 
 def _iter_likely(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:
     uploaded_fact_ids = {id(fact) for fact in assessment.uploaded_facts}
-    for row in assessment.suspects:
-        facts = [match.fact for match in row.support]
-        hosts = tuple(filter(None, row.subject.hosts))
-        if has_only_old_events(facts) or _is_consequence(row, hosts, assessment):
+    for belief in assessment.suspects:
+        facts = [match.fact for match in belief.support]
+        hosts = tuple(filter(None, belief.subject.hosts))
+        if has_only_old_events(facts) or _is_consequence(belief, hosts, assessment):
             continue
         if all(id(fact) in uploaded_fact_ids for fact in facts):
             writing_hosts = [find_writing_host(fact, context) for fact in facts]
-            hosts = hosts or (tuple(dict.fromkeys(host for one in writing_hosts for host in one)) if all(writing_hosts) else ())
-        of_job = not row.accused and all(is_tenant_writable(fact.key) for fact in facts)
+            hosts = hosts or (tuple(dict.fromkeys(host for names in writing_hosts for host in names)) if all(writing_hosts) else ())
+        of_job = not belief.accused and all(is_tenant_writable(fact.key) for fact in facts)
         if not (of_job and assessment.roots):
-            yield Unproven(f"{row.leaf.title} is likely and unproven", hosts, of_job)
+            yield Unproven(f"{belief.leaf.title} is likely and unproven", hosts, of_job)
 
 
-def _is_consequence(row: Belief, hosts: Sequence[str], assessment: Assessment) -> bool:
-    return any(row.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in assessment.roots)
+def _is_consequence(belief: Belief, hosts: Sequence[str], assessment: Assessment) -> bool:
+    return any(
+        belief.label in root.leaf.suppresses and (not hosts or set(hosts) & {*root.accused, *root.shown}) for root in assessment.roots
+    )
 
 
 def _iter_unread(context: IncidentContext, assessment: Assessment) -> Iterator[Unproven]:

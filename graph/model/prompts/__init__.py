@@ -37,8 +37,8 @@ class ModelQuestion:
 
 
 @cache
-def load_prompt(name: str, directory: Path = PROMPT_DIR) -> Prompt:
-    path = directory / f"{name}.md"
+def load_prompt(name: str, folder: Path = PROMPT_DIR) -> Prompt:
+    path = folder / f"{name}.md"
     head, _, text = path.read_text(encoding="utf-8").partition("\n")
     key, _, version = head.partition(":")
     if key.strip() != "version" or not version.strip().isdigit() or not text.strip():
@@ -46,12 +46,12 @@ def load_prompt(name: str, directory: Path = PROMPT_DIR) -> Prompt:
     return Prompt(name, int(version), text.strip())
 
 
-def build_question(name: str, offered: dict[str, list[str]], data: dict[str, str], directory: Path = PROMPT_DIR) -> ModelQuestion:
+def build_question(name: str, offered: dict[str, list[str]], data: dict[str, str], folder: Path = PROMPT_DIR) -> ModelQuestion:
     """Build a question. `offered`: trusted ids to choose from. `data`: untrusted text by title, between marks drawn for
     this call.
     """
     mark = secrets.token_hex(8)
     common = load_prompt("common").text.replace("{mark}", mark)
-    lists = [f"{title}:\n" + "\n".join(f"- {one}" for one in ids) for title, ids in offered.items()]
+    lists = [f"{title}:\n" + "\n".join(f"- {choice}" for choice in ids) for title, ids in offered.items()]
     blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
-    return ModelQuestion(f"{load_prompt(name, directory).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
+    return ModelQuestion(f"{load_prompt(name, folder).text}\n\n{common}", "\n\n".join((*lists, *blocks)))

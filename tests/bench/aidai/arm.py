@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from graph.extraction.reports import parse_report
 from graph.model.budget import Budget
-from graph.model.client import ModelReasoner, shorten_text
+from graph.model.client import ModelReasoner
+from graph.model.prompt_texts import shorten_text
 from graph.model.reasoner import DeclinedAnswer
 from graph.state import Hypothesis, IncidentBrief
 from kb.history.index import PastIncidentIndex, SimilarIncident

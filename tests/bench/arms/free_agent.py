@@ -5,7 +5,7 @@ machine are counted from their text.
 import shlex
 from typing import Literal
 
-from graph.model.client import shorten_text
+from graph.model.prompt_texts import shorten_text
 from tests.bench.arms.arm import Answer, Cost, Stage
 from tests.bench.arms.model_arms import answer_of, costing, every_label, kept, line_of, report_of
 from tests.bench.case_files.write_commands import writes

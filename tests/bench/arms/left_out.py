@@ -38,12 +38,12 @@ class Partly:
         return DeclinedAnswer(LEFT_OUT) if "judge" in self._declines else await self._model.judge_hypothesis(incident, hypothesis, facts)
 
     async def propose_ideas(
-        self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
+        self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
         return (
             DeclinedAnswer(LEFT_OUT)
             if "explore" in self._declines
-            else await self._model.propose_ideas(incident, material, findings, known)
+            else await self._model.propose_ideas(incident, material, findings, choices)
         )
 
     async def critique_claims(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from graph.engine.assessment import Assessment
-from graph.model.client import shorten_text
+from graph.model.prompt_texts import shorten_text
 from kb.history.index import PastIncidentIndex
 from tests.bench.arms.arm import Answer, Cost, NotRun, Stage
 from tests.bench.arms.rule_arms import Bench

@@ -7,9 +7,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.check_selection import TaxonomySearch, advance_search
 from graph.engine.priors import compute_word_priors
 from graph.engine.reference_data import ReferenceData, build_profile_lookup
+from graph.engine.taxonomy_search import TaxonomySearch, advance_search
 from graph.extraction.reports import parse_report
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.reasoner import Reasoner

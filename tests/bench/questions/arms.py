@@ -24,7 +24,7 @@ from graph.engine.priors import rank_decidable_labels
 from graph.extraction.reports import parse_report
 from graph.extraction.text_classifier import blend_rankings, rank_labels_by_text
 from graph.incident.context import DIAGNOSING_KINDS
-from graph.incident.model_hypotheses import MAX_OFFERED_LABELS
+from graph.incident.prompt_material import MAX_OFFERED_LABELS
 from graph.incident.visibility import build_vocabulary
 from graph.learning.knowledge_drafts import MIN_COMMAND_THREADS, draft_checks
 from graph.learning.rule_labelling import LabelledRow

@@ -40,7 +40,7 @@ TEXTS: Mapping[str, str] = {
 
 
 def idea_of(text: str) -> Conjecture:
-    """Return an idea as long as its bounds allow (`graph.model.answers`)."""
+    """Return an idea as long as its bounds allow (`graph.model.answer_values`)."""
     return Conjecture(
         title=text[:80],
         cause=text[:240],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graph.learning.log_rule_drafts import build_filter_draft
+from graph.learning.log_filter_drafts import build_filter_draft
 from kb.history.incidents import load_seeds
 from tests.support.terminal import rackmedic
 from tests.tools.test_site_rules import LOST, rules

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graph.extraction.complaints import find_physical_reports
 from graph.extraction.pasted_text import store_attachments
+from graph.extraction.physical_reports import find_physical_reports
 from graph.extraction.uploaded_files import build_attachment
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import SAFE_PREFIX

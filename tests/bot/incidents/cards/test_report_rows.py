@@ -15,7 +15,7 @@ from bot.cards import text
 from bot.incidents.cards import details, diagnosis, incident_card, report_rows
 from bot.incidents.cards.incident_status import STATUS_SIGNS, IncidentStatus, get_incident_status
 from graph.incident_view import IncidentView
-from graph.provenance.reason_graph import ShiftSource
+from graph.provenance.belief_shifts import ShiftSource
 from graph.provenance.tree_rendering import SOURCE_TEXTS
 from graph.report import GuideRun, GuideStepRow, PlannedAction, Report
 from graph.state import Evidence, Hypothesis, IncidentCosts

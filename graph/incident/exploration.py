@@ -1,0 +1,147 @@
+"""Third tier: where nothing is proven, a model proposes other causes.
+
+The facts that an idea cites are verified, passive checks run for it, and a second reading attacks it. No idea becomes a
+diagnosis or a remedy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graph.context import GraphContext
+from graph.engine.assessment import Assessment
+from graph.incident.context import IncidentContext, TurnState
+from graph.incident.likely_causes import is_possible
+from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material, list_corrections, list_finding_lines
+from graph.incident.questions import list_logs, list_questions
+from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices, Objection
+from graph.state import Conjecture, Exploration
+from tools.inventory.host_ranges import fold_host_names
+
+MAX_ROUNDS = 3  # turns that propose ideas; then people go on
+MAX_ASKS = 24  # checks per round of ideas
+MAX_RULED_OUT = 12  # ruled-out causes shown to the model
+# from this probability of a taxonomy label only a check is missing, and no ideas are sought
+MIN_KNOWN_PROBABILITY = 0.7
+EXPLORE_QUESTION = "explore"
+CRITIQUE_QUESTION = "critique"
+HostChecks = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorationResult:
+    """The turn state, the ideas so far, and checks for them."""
+
+    turn: TurnState
+    explored: Exploration
+    asks: HostChecks = ()
+
+
+async def explore_causes(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> ExplorationResult:
+    """Take one step: propose ideas and their checks, or weigh them once checked."""
+    turn, previous_exploration, is_continued = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
+    asking = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
+    is_over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (previous_exploration.rounds >= MAX_ROUNDS and not is_continued)
+    if graph_context.model is None or is_over or _is_known_already(turn, assessment):
+        return ExplorationResult(asking, previous_exploration)
+    lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], graph_context))
+    material = await build_material(context.brief, list_logs(context), context, graph_context)
+    answer = await graph_context.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, graph_context))
+    if isinstance(answer, DeclinedAnswer):
+        return ExplorationResult(asking.with_model_declined(answer.reason), previous_exploration)
+    new_questions = tuple(question for question in answer.questions if question not in turn.asked)
+    turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=new_questions or asking.questions)
+    previous_checks = {idea.title: idea.looks for idea in previous_exploration.ideas} if is_continued else {}
+    checks_by_idea = {} if is_continued else list_idea_checks(answer.ideas, context, assessment)
+    ideas = tuple(
+        _build_conjecture(idea, lines, previous_checks.get(idea.title, ()) or _fold_checks(checks_by_idea.get(idea.title, ())))
+        for idea in answer.ideas
+    )
+    explored = Exploration(rounds=previous_exploration.rounds + (not is_continued), ideas=ideas)
+    if requests := list(dict.fromkeys(ask for host_checks in checks_by_idea.values() for ask in host_checks))[:MAX_ASKS]:
+        return ExplorationResult(
+            replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in requests)))), explored, requests
+        )
+    return await _critique_ideas(ExplorationResult(turn, explored), lines, context, graph_context)
+
+
+def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
+    return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, assessment) for label, p in turn.reading.items())
+
+
+def _build_idea_choices(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> IdeaChoices:
+    title = graph_context.taxonomy.get_title
+    asks_by_check = {check.id: check.asks for check in assessment.reference.list_passive_checks()}
+    branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in graph_context.taxonomy.leaves)}
+    out = [
+        title(verdict.label) for verdict in assessment.label_verdicts.values() if verdict.verdict == "rejected" and verdict.best.support
+    ][:MAX_RULED_OUT]
+    earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
+    return IdeaChoices(_list_allowed_hosts(context), asks_by_check, branches, out, earlier)
+
+
+def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
+    return context.hosts if context.turn.only else tuple(dict.fromkeys((*context.hosts, *context.visible)))
+
+
+def list_idea_checks(ideas: Sequence[Idea], context: IncidentContext, assessment: Assessment) -> Mapping[str, HostChecks]:
+    """Return by idea title the unasked passive checks it wants, on allowed hosts."""
+    passive, places = {check.id for check in assessment.reference.list_passive_checks()}, set(_list_allowed_hosts(context))
+    requests_by_idea = {idea.title: [(host, check) for host in idea.hosts or context.hosts for check in idea.looks] for idea in ideas}
+    return {
+        title: [
+            (host, check)
+            for host, check in requests
+            if host in places and check in passive and (host, check) not in assessment.coverage.asked
+        ]
+        for title, requests in requests_by_idea.items()
+    }
+
+
+def _fold_checks(asks: HostChecks) -> tuple[str, ...]:
+    checks = dict.fromkeys(check for _, check in asks)
+    return tuple(f"{check} on {fold_host_names(host for host, of in asks if of == check)}" for check in checks)
+
+
+def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) -> Conjecture:
+    return Conjecture(
+        title=idea.title,
+        cause=idea.cause,
+        branch=idea.branch,
+        rests=(*(lines[at][:160] for at in idea.cites if at < len(lines)), *idea.quotes),
+        confirms=idea.confirms,
+        refutes=idea.refutes,
+        looks=looks,
+        suggestions=idea.suggestions,
+        standing=idea.standing,
+    )
+
+
+async def _critique_ideas(
+    result: ExplorationResult, lines: Sequence[str], context: IncidentContext, graph_context: GraphContext
+) -> ExplorationResult:
+    open_ideas = [idea for idea in result.explored.ideas if idea.standing != "refuted"]
+    if graph_context.model is None or not open_ideas:
+        return result
+    answer = await graph_context.model.critique_claims(context.id, [f"{idea.title}: {idea.cause}" for idea in open_ideas], lines)
+    turn = replace(result.turn, asked_model=(*result.turn.asked_model, CRITIQUE_QUESTION))
+    if isinstance(answer, DeclinedAnswer):
+        return replace(result, turn=turn.with_model_declined(answer.reason))
+    objections = {idea.title: objection for idea, objection in zip(open_ideas, answer, strict=True)}
+    ideas = tuple(_apply_objection(idea, objections.get(idea.title)) for idea in result.explored.ideas)
+    return replace(result, turn=turn, explored=result.explored.model_copy(update={"ideas": ideas}))
+
+
+def _apply_objection(idea: Conjecture, objection: Objection | None) -> Conjecture:
+    if objection is None or objection.verdict == "holds":
+        return idea
+    standing = "refuted" if objection.verdict == "contradicted" else idea.standing
+    return idea.model_copy(update={"doubt": objection.because, "standing": standing})
+
+
+def has_exhausted_ideas(context: IncidentContext) -> bool:
+    """Return whether all rounds are used and a new message brought no further ideas."""
+    return (
+        context.exploration.rounds >= MAX_ROUNDS
+        and EXPLORE_QUESTION not in context.turn.asked_model
+        and context.kind in ("reply", "attach")
+    )

@@ -1,0 +1,81 @@
+"""An incident's milestones, recorded as they happen because no other stored row has their times."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from graph.incident_view import IncidentView
+from graph.report import Report
+from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
+
+MAX_MILESTONES = 40  # How many are kept (the first and the newest)
+MAX_MILESTONE_CHARS = 140  # characters per text
+_OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
+_PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
+_RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
+    "cured": ("proved", "proved again, the fault did not come back"),
+    "recurred": ("failed", "the fault came back"),
+}
+
+
+def append_milestones(
+    previous_incident_view: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime
+) -> list[Milestone]:
+    """Return all milestones after a turn. `previous_incident_view` is the incident at the turn's start; `looked` says whether the turn
+    checked hosts.
+    """
+    item = previous_incident_view.item
+    new_milestones = [
+        *_build_action_milestones(item),
+        *(_build_diagnosis_milestones(previous_incident_view, report, at) if looked else []),
+        *_build_lifecycle_milestones(previous_incident_view, lifecycle, item, at),
+    ]
+    milestones = [*previous_incident_view.milestones, *new_milestones]
+    return milestones if len(milestones) <= MAX_MILESTONES else [milestones[0], *milestones[-(MAX_MILESTONES - 1) :]]
+
+
+def _build_diagnosis_milestones(previous_incident_view: IncidentView, report: Report, at: datetime) -> list[Milestone]:
+    kind = _OUTCOME_KINDS.get(report.outcome)
+    last = next((milestone for milestone in reversed(previous_incident_view.milestones) if milestone.kind in _OUTCOME_KINDS.values()), None)
+    headline = report.headline[:MAX_MILESTONE_CHARS]
+    return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
+
+
+def _build_action_milestones(item: InboxItem) -> list[Milestone]:
+    data = item.data if item.kind == "action_result" else {}
+    event, description = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
+    if event in _RECHECK_MILESTONES:
+        kind, words = _RECHECK_MILESTONES[event]
+        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {description}' if description else ''}"[:MAX_MILESTONE_CHARS])]
+    if event not in ("done", "failed", "unknown") or not data.get("ran", True):
+        return []
+    action_name = str(data.get("remedy") or "an action").replace("_", " ")
+    outcome = str(data.get("outcome") or "")
+    milestone_kind: MilestoneKind = "ran"
+    if outcome in _PROVED_OUTCOMES:
+        milestone_kind = "proved"
+    elif event != "done" or outcome == "worse":
+        milestone_kind = "failed"
+    words = f"{action_name}: {outcome.replace('_', ' ') or event}{f', {description}' if description else ''}"[:MAX_MILESTONE_CHARS]
+    return [*_build_start_milestones(data.get("since"), action_name), Milestone(at=item.at, kind=milestone_kind, says=words)]
+
+
+def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
+    try:
+        at = datetime.fromisoformat(str(since))
+    except ValueError:
+        return ()
+    return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
+
+
+def _build_lifecycle_milestones(
+    previous_incident_view: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime
+) -> list[Milestone]:
+    if lifecycle == previous_incident_view.lifecycle or lifecycle not in ("handed_off", "closed"):
+        return []
+    person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""
+    return [
+        Milestone(at=at, kind="closed", says="incident closed", by=person)
+        if lifecycle == "closed"
+        else Milestone(at=at, kind="handed over", says="handed to people", by=person)
+    ]
