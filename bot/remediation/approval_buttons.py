@@ -5,7 +5,6 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 
@@ -21,15 +20,12 @@ from bot.remediation.approval_decisions import ApprovalDecisions
 from bot.remediation.cards import approval_card, modals, outcomes
 from bot.remediation.cards.approval_card import CardClick
 from bot.slack.client import build_message_args
-from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload
 from bot.store.unreachable import StoreUnreachable, guard_store
 from graph.state import Origin
 from tools.ledger.record import ActionRecord, NotAnApprover, Refused, WrongDigest
 from tools.ledger.states import State
 from tools.remedies.remedy import BadArgument
-
-# Update a card with retries when Slack fails.
 
 log = structlog.get_logger()
 # After the last try only the runner's next update corrects the card.
@@ -53,11 +49,6 @@ async def update_card_with_retries(
             await pause(seconds)
     return False
 
-
-# Identify the voter of a click, and run the decision while Slack waits.
-#
-# The voter comes only from Slack's own payload: an active human full member of the incident's own workspace, in a channel
-# not shared at this moment.
 
 DECISION_PENDING = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
 MAX_NAMED_APPROVERS = 5
@@ -174,22 +165,7 @@ def parse_voter(payload: Payload) -> Voter:
     return Voter(str(user["team_id"]), str(user["id"]))
 
 
-# Handlers of buttons and forms on approval cards.
-#
-# Text, reactions and replies approve nothing: only an action's own buttons and forms change it.
-
 REVOKED_FROM_CARD = "revoked on its card"
-
-
-def build_approval_handlers(context: HandlerContext) -> SlackHandlers:
-    return SlackHandlers(
-        clicks=dict.fromkeys(approval_card.BUTTONS, partial(handle_click, context)),
-        forms={
-            modals.REJECT_CALLBACK_ID: partial(handle_reject_form, context),
-            modals.EDIT_CALLBACK_ID: partial(handle_edit_form, context),
-        },
-        decides=True,
-    )
 
 
 async def handle_click(context: HandlerContext, payload: Payload) -> None:

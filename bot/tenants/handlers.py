@@ -21,7 +21,7 @@ from bot.policy import channels as policy
 from bot.policy.channels import ChannelNotServed, SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import build_message_args
-from bot.slack.handlers import BugEffects, SlackHandlers, refuse_old_button
+from bot.slack.handlers import BugEffects
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, get_thread_ts
 from bot.store.unreachable import guard_store
 from bot.tenants.cards import internal_thread, tenant_card
@@ -36,8 +36,6 @@ from graph.dialogue.said import ParsedMessage
 from graph.incident.visibility import list_visible_hosts
 from graph.state import REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin, TenantThread
 from tools.inventory.inventory import ChannelRow, Inventory
-
-# What a tenant reads after a failed message or click, in their language and without internal names.
 
 REASON_PHRASES: Final = {"mentions": "not_mentions"}  # ChannelNotServed reason → phrase id; default `not_served`.
 
@@ -356,8 +354,3 @@ def _normalize_hand_off(message: ParsedMessage) -> ParsedMessage:
     """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
     nearly = message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions
     return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else message
-
-
-def build_tenant_click_handlers(handlers: TenantHandlers | None) -> SlackHandlers:
-    """Return the table of the buttons on a tenant's card; where no tenant is served each is refused."""
-    return SlackHandlers(clicks=dict.fromkeys(tenant_card.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

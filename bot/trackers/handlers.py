@@ -17,7 +17,6 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
-from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
@@ -237,11 +236,3 @@ class ClosingCauses:
         held = rows.ticket
         said = [get_cause_title(held.true_label, self.titles), held.true_cause] if held else []
         return redact_tenants(". ".join(word for word in said if word) or "no cause was noted", self.customers)
-
-
-def build_tracker_handlers(handlers: TrackerHandlers | None) -> SlackHandlers:
-    """Return the table of the buttons and the form; without trackers each is refused."""
-    return SlackHandlers(
-        clicks=dict.fromkeys(ticket_form.BUTTONS, handlers.handle_click if handlers else refuse_old_button),
-        forms={ticket_form.CALLBACK_ID: handlers.handle_submission if handlers else refuse_old_button},
-    )
