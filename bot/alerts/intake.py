@@ -16,14 +16,16 @@ import structlog
 
 from bot.alerts.alert import Alert, AlertTally, hash_cause, parse_alert, render_alert_summary
 from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
-from bot.alerts.config import AlertConfig, AlertRouting
+from bot.alerts.config import AlertConfig
 from bot.alerts.posted_alerts import PostedAlerts, build_group_alert
+from bot.alerts.routing import AlertRouting
 from bot.alerts.webhook_messages import AlertMessage, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
-from bot.inbound import InboundRequest, InboundResponse, InboundRoute, Unsigned, check_headers, verify_message
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.incidents.dispatch.fingerprint import MAX_HOSTS, IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import can_read_channel
 from bot.refusal import Refusal
+from bot.signed_messages import Unsigned, check_headers, verify_message
 from bot.store.replay_guard import ReplayGuard, ReplayState
 from graph.state import ALERTS_RESOLVED, ALERTS_USER, InboxItem, InboxItemKind, Origin
 from tools.clock import Clock

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 
 from bot.app.http.server import run_inbound_server
-from bot.inbound import MAX_CLOCK_SKEW, InboundRoute
+from bot.inbound import InboundRoute
 from bot.incidents.context import HandlerContext
 from bot.incidents.handlers.commands import handle_command
 from bot.incidents.handlers.message_events import MessageEvents, build_error_card_lookup
@@ -17,6 +17,7 @@ from bot.provider.handlers import ProviderHandlers
 from bot.provider.registration import build_provider_handlers
 from bot.remediation.registration import build_approval_handlers
 from bot.settings import Settings
+from bot.signed_messages import MAX_CLOCK_SKEW
 from bot.slack.http.delivery import SlackEventsEndpoint
 from bot.slack.registry import SlackRegistry
 from bot.slack.socket_mode import build_app_or_refuse, run_socket_mode

@@ -7,7 +7,7 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import BadForm, OldButton, StaleCard
-from bot.incidents.cards.incident_menu import LabelChoices
+from bot.incidents.cards.close_form import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons import cards as lesson_card

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.incidents.cards.incident_menu import LabelChoices
+from bot.incidents.cards.close_form import LabelChoices
 from bot.incidents.cards.report_rows import CauseTitles
 from bot.incidents.context import HandlerContext
 from bot.lessons.handlers import LessonCards, LessonHandlers

@@ -13,19 +13,11 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.inbound import (
-    MAX_CLOCK_SKEW,
-    InboundRequest,
-    InboundResponse,
-    InboundRoute,
-    SignedMessage,
-    Unsigned,
-    check_headers,
-    verify_message,
-)
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter
 from bot.provider.ticket_states import TicketStates
 from bot.provider.wire_messages import STATES_ASKED, TICKET_SENT, BadMessage, parse_message, parse_states_request
+from bot.signed_messages import MAX_CLOCK_SKEW, SignedMessage, Unsigned, check_headers, verify_message
 from bot.store.keys import RedisKeys
 from graph.ticket_export.document import MAX_DOCUMENT_BYTES
 from graph.ticket_export.received_ticket import BadTicket, ParsedTicket, parse_ticket

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from bot.policy.approvals import ApprovalRights
 from bot.policy.channels import build_channel_bindings
-from bot.remediation.cards import card_parts, side_effects
+from bot.remediation.cards import card_parts, queued_hosts, side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.waves import find_queue_note
+from bot.remediation.wave_scheduler import find_queue_note
 from bot.slack.people import People
 from bot.slack.posted_messages import OriginLookup, PostedCards
 from graph.context import GraphContext
@@ -136,10 +136,10 @@ class ApprovalCardLoader:
             warning=self.sources.warning,
         )
 
-    async def get_queued(self, records: Sequence[ActionRecord]) -> card_parts.QueuedHosts | None:
+    async def get_queued(self, records: Sequence[ActionRecord]) -> queued_hosts.QueuedHosts | None:
         """Return the wave queue behind these actions."""
         first = records[0].action
-        return card_parts.parse_queue_note(
+        return queued_hosts.parse_queue_note(
             find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from bot.cards.text import defang
+from bot.reports.figure_tables import list_omissions
 from bot.reports.page import (
     APPENDIX_TITLE,
     BulletList,
@@ -16,7 +17,6 @@ from bot.reports.page import (
     Paragraph,
     QuotedLines,
     find_first_appendix_section,
-    list_omissions,
 )
 from bot.reports.pdf_writer import write_pdf
 

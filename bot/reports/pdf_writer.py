@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
+from bot.reports.figure_tables import TABLES_TITLE, build_tables_section
 from bot.reports.page import (
     APPENDIX_TITLE,
-    TABLES_TITLE,
     BulletList,
     Figure,
     Page,
@@ -20,7 +20,6 @@ from bot.reports.page import (
     PageTable,
     Paragraph,
     QuotedLines,
-    build_tables_section,
     find_first_appendix_section,
 )
 

@@ -16,7 +16,7 @@ from bot.policy import channels as policy
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
-from bot.store.slack_state import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
+from bot.store.channel_sharing import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
 
 T = TypeVar("T")
 CACHE_SECONDS = float(ANSWER_TTL_SECONDS)

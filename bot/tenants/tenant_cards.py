@@ -21,9 +21,10 @@ from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster, PendingMessages
 from bot.tasks import KeyedLocks
-from bot.tenants.cards import answers, internal_thread, tenant_card
+from bot.tenants.cards import answers, internal_thread, past_incidents, tenant_card
+from bot.tenants.cards.driver_versions import SlotValueLookup
 from bot.tenants.cards.phrases import get_phrase
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
+from bot.tenants.cards.view import TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, get_parsed_message
@@ -185,8 +186,8 @@ class TenantCards:
         """Return the tenant's own similar past reports as lines."""
         state = await self.load_state(incident)
         reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.get_slot_values, ())
-        past_query = answers.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
-        return answers.format_past_incidents((await self.find_closed_incidents(past_query)).found, origin, reader)
+        past_query = past_incidents.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
+        return past_incidents.format_past_incidents((await self.find_closed_incidents(past_query)).found, origin, reader)
 
     async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
         """Return the context of a tenant's report page, and whether the report was withdrawn."""

@@ -132,7 +132,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
 }
 # for functions that parse our JSON, the JSON that contains the text
 WITHIN: Mapping[str, Callable[[str], str]] = {
-    "bot.remediation.cards.card_parts.parse_queue_note": lambda text: json.dumps(
+    "bot.remediation.cards.queued_hosts.parse_queue_note": lambda text: json.dumps(
         {"waits": 1, "begun": 1, "next": "", "why": text, "failed": [text], "at": ""}
     ),
 }

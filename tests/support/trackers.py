@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from bot.inbound import Unsigned, verify_message
+from bot.signed_messages import Unsigned, verify_message
 from tests.support.tracker_rules import refused
 from tools.clock import Clock
 

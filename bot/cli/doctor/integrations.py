@@ -7,11 +7,11 @@ from bot.alerts.config import AlertConfig
 from bot.alerts.services import build_alert_routing, load_alert_site
 from bot.app.diagnosis_runtime import WallClock
 from bot.cli.doctor.finding import Finding
-from bot.inbound import parse_webhook_key
 from bot.provider.link import HttpProviderLink, LinkRefused, LinkUnavailable, ProviderLink
 from bot.provider.services import load_intake_keys
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
+from bot.signed_messages import parse_webhook_key
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.trackers.services import open_site_trackers

@@ -7,7 +7,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
 from bot.cards.text import Line, bold, italic
-from bot.incidents.cards import diagnosis, report_rows
+from bot.incidents.cards import diagnosis, report_rows, return_buttons
 from bot.incidents.cards.handoff_content import Handoff, format_done_action
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
 from graph.report import ReturnableNode
@@ -91,7 +91,7 @@ def _render_drained_nodes(handoff: Handoff) -> list[Block]:
     rest = len(handoff.held) - MAX_DRAINED_NODES
     returnable = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.held if not row.no_return]
     sections = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
-    return [*sections, *report_rows.render_return_buttons(handoff.incident, returnable)]
+    return [*sections, *return_buttons.render_return_buttons(handoff.incident, returnable)]
 
 
 def _render_summary_lines(handoff: Handoff, titles: CauseTitles) -> list[Line]:
