@@ -13,15 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from kb.needle_search import Needles
-from kb.secrets.disguise import (
-    MAX_ESCAPE_LEVELS,
-    has_escapes,
-    may_hide,
-    redact_disguised,
-    redact_escaped,
-    select_hiding_test,
-    unescape_once,
-)
+from kb.secrets.disguise import may_hide, redact_disguised, select_hiding_test
+from kb.secrets.escaped_text import MAX_ESCAPE_LEVELS, has_escapes, redact_escaped, unescape_once
+from kb.secrets.key_bodies import may_be_key_body, redact_key_bodies
 from kb.secrets.line_secrets import (
     ASSIGNED_PATTERN,
     MAX_NAME_CHARS,
@@ -32,7 +26,7 @@ from kb.secrets.line_secrets import (
     SIGN_FOLLOWS_PATTERN,
     SecretRule,
 )
-from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_be_key_body, may_spread, redact_key_bodies, redact_private_keys, redact_spread
+from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_spread, redact_private_keys, redact_spread
 from kb.secrets.tokens import INNER_NEEDLES, TOKEN_FORMS
 
 _PEM_PATTERN = re.compile(

@@ -16,7 +16,8 @@ from bot.store.store import Store
 from graph.learning.lessons import NodeTenantLookup, draft_lesson
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import Lesson, MistakeNotes
+from kb.history.lessons import Lesson
+from kb.history.mistakes import MistakeNotes
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.inventory.inventory import Inventory
 

@@ -15,7 +15,7 @@ from bot.tasks import to_coroutine
 from bot.tenants.cards.view import TenantCause
 from kb.customers.cause_words import CauseWords
 from kb.redact import redact_start
-from kb.taxonomy.taxonomy import CustomerFix
+from kb.taxonomy.customer_fix import CustomerFix
 from tools.clock import Clock
 
 MAX_MESSAGES_PER_ANSWER = 5  # per ticket; further messages come with the next answer

@@ -23,16 +23,8 @@ from graph.remediation.plan_steps import parse_plan
 from graph.remediation.proposals import MAX_TEST_HOSTS, build_requested_check, list_planned_actions
 from graph.report import GuideRun, GuideStepRow
 from graph.state import Remediation
-from kb.guides.guide import (
-    Guide,
-    GuideStep,
-    MarkReason,
-    StepCondition,
-    StepStatus,
-    compute_step_statuses,
-    find_best_guide,
-    slugify_guide_name,
-)
+from kb.guides.guide import Guide, GuideStep, StepCondition, find_best_guide, slugify_guide_name
+from kb.guides.step_status import MarkReason, StepStatus, compute_step_statuses
 from kb.taxonomy.taxonomy import Clue
 from tools.fact import Fact
 from tools.inventory.host_ranges import expand_host_range, fold_host_names

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
 from graph.engine.priors import MAX_WORDS_LOG_ODDS, MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, SIMILAR_INCIDENT_LOG_ODDS
-from kb.history.lessons import NOTE_WEIGHT
+from kb.history.mistakes import NOTE_WEIGHT
 from tools.fact import Fact
 from tools.fleet.answers import FleetAnswers
 

@@ -12,9 +12,12 @@ from kb.logs.job_log import NEEDED_TEXTS as JOB_NEEDED_TEXTS
 from kb.logs.job_log import JobLog, JobLogReader
 from kb.logs.kernel_log import NEEDED_TEXTS as KERNEL_NEEDED_TEXTS
 from kb.logs.kernel_log import KernelLogReader
-from kb.logs.log_lines import LogEvent, LogPiece, build_piece, find_time, fold_events
-from kb.logs.template import KEPT_LINE_BYTES, TemplateTally, find_hex_lines, mask_around_xid, mask_line, select_templates, unify_hex
+from kb.logs.line_prefixes import find_time
+from kb.logs.log_events import LogEvent, fold_events
+from kb.logs.log_lines import LogPiece, build_piece
+from kb.logs.template import find_hex_lines, mask_around_xid, mask_line, unify_hex
 from kb.logs.template_filters import FILTERS, FilterRule, find_dropping_rule
+from kb.logs.template_selection import KEPT_LINE_BYTES, TemplateTally, select_templates
 from kb.needle_search import Needles, zero_digits
 from kb.redact import redact
 

@@ -12,8 +12,9 @@ from pydantic import AfterValidator, Field, PlainValidator, Strict, model_valida
 from kb import fact_keys
 from kb.fact_text import SLOT_PATTERN, SLOTS
 from kb.schema import Flag, Number, SomeTexts, StrictModel, Text, Texts, squash_blanks
+from kb.taxonomy.customer_fix import CustomerFixRow
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS, Clue, CustomerFixRow, Leaf, Owner, Scope, Taxonomy
+from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
 from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, read_document, validate_document
 
 BUILT_IN_FOLDER = Path(__file__).parent

@@ -76,7 +76,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "known": (KnowledgeRow("seed-1", "incident", "GPU.X", "GPU lost", "rank 3 *** hangs", ""),),
         "most": 5,
     },
-    "kb.logs.log_lines.read_head_time": {"head": ("iso", "")},
+    "kb.logs.line_prefixes.read_head_time": {"head": ("iso", "")},
     "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
     "graph.remediation.state_machine.hand_off_to_people": {
         "why": "no",

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kb.catalogues import error_numbers
-from kb.catalogues.error_numbers import decode_nvlink_error
+from kb.catalogues import sxid
+from kb.catalogues.nvlink_errors import decode_nvlink_error
+from kb.catalogues.xid import classify_repeats, find_xid
 from kb.fact_keys import KEYS
 from kb.logs.kernel_log import NEEDED_TEXTS, KernelLogReader, is_known_message, list_kernel_events
-from kb.logs.log_lines import LogEvent, split_prefix
+from kb.logs.line_prefixes import split_prefix
+from kb.logs.log_events import LogEvent
 from kb.needle_search import MAX_LINE_CHARS, split_lines, zero_digits
 from tools.checks.check_types import Check, Command, Format, build_left_out_fact
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY, build_not_understood_facts
@@ -193,9 +195,7 @@ def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
 def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
     """Return whether this boot's Xid 13 and 31 come from one place, one GPU or several."""
     xids = [fact for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale]
-    repeats = error_numbers.classify_repeats(
-        [LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids]
-    )
+    repeats = classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
     repeat_facts = []
     for device, repeat in repeats.items():
         own = [fact for fact in xids if fact.device == device and fact.value in (13, 31)]
@@ -348,12 +348,12 @@ def _decode_fact(fact: Fact) -> Fact:
 
 
 def _describe_xid(fact: Fact) -> Mapping[str, str]:
-    row = error_numbers.find_xid(fact.value) if isinstance(fact.value, int) else None
+    row = find_xid(fact.value) if isinstance(fact.value, int) else None
     return {"meaning": row.meaning} | ({"resolution": row.immediate} if row.immediate else {}) if row else {}
 
 
 def _describe_sxid(fact: Fact) -> Mapping[str, str]:
-    row = error_numbers.find_sxid(fact.value) if isinstance(fact.value, int) else None
+    row = sxid.find_sxid(fact.value) if isinstance(fact.value, int) else None
     return {"meaning": row.meaning, "unit": row.unit, "listed": row.fatal} if row else {}
 
 

@@ -25,7 +25,7 @@ from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import build_text_table, open_console, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
-from kb.history.text_search import BM25Corpus
+from kb.history.bm25 import BM25Corpus
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
