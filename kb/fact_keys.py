@@ -8,6 +8,7 @@ from typing import Literal
 
 ValueKind = Literal["bool", "int", "float", "str", "list"]
 KeyScope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", "mount", "process", "nvswitch", "disk", "netdev", "rank"]
+IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})  # integers that identify something
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,6 @@ class FactKey:
     def is_quantity(self) -> bool:
         """Codes and link numbers are identifiers."""
         return self.kind in ("int", "float") and self.name not in IDENTIFIER_KEYS
-
-
-IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})  # integers that identify something
 
 
 def _parse_keys(text: str) -> tuple[FactKey, ...]:

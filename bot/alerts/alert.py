@@ -14,16 +14,6 @@ from tools.inventory.host_ranges import fold_host_names
 
 # Which labels of an alert mean what.
 
-
-class AlertLabels(StrictModel):
-    """Names of labels, the first that an alert has counts: as node_exporter, dcgm-exporter and kube-state-metrics have them."""
-
-    host: tuple[str, ...] = ("Hostname", "node", "nodename", "kubernetes_node", "hostname", "host", "instance")
-    device: tuple[str, ...] = ("gpu", "UUID", "device")
-    xid: tuple[str, ...] = ("xid", "err_code", "DCGM_FI_DEV_XID_ERRORS")
-    cause: tuple[str, ...] = ("switch", "leaf", "rack")
-
-
 MAX_NAME_CHARS = 80
 MAX_SUMMARY_CHARS = 300
 MAX_PARSED_CHARS = 1000
@@ -49,6 +39,15 @@ _PCI_ADDRESS_PATTERN = re.compile(
     r"\((?:PCI:)?[0-9a-f]{4,8}:[^)\n]{1,80}\)|\b(?:PCI:)?[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?\b", re.IGNORECASE
 )
 _PORT_PATTERN = re.compile(r":\d{1,5}$")
+
+
+class AlertLabels(StrictModel):
+    """Names of labels, the first that an alert has counts: as node_exporter, dcgm-exporter and kube-state-metrics have them."""
+
+    host: tuple[str, ...] = ("Hostname", "node", "nodename", "kubernetes_node", "hostname", "host", "instance")
+    device: tuple[str, ...] = ("gpu", "UUID", "device")
+    xid: tuple[str, ...] = ("xid", "err_code", "DCGM_FI_DEV_XID_ERRORS")
+    cause: tuple[str, ...] = ("switch", "leaf", "rack")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,6 @@ from tools.fleet.output_reader import is_unobserved_fact
 from tools.heatmap import MAX_ROWS, Heatmap
 from tools.inventory.host_ranges import BadRange, fold_host_names
 
-# A heat map as terminal table or image.
-
 MAX_GPUS_A_TABLE = 8  # more stand in tables below, so that no number is broken
 
 

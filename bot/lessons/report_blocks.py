@@ -10,6 +10,13 @@ from graph.guide_rendering import count_answered_steps, render_guide_summary
 from graph.report import MatchedLesson, Report, SiteNote
 from graph.state import Conjecture
 
+# distinguishable by shape: no evidence yet, findings fit, a finding contradicts
+STANDING_MARKS = {"open": "◌", "supported": "◐", "refuted": "✗"}
+MAX_BASIS_LINES = 2  # shown lines of an idea's evidence
+MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
+MAX_STEP_LINES = 6  # step lines beside the title
+MAX_GUIDE_CHARS = 1200  # characters in all
+
 
 def render_recalled_lessons(report: Report, titles: Mapping[str, str]) -> list[Block]:
     return [blocks.section(*_render_recalled_lines(report.recalled, bool(report.root_causes), titles))] if report.recalled else []
@@ -41,12 +48,6 @@ def _render_note_lines(note: SiteNote) -> list[Line]:
     ]
 
 
-# distinguishable by shape: no evidence yet, findings fit, a finding contradicts
-STANDING_MARKS = {"open": "◌", "supported": "◐", "refuted": "✗"}
-MAX_BASIS_LINES = 2  # shown lines of an idea's evidence
-MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
-
-
 def render_ideas(ideas: Sequence[Conjecture]) -> list[Block]:
     """Return a section per idea, refuted ones last."""
     if not ideas:
@@ -70,10 +71,6 @@ def _render_idea_lines(idea: Conjecture) -> list[Line]:
         *([(italic("against it:"), f" {idea.doubt}")] if idea.doubt else []),
         *((f"• {words}",) for words in idea.suggestions),
     ]
-
-
-MAX_STEP_LINES = 6  # step lines beside the title
-MAX_GUIDE_CHARS = 1200  # characters in all
 
 
 def render_guide(report: Report) -> list[Block]:

@@ -20,6 +20,9 @@ BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back
 PROVED_STATES = ("proved", "closed")
 TENANT_CAUSE_TEXT = "They found a cause that you can fix yourselves"
 MAX_QUOTED_CHARS = 2000  # shown of the provider's message
+_ATTACHMENT_TEXT = (
+    "Only this will be sent to your provider. Nothing was sent yet. Names that begin with ~ are pseudonyms; the key to them stays here."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,6 @@ def format_attachment_note(*, facts_kept: bool = True) -> str:
         "" if facts_kept else " I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
     )
     return f"{_ATTACHMENT_TEXT}{missing_note}"
-
-
-_ATTACHMENT_TEXT = (
-    "Only this will be sent to your provider. Nothing was sent yet. Names that begin with ~ are pseudonyms; the key to them stays here."
-)
 
 
 def format_state(state: str) -> str:

@@ -32,6 +32,7 @@ from tools.ledger.states import State
 from tools.transport import Transport
 
 MAX_TAIL_LINES = 12
+WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}  # The note that says why an action waits.
 
 
 async def get_no_notes(incident: str) -> Mapping[str, str]:
@@ -108,9 +109,6 @@ def build_approval_card_sources(
         brakes=ledger.brakes,
         warning=warning,
     )
-
-
-WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}  # The note that says why an action waits.
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ from tools.ledger.record import ActionRecord, NotAnApprover
 log = structlog.get_logger()
 # After the last try only the runner's next update corrects the card.
 RETRY_DELAYS_SECONDS = (1.0, 3.0, 10.0, 20.0, 30.0)
+DECISION_PENDING = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
+MAX_NAMED_APPROVERS = 5
+DECISION_TIMEOUT_SECONDS = 120.0  # After this the store counts as unreachable.
 
 
 async def update_card_with_retries(
@@ -48,11 +51,6 @@ async def update_card_with_retries(
         if seconds is not None:
             await pause(seconds)
     return False
-
-
-DECISION_PENDING = "I am at it, and ask the host first. The card will show it; I say here if it cannot be done."
-MAX_NAMED_APPROVERS = 5
-DECISION_TIMEOUT_SECONDS = 120.0  # After this the store counts as unreachable.
 
 
 @dataclass(frozen=True, slots=True)

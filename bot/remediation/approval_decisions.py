@@ -33,6 +33,8 @@ from tools.ledger.states import State, Transition
 from tools.transport import Transport
 
 MAX_NAMED_APPROVERS = 12
+VoteVerdict = Literal["approve", "deny"]
+CANNOT_PROPOSE_TEXT = "It cannot be proposed now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,6 @@ async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> Appro
         approved_by=tuple([await rights.get_person_name(voter) for voter in did]),
         until=record.decide_by,
     )
-
-
-VoteVerdict = Literal["approve", "deny"]
-CANNOT_PROPOSE_TEXT = "It cannot be proposed now"
 
 
 class CannotPropose(Refusal):

@@ -32,6 +32,10 @@ OriginLookup = Callable[[str], Awaitable[Origin | None]]
 POSTING = "posting"
 CLOSED_RETENTION = timedelta(days=30)
 EDIT_LOCK_WAIT = timedelta(seconds=1)  # how long a writer waits for another that edits a message of the same incident
+# The message cannot be edited any more, so a new one replaces it.
+UNEDITABLE_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+# This Slack does not know a block of the message.
+UNKNOWN_BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format"})
 
 
 class PostedCards:
@@ -150,14 +154,6 @@ class IdempotentPoster:
             cursor = (answer.get("response_metadata") or {}).get("next_cursor") or ""
             if not cursor:
                 return found
-
-
-# The message cannot be edited any more, so a new one replaces it.
-UNEDITABLE_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
-
-
-# This Slack does not know a block of the message.
-UNKNOWN_BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format"})
 
 
 class EditableMessages:

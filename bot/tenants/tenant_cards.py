@@ -49,14 +49,12 @@ ANSWERED_NOTE = "customer_answered"  # The tenant's last item that got its own m
 QUIET_STATUS = "received/"  # Shown on the card without a message of its own.
 RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)  # Before the next try of a first card.
 APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]]
+TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 
 def build_tenant_place(thread: TenantThread) -> Origin:
     return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
-
-
-ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]]
-TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,11 @@ CHUNK_CHARS: Final = 1 << 18
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _TELLING_PATTERN = re.compile(r'["{}\[\]]')
 _STRING_ENDS_PATTERN = re.compile(r'["\\]')
+_ENVELOPE_PATTERN = re.compile(
+    r'\s*\{(?:\s*"[^"\\]{0,60}"\s*:\s*(?:"[^"\\]{0,300}"|[-\d.eE+]{1,30}|true|false|null)\s*,){0,20}\s*"(?P<name>[^"\\]{1,60})"\s*:\s*\['
+)
+# names of the enclosed array in exports
+ENVELOPE_NAMES: Final = frozenset({"issues", "items", "result", "results", "records", "incidents", "data", "rows", "values"})
 
 
 def _decode_as_latin1(why: UnicodeError) -> tuple[str, int]:
@@ -115,13 +120,6 @@ def iter_json_values(text: IO[str]) -> Iterator[tuple[int, Any]]:
         chunk = text.read(CHUNK_CHARS)
     if objects.is_unfinished:
         yield objects.began, ValueError("the file ends in the middle of it")
-
-
-_ENVELOPE_PATTERN = re.compile(
-    r'\s*\{(?:\s*"[^"\\]{0,60}"\s*:\s*(?:"[^"\\]{0,300}"|[-\d.eE+]{1,30}|true|false|null)\s*,){0,20}\s*"(?P<name>[^"\\]{1,60})"\s*:\s*\['
-)
-# names of the enclosed array in exports
-ENVELOPE_NAMES: Final = frozenset({"issues", "items", "result", "results", "records", "incidents", "data", "rows", "values"})
 
 
 def _get_object_level(start: str) -> int:

@@ -1,4 +1,8 @@
-"""Compress a log of any size into events and at most sixty templates with counts, times and offsets."""
+"""Compress a log of any size into events and at most sixty templates with counts, times and offsets.
+
+One pass over byte blocks. Digits become zeros and hash tables count equal lines, so Python code runs once per *kind* of
+line. Events are extracted before masking.
+"""
 
 import itertools
 from collections import Counter
@@ -21,11 +25,6 @@ from kb.logs.template_selection import KEPT_LINE_BYTES, TemplateTally, select_te
 from kb.needle_search import Needles, zero_digits
 from kb.redact import redact
 
-# Compress a log of any size into events and at most sixty templates with counts, times and offsets.
-#
-# One pass over byte blocks. Digits become zeros and hash tables count equal lines, so Python code runs once per *kind* of
-# line. Events are extracted before masking.
-
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
 BLOCK_BYTES = 1 << 22
 _MAX_LINE_BYTES = 1 << 24
@@ -33,6 +32,13 @@ _MAX_LINE_KINDS = 200_000  # cached line kinds; beyond it, kinds of earlier bloc
 _MAX_TEMPLATES = 4_000
 _BRIEF_CHARS = 80
 _PEER_WORD = "peer"  # lines with it are never dropped: they say which rank could not reach which
+_DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
+_KERNEL_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS))
+_JOB_NEEDLES = frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
+_NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
+_ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
+_GRADIENT_NEEDLE = "rad"  # in every line about a gradient
+_NEEDLES = Needles((*_KERNEL_NEEDLES, *_JOB_NEEDLES, *_ZEROED_NEEDLES, _GRADIENT_NEEDLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,15 +285,6 @@ def _decode_start(line: bytes) -> str:
     return line[:KEPT_LINE_BYTES].decode("utf-8", "replace")
 
 
-_DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
-_KERNEL_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS))
-_JOB_NEEDLES = frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
-_NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
-_ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
-_GRADIENT_NEEDLE = "rad"  # in every line about a gradient
-_NEEDLES = Needles((*_KERNEL_NEEDLES, *_JOB_NEEDLES, *_ZEROED_NEEDLES, _GRADIENT_NEEDLE))
-
-
 def _iter_blocks(source: Source) -> Iterator[bytes]:
     if isinstance(source, bytes | str):
         data = source if isinstance(source, bytes) else source.encode("utf-8", "replace")
@@ -297,9 +294,6 @@ def _iter_blocks(source: Source) -> Iterator[bytes]:
             yield piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
     else:
         yield from ((line.rstrip("\n") + "\n").encode("utf-8", "replace") for line in source)
-
-
-# Line numbers for templates' byte offsets.
 
 
 def add_line_numbers(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:

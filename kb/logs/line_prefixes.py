@@ -11,19 +11,6 @@ from typing import Any, NamedTuple
 
 _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 MONTH_NUMBERS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
-
-
-class LinePrefix(NamedTuple):
-    """A line's prefix, and its message."""
-
-    time: datetime | None
-    boot_id: str
-    message: str
-    source: str = ""
-    uptime: float | None = None
-    found: bool = False  # False for a line without prefix, possibly a continuation
-
-
 _KMSG_PATTERN = re.compile(r"(\d{1,5}),\d+,(\d{1,18}),[^;,]*(?:,[^;]*)?;")
 _PRIORITY_PATTERN = re.compile(r"<(\d{1,3})>(?:1 )?")
 _DECODED_PATTERN = re.compile(r"(kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d) *: *"
@@ -50,6 +37,17 @@ _HEAD_PATTERN = re.compile(
 )
 LineHead = tuple[str, str]
 _DATED_HEADS = ("ring", "iso")  # with full date and time
+
+
+class LinePrefix(NamedTuple):
+    """A line's prefix, and its message."""
+
+    time: datetime | None
+    boot_id: str
+    message: str
+    source: str = ""
+    uptime: float | None = None
+    found: bool = False  # False for a line without prefix, possibly a continuation
 
 
 def split_head(line: str) -> LineHead | None:

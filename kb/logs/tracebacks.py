@@ -27,6 +27,9 @@ _FRAME_CHARS = " \t|+"  # first characters of frame lines
 _FRAME_BYTES = frozenset(sign.encode() for sign in _FRAME_CHARS)
 _FRAME_BEGINS = frozenset(_FRAME_CHARS)
 _MAX_MESSAGE_LINES = 12  # message lines between an exception and a chained traceback
+RankTag = tuple[int, int, int, bool]
+# By line kind: byte span of the rank, character end of the tag, and whether a frame may follow; None without a tag.
+RankTags = dict[bytes, RankTag | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,6 @@ class Traceback:
             self._pending.append(at)
             self.more.append(at)
         return len(self._pending) < _MAX_MESSAGE_LINES
-
-
-RankTag = tuple[int, int, int, bool]
-# By line kind: byte span of the rank, character end of the tag, and whether a frame may follow; None without a tag.
-RankTags = dict[bytes, RankTag | None]
 
 
 class RankedLines:

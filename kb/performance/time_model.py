@@ -32,6 +32,8 @@ BYTES_PER_WEIGHT = 2.0  # also per gradient and activation, as moved
 ACTIVATION_BYTES = 34.0
 ACTIVATION_PASSES = 4.0
 OPTIMIZER_BYTES = 30.0  # read and written per parameter by one Adam update in single precision
+Resource = Literal["compute", "memory", "nvlink", "network", "host link"]
+BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,6 @@ def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
     if shape.gpus <= gpu.domain:
         return 1
     return max(1, min(gpu.node // (shape.tensor * shape.context), shape.data))
-
-
-Resource = Literal["compute", "memory", "nvlink", "network", "host link"]
-BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "tf32": 4.0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ _STARTS_PATTERN = re.compile(
 )
 _SPELLED_ESCAPES = ("\\u001", "\\x1", "\\033[", "\\e[", "\\u200", "\\ufeff", "\\u003", "\\u002")
 _WRITTEN_SIGNS = ("%3d", "%3D", "%3a", "%3A", "%22", "&quot;", "&#3", "&#x2", "&apos;")
+_GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
 
 
 def may_hide(text: str) -> bool:
@@ -63,9 +64,6 @@ def redact_disguised(line: str, clean: Callable[[str], str]) -> str:
         return line
     redacted = clean(plain)
     return line if redacted == plain else apply_redactions(line, plain, places, redacted)
-
-
-_GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
 
 
 def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) -> str:

@@ -1,4 +1,7 @@
-"""Doctor's checks of channels, trackers, the provider link, the ticket intake and the alerts file."""
+"""Doctor's checks of channels, trackers, the provider link, the ticket intake and the alerts file.
+
+A shared operator channel is not served. No ticket is created.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,8 +22,6 @@ from bot.trackers.tracker import Tracker, TrackerRefused, TrackerUnavailable
 from bot.trackers.tracker_kinds import is_readable_by_others
 from kb.needle_search import split_lines
 from tools.inventory.inventory import ChannelRow, Inventory
-
-# Doctor's checks of channels. A shared operator channel is not served.
 
 ChannelSharingLookup = Callable[[str], Awaitable[bool]]
 NOT_SERVED_TEXT = "another organisation reads it or is invited to, so I do not answer there and start no incident there"
@@ -59,9 +60,6 @@ def build_channel_finding(row: ChannelRow) -> Finding:
     return Finding("channel", "ok", f"{row.name or row.channel}: {whose}, {hosts}, {answers}")
 
 
-# Doctor's checks of trackers, without creating tickets.
-
-
 async def check_trackers(settings: Settings) -> list[Finding]:
     if settings.trackers is None:
         return []
@@ -86,9 +84,6 @@ async def _probe_tracker(tracker: Tracker) -> Finding:
         )
     except TrackerRefused as error:
         return Finding("tracker", "fail", f"{tracker.name}: {error}", f"fix its row in {ENV_PREFIX}TRACKERS")
-
-
-# Doctor's checks of the provider link, the ticket intake and the alerts file.
 
 
 async def check_provider_link(settings: Settings) -> list[Finding]:

@@ -34,6 +34,9 @@ BenchmarkScorer = Callable[[Path | None], Mapping[str, bool]]
 # (settings before, settings after, ids of new incidents) -> replay; raises Refusal if fewer are named right
 IncidentReplayer = Callable[[Settings, Settings, Collection[str]], ReplayResult]
 MAX_NAMED: Final = 10
+_DEFAULT_ADVICE: Final = (
+    "Change the label of each entry named after “by”, or refuse it, with `rackmedic kb review --again`, and apply again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +159,6 @@ def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice:
         sentence = f"{replayed.before} of {replayed.of} past incidents are named right without it and {replayed.after} with it:"
         raise Refusal("\n".join(["nothing was taken over.", sentence, *lost, advice or _DEFAULT_ADVICE]))
     return replayed
-
-
-_DEFAULT_ADVICE: Final = (
-    "Change the label of each entry named after “by”, or refuse it, with `rackmedic kb review --again`, and apply again."
-)
 
 
 def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:

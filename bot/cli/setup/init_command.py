@@ -32,14 +32,15 @@ from kb.yaml_files import load_plain
 from tools.inventory.inventory import BadInventory, parse_inventory
 from tools.ssh.keys import get_public_key_line
 
+APPLY_ROLES_COMMAND = "kubectl apply -f deploy/kubernetes/rbac.yaml"
+# called with question, default and validator; returns a valid answer
+AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
+
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
     do: str
     lines: tuple[str, ...] = ()
-
-
-APPLY_ROLES_COMMAND = "kubectl apply -f deploy/kubernetes/rbac.yaml"
 
 
 def list_remaining_steps(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[SetupStep]:
@@ -98,10 +99,6 @@ def _list_slack_steps(answers: Answers, folder: Path) -> list[SetupStep]:
 def _list_other_steps(findings: Sequence[Finding]) -> list[SetupStep]:
     rest = [finding for finding in findings if finding.part in ("redis", "inventory", "model") and finding.state in ("fail", "warn")]
     return [SetupStep(f"{finding.part}: {finding.says}", (finding.mend,) if finding.mend else ()) for finding in rest]
-
-
-# called with question, default and validator; returns a valid answer
-AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
 
 
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:

@@ -19,49 +19,7 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
 StatusSign = Literal["looking", "people", "unclear", "well", "ticket"]
-
-
-class SignRow(NamedTuple):
-    """A sign's mark on cards, Slack reaction, and meaning."""
-
-    mark: str
-    reaction: str
-    means: str
-
-
-# The reaction goes on the message that called us, so that the channel reads as a board.
-STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
-    "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
-    "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
-    "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
-    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
-    "ticket": SignRow("🎫", "ticket", "a person has it"),
-}
 MAX_LINES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentStatus:
-    """`lines`: the most urgent first. `then`: what follows. `tasks`: all steps, where remediations are at one step."""
-
-    sign: StatusSign
-    lines: tuple[str, ...]
-    then: str = ""
-    tasks: tuple[tuple[str, TaskStatus], ...] = ()
-    step: str = ""  # the first line without what the tasks say
-    closed: bool = False
-    mended: bool = False  # every remediation is done and proven: no host is to be avoided any more
-
-    @property
-    def has_begun(self) -> bool:
-        """Before that the approval card says all."""
-        return any(status != "pending" for _, status in self.tasks)
-
-    @property
-    def first_line(self) -> str:
-        return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
-
-
 # Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
     "unknown": "unknown whether it ran; check the host, then answer on its card",
@@ -84,6 +42,46 @@ WAIT_TEXTS: Mapping[str, str] = {
 }
 BEGUN_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 STATE_PRIORITY = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
+
+
+class SignRow(NamedTuple):
+    """A sign's mark on cards, Slack reaction, and meaning."""
+
+    mark: str
+    reaction: str
+    means: str
+
+
+# The reaction goes on the message that called us, so that the channel reads as a board.
+STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
+    "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
+    "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
+    "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
+    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
+    "ticket": SignRow("🎫", "ticket", "a person has it"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStatus:
+    """`lines`: the most urgent first. `then`: what follows. `tasks`: all steps, where remediations are at one step."""
+
+    sign: StatusSign
+    lines: tuple[str, ...]
+    then: str = ""
+    tasks: tuple[tuple[str, TaskStatus], ...] = ()
+    step: str = ""  # the first line without what the tasks say
+    closed: bool = False
+    mended: bool = False  # every remediation is done and proven: no host is to be avoided any more
+
+    @property
+    def has_begun(self) -> bool:
+        """Before that the approval card says all."""
+        return any(status != "pending" for _, status in self.tasks)
+
+    @property
+    def first_line(self) -> str:
+        return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
 
 
 def get_incident_status(

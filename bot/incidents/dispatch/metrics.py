@@ -8,6 +8,8 @@ from typing import Literal
 from graph.incident_view import IncidentView
 from graph.state import ABSTAIN, NO_FAULT, DiagnosisOutcome, IncidentState
 
+MAX_LATEST_COMMENTS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class IncidentMetrics:
@@ -61,9 +63,6 @@ class LabelMetrics:
     right: int = 0
     up: int = 0
     down: int = 0
-
-
-MAX_LATEST_COMMENTS = 10
 
 
 def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: datetime) -> IncidentMetrics:

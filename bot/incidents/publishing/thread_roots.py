@@ -16,9 +16,8 @@ from graph.report import Report
 from graph.state import Origin
 from tools.inventory.inventory import ChannelRow
 
-# Links from a report to other incidents' threads.
-
 NO_CHANNELS: Mapping[str, ChannelRow] = {}
+HISTORY_LIMIT = 200  # messages searched for a root that was posted before a crash
 
 
 async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLookup, bound: Mapping[str, ChannelRow]) -> dict[str, Part]:
@@ -33,9 +32,6 @@ async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLo
         if other is not None and policy.can_follow_thread(origin, other, bound):
             found[row.incident] = thread_link(other.team, other.channel, other.thread_ts, f"{row.opened:%Y-%m-%d}")
     return found
-
-
-HISTORY_LIMIT = 200  # messages searched for a root that was posted before a crash
 
 
 @dataclass(frozen=True, slots=True)

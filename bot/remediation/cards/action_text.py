@@ -36,6 +36,24 @@ STATE_HEADLINES: Mapping[State, str] = {
     State.SUPERSEDED: "Superseded:",
     State.REVOKED: "Revoked:",
 }
+LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host does not answer.
+# For a row among others.
+STATE_WORDS: Mapping[State, str] = {
+    **{state: state.value for state in State},
+    State.EXECUTING: "running",
+    State.DONE: "ran, being verified",
+    State.DENIED: "rejected",
+    State.REVOKED: "revoked",
+}
+PROOF_TEXTS: Mapping[str, str] = {
+    "passes_now": "The checks that found the fault no longer report it. Re-check after the next job or in some hours.",
+    "unchanged": "The fault is still there.",
+    "worse": "More is wrong than before. The target stays out of service.",
+    "cured": "Re-checked later: the fault has not come back.",
+    "recurred": "Re-checked later: the fault came back.",
+}
+# For actions proved by the scheduler.
+SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
 
 
 class EndingText(NamedTuple):
@@ -61,26 +79,6 @@ ENDING_TEXTS: Mapping[tuple[State, str], EndingText] = {
     (State.FAILED, "cured"): EndingText("✅", "Failed, and yet cured:", "failed, cured"),
     (State.FAILED, "recurred"): EndingText("🔴", "Recurred:", "recurred"),
 }
-
-LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host does not answer.
-# For a row among others.
-STATE_WORDS: Mapping[State, str] = {
-    **{state: state.value for state in State},
-    State.EXECUTING: "running",
-    State.DONE: "ran, being verified",
-    State.DENIED: "rejected",
-    State.REVOKED: "revoked",
-}
-
-PROOF_TEXTS: Mapping[str, str] = {
-    "passes_now": "The checks that found the fault no longer report it. Re-check after the next job or in some hours.",
-    "unchanged": "The fault is still there.",
-    "worse": "More is wrong than before. The target stays out of service.",
-    "cured": "Re-checked later: the fault has not come back.",
-    "recurred": "Re-checked later: the fault came back.",
-}
-# For actions proved by the scheduler.
-SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
 
 
 def _find_remedy(action: Action) -> Remedy | None:

@@ -1,4 +1,7 @@
-"""What an approver must know of an action's side effects: files, processes, and the jobs and users of its nodes. Pure."""
+"""What an approver must know of an action's side effects: files, processes, tasks, and the jobs and users of its nodes.
+
+None of it is part of the signed action: jobs start and end while it waits, and the run finds the files again.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +22,25 @@ MAX_PROCESS_VALUE_CHARS = 64
 MAX_COMMAND_LINE_CHARS = 200
 PROCESS_REMEDIES = frozenset({"kill_gpu_process"})
 GPU_PROCESS_KEYS = ("proc.orphan", "proc.gpu_memory")
+WOULD_END_ROW = "would end"
+UNREAD_TASKS_ROW = "could not be read"
+MAX_TASK_CHARS = 200
+JOBS_ROW = "jobs"
+UNREAD_JOBS_ROW = "jobs could not be read"
+ROW_NAMES = frozenset({JOBS_ROW, UNREAD_JOBS_ROW})
+MAX_JOBS = 8
+MAX_JOBS_CHARS = 300
+WOULD_GO_ROW = "would go"
+UNREAD_FILES_ROW = "could not be read"
+NOT_LISTED_ROW = "not listed"
+MAX_PATH_CHARS = 600
+MINUTES_PER_DAY = 24 * 60
+MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
+CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
+# Suffixes under which training frameworks write a checkpoint before renaming it.
+UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
+IN_USE_SUFFIX = ", in use"
+USE_UNREAD_SUFFIX = ", use not read"
 
 
 def build_process_rows(action: Action, facts: Iterable[Fact]) -> KnownRows:
@@ -72,13 +94,6 @@ def render_process_lines(known: KnownRows) -> list[Line]:
     return [tuple(first), *(("runs ", code(value)) for name, value in known if name == "command line")]
 
 
-# What an approver must know before a job is cancelled: its tasks, owners and hosts. Not part of the signed action.
-
-WOULD_END_ROW = "would end"
-UNREAD_TASKS_ROW = "could not be read"
-MAX_TASK_CHARS = 200
-
-
 def build_task_rows(seen: CancelPreview) -> KnownRows:
     """Return the rows stored with the card."""
     if seen.why:
@@ -98,15 +113,6 @@ def render_task_lines(known: KnownRows) -> list[Line]:
         ("⚠ What would end ", bold("could not be read"), f": {value}") if name == UNREAD_TASKS_ROW else ("Would end: ", bold(value))
         for name, value in known
     ]
-
-
-# Show the jobs and users on the nodes of an action. They are not part of the signed action, because jobs start and end while it waits.
-
-JOBS_ROW = "jobs"
-UNREAD_JOBS_ROW = "jobs could not be read"
-ROW_NAMES = frozenset({JOBS_ROW, UNREAD_JOBS_ROW})
-MAX_JOBS = 8
-MAX_JOBS_CHARS = 300
 
 
 def build_job_rows(seen: NodeJobs) -> KnownRows:
@@ -138,23 +144,6 @@ def _format_jobs(seen: NodeJobs) -> str:
     users = sorted({row.user for row in rest})
     more = f" and {len(rest)} more of {', '.join(users[:5])}{' and others' if len(users) > 5 else ''}" if rest else ""
     return ", ".join(job_texts) + more
-
-
-# What an approver must know of files before deletion: count, size, and each path with owner, age and use.
-#
-# It is not part of the signed action: the run finds the files again.
-
-WOULD_GO_ROW = "would go"
-UNREAD_FILES_ROW = "could not be read"
-NOT_LISTED_ROW = "not listed"
-MAX_PATH_CHARS = 600
-MINUTES_PER_DAY = 24 * 60
-MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
-CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
-# Suffixes under which training frameworks write a checkpoint before renaming it.
-UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
-IN_USE_SUFFIX = ", in use"
-USE_UNREAD_SUFFIX = ", use not read"
 
 
 def build_file_rows(seen: DeletePreview) -> KnownRows:

@@ -26,6 +26,12 @@ DOUBT: Final = "#7a5200"
 LINES: Final = ("#1f5fa8", "#a34700", "#6a3d9a", "#1a6b3c", "#8a1c5c", "#3f5560", "#7a5200", "#0b6b70")
 # from low to high; text in a cell is black or white by contrast
 HEAT_SCALE: Final = ("#2c3f8f", "#2f6fae", "#59a6b5", "#b9d7a0", "#f3d36b", "#e58b3a", "#b3261e")
+ImageFormat = Literal["png", "svg"]
+TextAnchor = Literal["start", "middle", "end"]
+FONT_FAMILY = "DejaVu Sans"
+MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
+_NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
+_WIDE_CHARS = frozenset("mwMW@%—…&")
 
 
 def compute_luminance(colour: str) -> float:
@@ -54,14 +60,6 @@ def blend_colours(colours: tuple[str, ...], part: float) -> str:
     low, high = colours[first], colours[first + 1]
     mixed = [round(int(low[n : n + 2], 16) * (1 - rest) + int(high[n : n + 2], 16) * rest) for n in (1, 3, 5)]
     return "#" + "".join(f"{value:02x}" for value in mixed)
-
-
-ImageFormat = Literal["png", "svg"]
-TextAnchor = Literal["start", "middle", "end"]
-FONT_FAMILY = "DejaVu Sans"
-MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
-_NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
-_WIDE_CHARS = frozenset("mwMW@%—…&")
 
 
 @dataclass(slots=True)
