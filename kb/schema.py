@@ -55,7 +55,8 @@ def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tu
 
 def _format_error(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> tuple[str, ...]:
     if kind == "value_error":
-        return tuple(map(str, cause.args)) if (cause := error["ctx"]["error"]).args else (str(cause),)
+        cause = error["ctx"]["error"]
+        return tuple(map(str, cause.args)) or (str(cause),)
     return (_format_sentence(kind, loc, error, model),)
 
 

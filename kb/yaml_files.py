@@ -193,7 +193,9 @@ class _PlainConverter:
     """Converts YAML nodes to plain values; notes others."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
-        self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")
+        self._path = path
+        self._problems = problems
+        self._scalars = yaml.SafeLoader("")
         self._done: dict[int, Any] = {}
         self._open: set[int] = set()
 

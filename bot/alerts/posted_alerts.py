@@ -60,7 +60,9 @@ def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
 
 def build_group_alert(said: PostedAlerts, host: str, host_label: str) -> RawAlert:
     """Return the alert that represents an unlisted group on a host that its text names."""
-    labels = {"alertname": said.name, **({host_label: host} if host else {})}
+    labels = {"alertname": said.name}
+    if host:
+        labels[host_label] = host
     return RawAlert(_hash_parts(said.group, host), not said.over, labels, {"summary": said.text})
 
 

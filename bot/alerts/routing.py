@@ -40,6 +40,10 @@ class LabelMatcher:
         return is_match is self.equal
 
 
+def _unescape_value(text: str) -> str:
+    return _ESCAPE_PATTERN.sub(lambda escape: "\n" if escape[1] == "n" else escape[1], text)
+
+
 def parse_matcher(text: str) -> LabelMatcher:
     """Parse a matcher. Raise ValueError with a text for its author."""
     match = _MATCHER_PATTERN.fullmatch(text) if len(text) <= MAX_MATCHER_CHARS else None
@@ -48,9 +52,7 @@ def parse_matcher(text: str) -> LabelMatcher:
             f'{text!r:.80} is no matcher; write LABEL="VALUE", or != =~ !~ in place of =, in at most {MAX_MATCHER_CHARS} characters'
         )
     label, sign, operand = match.groups()
-    value = (
-        _ESCAPE_PATTERN.sub(lambda one: "\n" if one[1] == "n" else one[1], operand[1:-1]) if operand.startswith('"') else operand.rstrip()
-    )
+    value = _unescape_value(operand[1:-1]) if operand.startswith('"') else operand.rstrip()
     if sign.endswith("~"):
         try:
             return LabelMatcher(text, label, sign == "=~", value, compile_whole_pattern(value, MAX_VALUE_CHARS))

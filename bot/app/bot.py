@@ -232,12 +232,15 @@ async def run_bot(
             "metrics": partial(record_metrics, incident_metrics, clock),
             "history": partial(update_closed_incident, closed_incidents, clock),
             REPORT_OBSERVER: report_publisher.publish_report,
-            **({"tenant": tenant_cards.update_after_turn} if tenant_cards else {}),
-            **({"provider": provider.cards.update_after_turn} if provider.cards else {}),
-            **({"remediation": action_runtime.actions.schedule_after_turn} if action_runtime.actions else {}),
-            "lessons": lessons.observer.observe_turn,
-            "thread": thread_activity.record_report,
         }
+        if tenant_cards:
+            observers["tenant"] = tenant_cards.update_after_turn
+        if provider.cards:
+            observers["provider"] = provider.cards.update_after_turn
+        if action_runtime.actions:
+            observers["remediation"] = action_runtime.actions.schedule_after_turn
+        observers["lessons"] = lessons.observer.observe_turn
+        observers["thread"] = thread_activity.record_report
         ticket_threads = build_ticket_threads(store, client, posted_cards, inbox, people, tenant_cards)
         has_human_messages = thread_activity.has_human_messages
         alert_threads = build_alert_threads(

@@ -219,7 +219,7 @@ class ChatSession:
             open_console().print(content)
 
     def _format_help(self) -> str:
-        rows = {**SLASH_COMMANDS, **(SIMULATION_COMMANDS if self.decides else {})}
+        rows = {**SLASH_COMMANDS, **SIMULATION_COMMANDS} if self.decides else SLASH_COMMANDS
         return "\n".join(
             [
                 HELP_HINT,

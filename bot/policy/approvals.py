@@ -263,8 +263,12 @@ class ApprovalRights:
         tenant_channel = find_tenant_channel(origin, rows)
         if tenant_channel and tenant_channel.approvers:
             return tenant_channel.approvers
-        row = rows.get(origin.channel)
-        return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
+        channel = rows.get(origin.channel)
+        if channel is None:
+            return ""
+        if channel.approvers or channel.internal not in rows:
+            return channel.approvers
+        return rows[channel.internal].approvers
 
     async def list_channel_approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
         """Return the channel's approvers as `TEAM:USER`; none for an unknown incident. `fresh`: ask Slack anew."""

@@ -117,7 +117,9 @@ def _build_provider_cause(row: TenantCause) -> ProviderCause:
 
 class ProviderMessageStore:
     def __init__(self, redis: Redis, clock: Clock, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
         self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)
 
     async def append_message(self, incident: str, key: str, words: str) -> int:

@@ -29,7 +29,8 @@ class TicketStore:
     """The newest document per `TENANT/INCIDENT`."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
-        self._redis, self._names = redis, names or RedisKeys()
+        self._redis = redis
+        self._names = names or RedisKeys()
 
     async def store_document(self, ticket: str, document: TicketDocument) -> None:
         """Store before the incident opens, so that its thread finds it."""

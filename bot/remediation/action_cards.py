@@ -55,12 +55,14 @@ class ActionCards:
     def __init__(
         self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, status_messages: StatusMessages
     ) -> None:
-        self._client, self._cards, self._people, self.sources, self._status_messages = client, cards, people, sources, status_messages
-        self._once, self._batches, self._viewer = (
-            IdempotentPoster(client, cards),
-            CardBatches(cards),
-            ApprovalCardLoader(cards, people, sources),
-        )
+        self._client = client
+        self._cards = cards
+        self._people = people
+        self.sources = sources
+        self._status_messages = status_messages
+        self._once = IdempotentPoster(client, cards)
+        self._batches = CardBatches(cards)
+        self._viewer = ApprovalCardLoader(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
@@ -163,7 +165,8 @@ class ActionCards:
 
     async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
         """Post the card. If it was posted before, it may be outdated, and the caller edits it."""
-        async with self._hold_card_lock(incident, name := f"{CARD_KIND}:{batch}"):
+        name = f"{CARD_KIND}:{batch}"
+        async with self._hold_card_lock(incident, name):
             new = not await self._cards.get(incident, name)
             ts = await self._once.post_once(origin, incident, name, card, _build_metadata(batch, CARD_KIND))
             if new:
@@ -171,8 +174,8 @@ class ActionCards:
             return ts
 
     async def _post_once(self, origin: Origin, record: ActionRecord, what: str, about: str, card: Card) -> str:
-        incident = record.action.incident
-        async with self._hold_card_lock(incident, name := f"{what}:{about}"):
+        incident, name = record.action.incident, f"{what}:{about}"
+        async with self._hold_card_lock(incident, name):
             return await self._once.post_once(
                 origin, incident, name, await self._redact_for_channel(origin, card), _build_metadata(about, what)
             )

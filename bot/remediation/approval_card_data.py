@@ -121,6 +121,7 @@ class ApprovalCardLoader:
 
     async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
         condition_rows, at = _parse_seen(await self.get_note(record, "seen"))
+        waiting_note = WAITING_NOTES.get(record.state)
         return ApprovalCardView(
             record,
             group=self.sources.group_of(origin, record.terms.sets),
@@ -128,7 +129,7 @@ class ApprovalCardLoader:
             seen=condition_rows,
             seen_at=at,
             began=await self._get_start_time(record),
-            held=await self.get_note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
+            held=await self.get_note(record, waiting_note) if waiting_note else "",
             tail=await self._read_output_tail(record),
             known=json.loads(await self.get_note(record, "known") or "[]"),
             warning=self.sources.warning,
@@ -183,8 +184,10 @@ class ApprovalCardLoader:
         """Return when the action was first seen running."""
         if record.state is not State.EXECUTING:
             return None
-        if not (start_note := await self.get_note(record, "began")):
-            await self.set_note(record, "began", start_note := self.sources.clock.now().isoformat())
+        start_note = await self.get_note(record, "began")
+        if not start_note:
+            start_note = self.sources.clock.now().isoformat()
+            await self.set_note(record, "began", start_note)
         return datetime.fromisoformat(start_note)
 
     async def _read_output_tail(self, record: ActionRecord) -> list[str]:

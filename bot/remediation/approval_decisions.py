@@ -88,8 +88,15 @@ class ApprovalDecisions:
         state_of: IncidentStateLoader,
         wake: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._ledger, self._reconciler, self._index, self._rights = ledger, reconciler, index, rights
-        self._deliver, self._transport, self._facts_of, self._state_of, self._wake = deliver, transport, facts_of, state_of, wake
+        self._ledger = ledger
+        self._reconciler = reconciler
+        self._index = index
+        self._rights = rights
+        self._deliver = deliver
+        self._transport = transport
+        self._facts_of = facts_of
+        self._state_of = state_of
+        self._wake = wake
 
     async def cast_vote(
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""

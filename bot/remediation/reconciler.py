@@ -261,7 +261,11 @@ class RemediationReconciler:
             return
         await self.ledger.record_seen_in_service(incident, remediation.target, word)
         is_gone = fault_state is not None and fault_state.answer == "gone"
-        shows = "the fault no longer shows" if is_gone else f"the fault is there{f': {fault_state.says}' if fault_state else ''}"
+        shows = "the fault is there"
+        if is_gone:
+            shows = "the fault no longer shows"
+        elif fault_state is not None:
+            shows = f"the fault is there: {fault_state.says}"
         notice = f"a person returned {remediation.target} to service, and {shows}"
         await self._send_event(incident, remediation, "given_back", says=notice, outcome="gone" if is_gone else "")
 

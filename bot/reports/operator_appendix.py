@@ -32,13 +32,9 @@ def build_more_lines(rest: int) -> list[str]:
 def format_hosts(names: Sequence[str]) -> str:
     """Return folded host names, bounded."""
     folded = fold_host_names(names)
-    return (
-        "none named"
-        if not folded
-        else folded
-        if len(folded) <= MAX_HOSTS_CHARS
-        else f"{folded[:MAX_HOSTS_CHARS]}… ({len(set(names))} hosts)"
-    )
+    if len(folded) > MAX_HOSTS_CHARS:
+        return f"{folded[:MAX_HOSTS_CHARS]}… ({len(set(names))} hosts)"
+    return folded or "none named"
 
 
 def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:

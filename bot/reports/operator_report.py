@@ -64,6 +64,8 @@ def render_operator_page(data: IncidentReportData) -> Page:
         PageSection("Timeline in short" if line.whole else "Timeline", line.short),
     )
     text = data.rows.brief.text.strip()
+    commands = list(list_commands(data.records or ()))
+    tasks = _list_open_tasks(data)
     beyond = (
         ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > FIRST_PAGE_REPORT_CHARS or "\n" in text else []),
         ("All causes", _build_further_causes(data, causes)),
@@ -71,10 +73,10 @@ def render_operator_page(data: IncidentReportData) -> Page:
         ("Timeline", line.whole),
         ("All that was tried", attempts if len(_list_table_rows(attempts)) > FIRST_PAGE_ACTIONS else []),
         ("Who decided what", build_decision_parts(data)),
-        ("Commands that ran", [QuotedLines(commands)] if (commands := list(list_commands(data.records or ()))) else []),
+        ("Commands that ran", [QuotedLines(commands)] if commands else []),
         ("Fixes", build_remediation_parts(data.rows.remediations, data)),
         ("All that is held", still if len(_list_table_rows(still)) > FIRST_PAGE_DRAINED else []),
-        ("All that is left to people", [BulletList(_list_open_tasks(data))] if len(_list_open_tasks(data)) > FIRST_PAGE_TASKS else []),
+        ("All that is left to people", [BulletList(tasks)] if len(tasks) > FIRST_PAGE_TASKS else []),
         ("Pictures", data.figures),
         ("Ruled out", build_ruled_out_parts(data, report)),
         ("Not decided", build_undecided_parts(data)),
@@ -153,10 +155,8 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
     yield "Reported by", f"{person_name}: “{_clip_text(brief_text, FIRST_PAGE_REPORT_CHARS)}”" if brief_text else person_name
     if origin and origin.tenant:
         yield "Customer", origin.tenant
-    yield (
-        "On it",
-        data.get_person_name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody",
-    )
+    assignee = rows.owner or (ticket.taken_by if ticket else "")
+    yield "On it", data.get_person_name(assignee) if assignee else "nobody"
     yield "To the diagnosis", _format_elapsed(data, data.course.diagnosed if data.course else None)
     yield "To recovery", _format_elapsed(data, data.course.recovered if data.course else None)
     if rows.stats.checks:
@@ -283,10 +283,12 @@ def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
 def _list_open_tasks(data: IncidentReportData) -> list[str]:
     """Return open tasks, without taken tickets."""
     report, ticket = data.rows.report, data.rows.ticket
-    over = data.rows.lifecycle in ("watching", "closed")
-    rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []
+    if not report:
+        return []
+    is_over = data.rows.lifecycle in ("watching", "closed")
+    tasks = ["" if is_over else report.next_step, *report.by_hand, *report.questions]
     done_steps = {TAKE_TICKET_STEP} if ticket and ticket.taken_by else set[str]()
-    return list(dict.fromkeys(row for row in rows if row and row not in done_steps))
+    return list(dict.fromkeys(task for task in tasks if task and task not in done_steps))
 
 
 def _list_notes(data: IncidentReportData) -> list[str]:

@@ -71,7 +71,8 @@ class _PdfDocument:
     def __init__(self, page: Page) -> None:
         from fpdf import FPDF  # loads fontTools and HarfBuzz, which only drawing needs
 
-        self._page, self.missing = page, dict[str, None]()
+        self._page = page
+        self.missing = dict[str, None]()
         self._words = MISSING_LETTERS_TEXTS.get(page.language, MISSING_LETTERS_TEXTS["en"])
         self._pdf: Any = FPDF(format="A4")
         self._pdf.set_margin(MARGIN_MM)

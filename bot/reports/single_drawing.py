@@ -44,7 +44,8 @@ def build_single_drawing(name: PictureName, key: str, inputs: FigureInputs) -> D
 def list_drawable_keys(inputs: FigureInputs) -> list[str]:
     """Return keys for heat maps."""
     keys = {fact.key for fact in inputs.facts if fact.status is Status.OK and isinstance(fact.value, int | float)}
-    return sorted(key for key in keys if (row := find_key(key)) is not None and row.is_quantity and row.scope == "gpu")
+    rows = {key: find_key(key) for key in keys}
+    return sorted(key for key, row in rows.items() if row is not None and row.is_quantity and row.scope == "gpu")
 
 
 def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:

@@ -47,7 +47,9 @@ class People:
         fresh: float = DECISION_CACHE_SECONDS,
         marks: ChannelSharingCache | None = None,
     ) -> None:
-        self._client, self._fresh, self._marks = client, fresh, marks
+        self._client = client
+        self._fresh = fresh
+        self._marks = marks
         self._seconds = seconds
         self._known: dict[tuple[str, str], tuple[float, Any]] = {}  # (question, subject) → (when asked, answer)
         self._asking: dict[tuple[str, str], asyncio.Task[Any]] = {}

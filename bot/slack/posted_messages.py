@@ -93,7 +93,9 @@ class PendingMessages:
     """Incidents with a status message that shows a running turn, by since when: finds messages of dead processes."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
 
     async def add_pending(self, incident: str) -> None:
         await self._redis.zadd(self._names.living, {incident: self._clock.now().timestamp()})
@@ -160,7 +162,9 @@ class EditableMessages:
     """Messages edited when their blocks change, posted where none exists. One caller at a time per message."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards, *, plans: bool = True) -> None:
-        self._client, self.cards, self._plans = client, cards, plans
+        self._client = client
+        self.cards = cards
+        self._plans = plans
         self._once = IdempotentPoster(client, cards)
 
     async def put_message(

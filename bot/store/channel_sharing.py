@@ -26,7 +26,8 @@ class ChannelSharingCache:
     """Written on Slack's events and answers, read by every process."""
 
     def __init__(self, redis: "Redis") -> None:
-        self._redis, self._names = redis, RedisKeys()
+        self._redis = redis
+        self._names = RedisKeys()
 
     async def mark_shared(self, channel: str) -> None:
         """Record a channel_shared event. It overrides API answers still in flight."""

@@ -38,7 +38,11 @@ class ClosedIncidentIndex:
         *,
         most: int = 10_000,
     ) -> None:
-        self._redis, self._heard, self._keep, self._names, self._most = redis, heard, keep, names or RedisKeys(), most
+        self._redis = redis
+        self._heard = heard
+        self._keep = keep
+        self._names = names or RedisKeys()
+        self._most = most
 
     async def save_incident(self, row: ClosedIncident) -> None:
         score, kinds = row.closed.timestamp(), _list_index_names(row.all_hosts, row.devices, row.labels)

@@ -50,7 +50,8 @@ class ClosedIncidentStore:
     """Lists closed incidents with size and TTL, and trims them."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
-        self._redis, self._names = redis, names or RedisKeys()
+        self._redis = redis
+        self._names = names or RedisKeys()
         self._forget = redis.register_script(FORGET_SCRIPT)
 
     async def trim_to_bytes(self, most_bytes: int) -> int:

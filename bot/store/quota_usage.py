@@ -26,7 +26,9 @@ class QuotaStore:
     """Usage of all tenants, on one Redis."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
         self._in_order = KeyedLocks()
 
     async def begin_item(self, tenant: str, incident: str, item: str, decide: QuotaDecision) -> ExceededLimit | None:

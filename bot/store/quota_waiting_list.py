@@ -19,7 +19,9 @@ class QuotaWaitingList:
     """Each incident is listed once, however many of its items wait."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
 
     async def add_incident(self, tenant: str, incident: str, why: ExceededLimit) -> None:
         """Add an incident, or keep its place."""

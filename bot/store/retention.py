@@ -61,7 +61,11 @@ class Retention:
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._settings, self._open, self._closed, self._clock, self._pause = settings, open_incidents, closed, clock, pause
+        self._settings = settings
+        self._open = open_incidents
+        self._closed = closed
+        self._clock = clock
+        self._pause = pause
 
     async def run(self) -> None:
         """Clear hourly until cancelled."""

@@ -31,8 +31,10 @@ class SlackRateSlots:
     """`SharedCallTurns` on Redis, by its clock. Queueing ends when no slot is reserved for the time of one slot."""
 
     def __init__(self, redis: Redis, *, names: RedisKeys | None = None) -> None:
-        self._redis, self._names = redis, names or RedisKeys()
-        self._take, self._rest = redis.register_script(RESERVE_SLOT_SCRIPT), redis.register_script(RETRY_AFTER_SCRIPT)
+        self._redis = redis
+        self._names = names or RedisKeys()
+        self._take = redis.register_script(RESERVE_SLOT_SCRIPT)
+        self._rest = redis.register_script(RETRY_AFTER_SCRIPT)
 
     async def is_rate_limited(self, name: str) -> bool:
         """Return False where Redis does not answer: Slack itself refuses."""

@@ -67,7 +67,8 @@ class WrongStoreVersion(StoreUnavailable):
 
     def __init__(self, says: str, mend: str) -> None:
         super().__init__(f"{says}; nothing was read or changed: {mend}")
-        self.says, self.mend = says, mend
+        self.says = says
+        self.mend = mend
 
 
 @dataclass(frozen=True, slots=True)

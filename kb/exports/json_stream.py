@@ -50,7 +50,9 @@ class _ObjectSplitter:
     """One-pass finder of JSON objects' bounds."""
 
     def __init__(self, level: int) -> None:
-        self.level, self.open, self.line = level, 0, 1
+        self.level = level
+        self.open = 0
+        self.line = 1
         self.in_string = self.escaped = False
         self._held: list[str] = []
         self._size = 0
@@ -71,7 +73,9 @@ class _ObjectSplitter:
                 if self._inside and self.open == self.level:
                     self._append_piece(chunk[at : place + 1])
                     yield self.began, "".join(self._held) if self._size <= MAX_ROW_CHARS else None
-                    self._held, self._size, self._inside = [], 0, False
+                    self._held = []
+                    self._size = 0
+                    self._inside = False
         if self._inside:
             self._append_piece(chunk[at:])
         self.line += chunk.count("\n", counted_to)

@@ -93,8 +93,13 @@ def _name_cells(columns: list[str], cells: list[str]) -> dict[str, Any]:
     for name, cell in zip(columns, cells, strict=False):
         if not cell:
             continue
-        before = named_cells.get(name)
-        named_cells[name] = cell if before is None else [*(before if isinstance(before, list) else [before]), cell]
+        earlier = named_cells.get(name)
+        if earlier is None:
+            named_cells[name] = cell
+        elif isinstance(earlier, list):
+            named_cells[name] = [*earlier, cell]
+        else:
+            named_cells[name] = [earlier, cell]
     return named_cells
 
 

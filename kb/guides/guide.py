@@ -39,7 +39,11 @@ class GuideStep:
 
     @property
     def kind(self) -> StepKind:
-        return "look" if self.look else "wait" if self.wait else "remedy" if self.remedy else "ask"
+        if self.look:
+            return "look"
+        if self.wait:
+            return "wait"
+        return "remedy" if self.remedy else "ask"
 
     @property
     def says(self) -> str:

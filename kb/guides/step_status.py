@@ -75,14 +75,10 @@ def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], context
         return StepStatus(step, "unsure", f"could not tell whether there is {unknown}")
     if step.kind == "wait":
         return _compute_wait_status(step, context)
-    mark_reason = (
-        MarkReason("people")
-        if step.kind == "ask"
-        else context.get_look_status(step)
-        if step.kind == "look"
-        else context.get_remedy_status(step)
-    )
-    return StepStatus(step, mark_reason.mark, mark_reason.says)
+    if step.kind == "ask":
+        return StepStatus(step, "people")
+    reason = context.get_look_status(step) if step.kind == "look" else context.get_remedy_status(step)
+    return StepStatus(step, reason.mark, reason.says)
 
 
 def _compute_wait_status(step: GuideStep, context: GuideContext) -> StepStatus:

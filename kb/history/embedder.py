@@ -26,7 +26,8 @@ class BackoffEmbedder:
     """An embedder that pauses after a failure. `trouble` says why."""
 
     def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
-        self._embedder, self._clock = embedder, clock
+        self._embedder = embedder
+        self._clock = clock
         self._until = 0.0
         self.trouble = ""
 
@@ -47,4 +48,5 @@ class BackoffEmbedder:
 
     def back_off(self, why: str) -> None:
         """Start a pause of RETRY_AFTER_SECONDS."""
-        self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why
+        self._until = self._clock() + RETRY_AFTER_SECONDS
+        self.trouble = why

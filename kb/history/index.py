@@ -72,7 +72,9 @@ class PastIncidentIndex:
         embedder: Embedder | None = None,
     ) -> None:
         self._past = {incident.id: _redact_incident(incident) for incident in past}
-        self._url, self._api_key, self._collection = url, api_key, collection
+        self._url = url
+        self._api_key = api_key
+        self._collection = collection
         self._embedder = BackoffEmbedder(embedder) if embedder else None
         self._dense = 0  # vector size of the index; 0: words only
         self._client: QdrantClient | None = None
@@ -186,7 +188,9 @@ class PastIncidentIndex:
 
         weights = compute_term_weights(extract_terms(incident.text), self._corpus.average or _TYPICAL_TERM_COUNT)
         vector = models.SparseVector(indices=[hash_term(term) for term in weights], values=list(weights.values()))
-        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector, **({_DENSE_VECTOR_NAME: dense} if dense else {})}
+        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector}
+        if dense:
+            vectors[_DENSE_VECTOR_NAME] = dense
         return models.PointStruct(id=_build_point_id(incident.id), vector=vectors, payload=asdict(incident))
 
     def _find_similar(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
@@ -238,7 +242,8 @@ class PastIncidentIndex:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
         except (ApiException, ValueError) as error:  # another process rebuilt it with another vector size or none
             self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(error).split())[:120]}")
-            self._dense, self.trouble = 0, self._embedder.trouble
+            self._dense = 0
+            self.trouble = self._embedder.trouble
             return None
         place = {point.payload["id"]: point.score for point in points if point.payload}
         served = [one for one in self._load_similar(points, text, tenant) if one.score > 0]

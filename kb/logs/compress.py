@@ -94,8 +94,10 @@ class LogCompressor:
     """Compressor of blocks, which may end inside a line."""
 
     def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
-        self._rules, self._now = rules, now
-        self._kernel, self._job = KernelLogReader(now), JobLogReader(now)
+        self._rules = rules
+        self._now = now
+        self._kernel = KernelLogReader(now)
+        self._job = JobLogReader(now)
         self._kinds: dict[bytes, _LineKind] = {}
         self._groups: dict[str, TemplateTally] = {}
         self._shapes: dict[str, _LineKind] = {}
@@ -137,7 +139,8 @@ class LogCompressor:
             self._learn_kinds(fresh)
         line_by_kind = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
         self._add_block_counts(piece, counts, line_by_kind)
-        if wanted_kinds := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+        kinds = {key: self._kinds[key] for key in counts}
+        if wanted_kinds := {key: kind for key, kind in kinds.items() if kind.kernel or kind.job}:
             self._extract_events(piece, line_by_kind, wanted_kinds)
         elif self._job.is_waiting:
             self._job.read_piece(piece, [])
@@ -236,12 +239,8 @@ class LogCompressor:
         """Xids get templates of their own."""
         kernel = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
         job = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.job}, told)
-        if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
-            job = [
-                at
-                for at in job
-                if not (numbers := exact.get(piece.kinds[at])) or _holds_number(piece.get_raw_line(at, _MAX_LINE_BYTES), numbers)
-            ]
+        if numbers_by_kind := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
+            job = [at for at in job if _may_be_event(piece, at, numbers_by_kind)]
         for at in _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.xid}, kernel):
             self._count_xid(piece.get_raw_line(at, KEPT_LINE_BYTES), self._done + piece.get_start(at))
         if kernel:
@@ -256,12 +255,14 @@ class LogCompressor:
         )
 
     def _mask_cached(self, text: str) -> str:
-        template = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
-        if template is None:
+        if text in self._parts:
+            return self._parts[text]
+        shape = unify_hex(text)
+        if shape not in self._parts:
             if len(self._parts) >= _MAX_TEMPLATES:
                 self._parts = {}
-            template = self._parts[shape] = mask_line(shape)
-        return template
+            self._parts[shape] = mask_line(shape)
+        return self._parts[shape]
 
     def _build_template(self, group: TemplateTally) -> Template:
         example = _decode_start(group.first)
@@ -277,7 +278,12 @@ def _find_lines_of_kinds(piece: LogPiece, kinds: Set[bytes], among: Sequence[int
     return list(itertools.compress(among, map(kinds.__contains__, map(piece.kinds.__getitem__, among))))
 
 
-def _holds_number(line: bytes, numbers: tuple[bytes, ...]) -> bool:
+def _may_be_event(piece: LogPiece, at: int, numbers_by_kind: Mapping[bytes, tuple[bytes, ...]]) -> bool:
+    """Return whether the line holds one of the numbers that make its kind an event."""
+    numbers = numbers_by_kind.get(piece.kinds[at])
+    if not numbers:
+        return True
+    line = piece.get_raw_line(at, _MAX_LINE_BYTES)
     return any(number in line for number in numbers)
 
 

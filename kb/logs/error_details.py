@@ -32,12 +32,14 @@ _HEAP_ERROR_TEXTS = (
 NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
 
 
+def _convert_group(name: str, value: Any) -> tuple[str, Any]:
+    number = parse_integer(value) if name in NUMERIC_GROUPS else None
+    return name, value if number is None else number
+
+
 def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
     """Return the groups under plain names, numbers converted, plus the class's attributes."""
-    attrs = {
-        (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(value)) is not None else value
-        for name, value in found.items()
-    }
+    attrs = dict(_convert_group(name.rstrip("234"), value) for name, value in found.items())
     if cause == "cuda_oom":
         return attrs | _parse_memory(line)
     if cause == "crash_signal" and (signal := _find_signal(line)):

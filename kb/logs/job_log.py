@@ -112,7 +112,8 @@ class JobLogReader:
         if self._carry is not None:
             shift = len(self._carry.kinds)
             piece, wanted = join_pieces(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
-            self._carry, self._carried = None, []
+            self._carry = None
+            self._carried = []
         return piece, wanted
 
     def _read_lines(self, piece: LogPiece, wanted: list[int], *, final: bool) -> None:
@@ -141,7 +142,8 @@ class JobLogReader:
                 self._read_line(number, line, piece.kinds[number])
 
     def _start_file(self, path: str) -> None:
-        self._file, self._rank = path, get_rank_from_path(path)
+        self._file = path
+        self._rank = get_rank_from_path(path)
         if self._rank is not None:
             self._rank = str(int(self._rank))
             self._ranks.add(self._rank)
@@ -256,7 +258,8 @@ class _PrecedingTimes:
     """Last time before an undated line in the same file. Queries ascend, so each line is read once."""
 
     def __init__(self, piece: LogPiece, now: datetime | None) -> None:
-        self._piece, self._now = piece, now
+        self._piece = piece
+        self._now = now
         self._asked = 0  # line of the last query
         self._found: tuple[int, datetime] | None = None  # its result: line and time
 

@@ -116,7 +116,8 @@ class KernelLogReader:
             elif head and cached_rules:
                 self._keep_event(cached_rules, read_head_time(line, head, self._now), line)
             elif boot := BOOT_PATTERN.match(line):
-                self._boot, self._said = boot[1], {}
+                self._boot = boot[1]
+                self._said = {}
             else:
                 self._read_new_line(line, head)
 
@@ -160,7 +161,9 @@ class KernelLogReader:
         self._alike[name] = times + 1
         if times >= MAX_SAME_EVENTS:
             more = self._more[name]
-            more.time, more.line, more.count = prefix.time or self._get_last_time(more), "", more.count + 1
+            more.time = prefix.time or self._get_last_time(more)
+            more.line = ""
+            more.count = more.count + 1
             return more
         if times == MAX_SAME_EVENTS - 1:
             self._more[name] = _RepeatCount(len(self._events), prefix.time)
@@ -179,7 +182,8 @@ class KernelLogReader:
             self._events[more.at] = (
                 replace(event, time=self._get_last_time(more), attrs={**event.attrs, "count": count}) if more.count else event
             )
-        self._more, self._said = {}, {}
+        self._more = {}
+        self._said = {}
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
         """True if handled."""
@@ -267,12 +271,16 @@ def has_prefixes(text: str) -> bool:
     return any(split_prefix(line).found for line in head)
 
 
+def _parse_count(text: str) -> int | str:
+    """Return the number, or the text if it is not one, or negative."""
+    number = parse_integer(text)
+    return text if number is None or number < 0 else number
+
+
 def _build_event_values(row: MessageRule, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
     groups = {name: value for name, value in found.groupdict().items() if value is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
-    attrs: dict[str, Any] = {
-        name: value if (number := parse_integer(value)) is None or number < 0 else number for name, value in groups.items()
-    }
+    attrs: dict[str, Any] = {name: _parse_count(value) for name, value in groups.items()}
     shape = _EVENT_SHAPERS.get(row.kind)
     shaped: object = row.value or value.strip()
     if shape:

@@ -38,7 +38,8 @@ class RasReader:
     def read_line(self, line: str) -> Mapping[str, Any] | None:
         """Return a lagging rank's op, rank, node, launched and others, or None."""
         if different := _DIFFERENT_PATTERN.search(line):
-            self._operation, self._counts = different[1], []
+            self._operation = different[1]
+            self._counts = []
             return None
         if self._operation is None:
             return None

@@ -25,9 +25,11 @@ class TemplateTally:
 
     def add_lines(self, count: int, offset: int, last_offset: int, first: bytes, last: bytes) -> None:
         if offset < self.offset:
-            self.offset, self.first = offset, first[:KEPT_LINE_BYTES]
+            self.offset = offset
+            self.first = first[:KEPT_LINE_BYTES]
         if last_offset > self.last_offset:
-            self.last_offset, self.last = last_offset, last[:KEPT_LINE_BYTES]
+            self.last_offset = last_offset
+            self.last = last[:KEPT_LINE_BYTES]
         self.count += count
 
     def absorb(self, other: "TemplateTally") -> None:

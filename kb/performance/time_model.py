@@ -89,7 +89,11 @@ def _compute_memory_bytes(shape: JobShape) -> float:
 
 def _count_all_reduces(shape: JobShape) -> int:
     """Two per layer and pass, two more with full recomputation."""
-    return (6 if shape.recompute == "full" else 4) * -(-shape.depth // shape.pipeline) * shape.micros if shape.tensor > 1 else 0
+    if shape.tensor <= 1:
+        return 0
+    per_layer = 6 if shape.recompute == "full" else 4
+    layers_per_stage = -(-shape.depth // shape.pipeline)
+    return per_layer * layers_per_stage * shape.micros
 
 
 def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:

@@ -74,7 +74,8 @@ class BadWorkload(ValueError):
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
-        self.field, self.why = field, why
+        self.field = field
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)

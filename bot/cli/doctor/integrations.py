@@ -55,7 +55,8 @@ async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Findin
 
 def build_channel_finding(row: ChannelRow) -> Finding:
     whose = f"customer {row.tenant}" if row.kind == "tenant" else "operators"
-    hosts = f"groups {', '.join(row.groups)}" if row.groups else "all of its hosts" if row.tenant else "all hosts"
+    all_hosts = "all of its hosts" if row.tenant else "all hosts"
+    hosts = f"groups {', '.join(row.groups)}" if row.groups else all_hosts
     answers = "answers mentions only" if row.mention_only else "answers what it is plainly asked in its threads"
     return Finding("channel", "ok", f"{row.name or row.channel}: {whose}, {hosts}, {answers}")
 

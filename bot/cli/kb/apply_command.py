@@ -118,7 +118,8 @@ def _refuse_conflicts(had: Settings, taken: _AcceptedItems, target: Path, ours: 
     before = {row.id for row in load_site_incidents(had.kb_dir)}
     file = target / "incidents" / ours
     own_ids = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
-    twice = [name for one in taken.entries if (name := str(one["id"])) in before - own_ids]
+    entry_ids = [str(entry["id"]) for entry in taken.entries]
+    twice = [entry_id for entry_id in entry_ids if entry_id in before - own_ids]
     pages = [(page, target / "pages" / page.name) for page in taken.pages]
     if other := [
         str(page_folder) for page, page_folder in pages if page_folder.is_file() and page_folder.read_bytes() != page.read_bytes()

@@ -40,7 +40,10 @@ def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
         branches = file.get("branches") or {}
         for name, leaf in (file.get("leaves") or {}).items():
             title = branches.get(str(name).partition(".")[0])
-            causes.append({"label": f"{file.get('category')}.{name}", **({BRANCH_TITLE: title} if title else {}), **leaf})
+            cause = {"label": f"{file.get('category')}.{name}"}
+            if title:
+                cause[BRANCH_TITLE] = title
+            causes.append(cause | leaf)
     return causes
 
 

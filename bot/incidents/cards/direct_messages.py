@@ -47,7 +47,9 @@ def classify_request(text: str) -> DirectRequest:
     if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
     requests: list[DirectRequest] = [name for name, request_words in REQUEST_WORDS.items() if request_words & set(words)]
-    return requests[0] if requests else "elsewhere" if words else "help"
+    if requests:
+        return requests[0]
+    return "elsewhere" if words else "help"
 
 
 def render_direct_help(channels: Sequence[str]) -> Card:

@@ -98,7 +98,9 @@ def _render_unserved_channels(shared: Mapping[str, bool | None]) -> list[Block]:
         name = channel_link(channel) if SLACK_ID_PATTERN.fullmatch(channel) else code(channel)
         lines.append(("🛑 ", name, *(SHARED_CHANNEL_TEXT if by_others else UNKNOWN_SHARING_TEXT)))
     rest = len(shared) - MAX_UNSERVED_CHANNELS
-    return [blocks.section(*lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+    if rest > 0:
+        lines.append((f"… and {rest} more",))
+    return [blocks.section(*lines)] if lines else []
 
 
 def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:

@@ -37,11 +37,10 @@ def fold_hosts(names: Iterable[str]) -> str:
 
 def format_cause_place(hypothesis: Hypothesis) -> str:
     """Return the devices where known, else the hosts."""
-    return (
-        ", ".join(hypothesis.devices[:4]) + (f" and {len(hypothesis.devices) - 4} more" if len(hypothesis.devices) > 4 else "")
-        if hypothesis.devices
-        else fold_host_names(hypothesis.hosts)
-    )
+    if not hypothesis.devices:
+        return fold_host_names(hypothesis.hosts)
+    more = len(hypothesis.devices) - MAX_DEVICES
+    return ", ".join(hypothesis.devices[:MAX_DEVICES]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_confidence(p: float) -> str:
@@ -124,7 +123,9 @@ def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
         grouped.setdefault(row.check, []).append(row.host)
     unobserved_names = [f"{fold_host_names(names)} {check}" for check, names in list(grouped.items())[:MAX_NAMED_UNOBSERVED]]
     rest = len(grouped) - MAX_NAMED_UNOBSERVED
-    return (", ".join(unobserved_names), f" and {rest} more" if rest > 0 else "") if unobserved_names else ()
+    if not unobserved_names:
+        return ()
+    return ", ".join(unobserved_names), f" and {rest} more" if rest > 0 else ""
 
 
 def render_files(rows: Sequence[FileReadResult]) -> list[Line]:

@@ -72,11 +72,11 @@ def _render_digest(action: Action) -> Line:
 
 def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
     record = view.record
-    condition_lines: list[Line] = (
-        [*([] if held_alike else _render_condition_lines(view)), *side_effects.render_known_lines(record.action, view.known)]
-        if record.state in OPEN_STATES
-        else []
-    )
+    condition_lines: list[Line] = []
+    if record.state in OPEN_STATES and not held_alike:
+        condition_lines += _render_condition_lines(view)
+    if record.state in OPEN_STATES:
+        condition_lines += side_effects.render_known_lines(record.action, view.known)
     votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
     return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
 

@@ -36,6 +36,7 @@ STATE_HEADLINES: Mapping[State, str] = {
     State.SUPERSEDED: "Superseded:",
     State.REVOKED: "Revoked:",
 }
+MAX_NAMED_DEVICES = 4
 LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host does not answer.
 # For a row among others.
 STATE_WORDS: Mapping[State, str] = {
@@ -200,7 +201,10 @@ def describe_outcome(record: ActionRecord) -> str:
     """Return the proof's result as a sentence; empty without one."""
     if record.action.remedy == "run_check" and record.outcome:
         return "The check has answered; the diagnosis uses its output."
-    return (PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS})[record.outcome] if record.outcome else ""
+    if not record.outcome:
+        return ""
+    texts = PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS}
+    return texts[record.outcome]
 
 
 def describe_proof(action: Action) -> str:
@@ -233,7 +237,9 @@ def format_short_headline(record: ActionRecord, held: str = "") -> str:
 def summarize_action(action: Action) -> str:
     """Return what it does, on which host and device, and its risk."""
     names = [escape_ambiguous(name.removeprefix(f"{action.target}/")) for name in action.devices]
-    devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
+    devices = f" {', '.join(names[:MAX_NAMED_DEVICES])}" if names else ""
+    if len(names) > MAX_NAMED_DEVICES:
+        devices += " …"
     return f"{describe_action(action)} · {escape_ambiguous(format_targets(action))}{devices} · {action.risk}"
 
 

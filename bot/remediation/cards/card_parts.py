@@ -67,7 +67,8 @@ def render_status(record: ActionRecord, names: PeopleNames, began: datetime | No
 def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Line]:
     """Render what happens next, or how the action ended."""
     sentence = replace_user_ids(record.says, names)
-    state_lines: list[Line] = [(f"No longer true: {sentence}" if _is_condition_failure(record) else sentence,)] if sentence else []
+    state_text = f"No longer true: {sentence}" if sentence and _is_condition_failure(record) else sentence
+    state_lines: list[Line] = [(state_text,)] if state_text else []
     person_name = get_person_name(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
@@ -145,7 +146,8 @@ def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult],
     good = [one.says for one in seen if one.ok is True] if record.state in OPEN_STATES else []
     shown_conditions = " · ".join(good[:MAX_CONDITIONS])
     rest = f" · and {len(good) - MAX_CONDITIONS} more" if len(good) > MAX_CONDITIONS else ""
-    return (clip_text(f"✓ {shown_conditions}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * MAX_LINE_CHARS),) if good else ()
+    checked_at = f" ({at:%H:%M} UTC)" if at else ""
+    return (clip_text(f"✓ {shown_conditions}{rest}{checked_at}", 2 * MAX_LINE_CHARS),) if good else ()
 
 
 def render_condition(one: ConditionResult) -> Line:
@@ -194,8 +196,9 @@ def _join_some_names(rows: Sequence[str]) -> str:
 def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (), at: datetime | None = None) -> Block:
     """Render met conditions, proof, undo and time limit. Raise TooLong if they do not fit."""
     action = record.action
+    met_conditions = render_met_conditions(record, seen, at)
     return blocks.exact_context(
-        *([holding] if (holding := render_met_conditions(record, seen, at)) else []),
+        *([met_conditions] if met_conditions else []),
         (
             clip_text(f"Proof: {action_text.describe_proof(action)}", MAX_LINE_CHARS),
             f" · {clip_text(f'Undo: {action_text.describe_undo(action)}', MAX_LINE_CHARS)} · Time limit: {action_text.format_time_limit(action)}",

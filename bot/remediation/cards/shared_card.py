@@ -98,7 +98,10 @@ def _summarize_none_well(records: Sequence[ActionRecord]) -> tuple[str, str]:
     ends = {action_text.get_state_word(record) for record in records}
     if len(ends) == 1:
         mark, word = ends.pop()
-        return mark, f"{'Both' if len(records) == 2 else f'All {len(records)}'} {word}:" if len(records) > 1 else f"{word.capitalize()}:"
+        if len(records) == 1:
+            return mark, f"{word.capitalize()}:"
+        everyone = "Both" if len(records) == 2 else f"All {len(records)}"
+        return mark, f"{everyone} {word}:"
     has_begun = any(record.state in (State.DONE, State.FAILED) and not action_text.is_refused(record) for record in records)
     return ("❌", f"None of {len(records)} worked:") if has_begun else ("🚫", f"None of {len(records)} was run:")
 

@@ -30,8 +30,10 @@ ImageFormat = Literal["png", "svg"]
 TextAnchor = Literal["start", "middle", "end"]
 FONT_FAMILY = "DejaVu Sans"
 MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
+_LINE_BREAKS_TO_BLANKS = str.maketrans("\n\t\r", "   ")
 _NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
 _WIDE_CHARS = frozenset("mwMW@%—…&")
+_LAST_LATIN_CODE = 0x24F
 
 
 def compute_luminance(colour: str) -> float:
@@ -130,7 +132,7 @@ class Canvas:
 
 def replace_undrawable(text: str) -> str:
     """Return one line with `?` for what the font cannot draw."""
-    return "".join(char if _is_drawable(char) else " " if char in "\n\t\r" else "?" for char in text)
+    return "".join(char if _is_drawable(char) else "?" for char in text.translate(_LINE_BREAKS_TO_BLANKS))
 
 
 def _is_drawable(char: str) -> bool:
@@ -138,10 +140,16 @@ def _is_drawable(char: str) -> bool:
 
 
 def estimate_text_width(text: str, size: float) -> float:
-    return size * sum(
-        0.36 if char in _NARROW_CHARS else 1.0 if char in _WIDE_CHARS else 0.7 if char.isupper() or ord(char) > 0x24F else 0.62
-        for char in text
-    )
+    return size * sum(map(_estimate_char_width, text))
+
+
+def _estimate_char_width(char: str) -> float:
+    """Return the width at size 1."""
+    if char in _NARROW_CHARS:
+        return 0.36
+    if char in _WIDE_CHARS:
+        return 1.0
+    return 0.7 if char.isupper() or ord(char) > _LAST_LATIN_CODE else 0.62
 
 
 def fit_text(text: str, size: float, room: float) -> str:

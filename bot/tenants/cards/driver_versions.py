@@ -20,15 +20,11 @@ def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Coll
     ]
 
     def filled(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
-        slots = {
-            slot: min(values, key=_parse_version)
-            for slot, key in (("driver", DRIVER_VERSION_KEY), ("cuda", CUDA_VERSION_KEY))
-            if (
-                values := [
-                    str(fact.value) for fact in read if fact.key == key and fact.host in (hosts or own) and _parse_version(str(fact.value))
-                ]
-            )
-        }
+        slots = {}
+        for slot, key in (("driver", DRIVER_VERSION_KEY), ("cuda", CUDA_VERSION_KEY)):
+            versions = [str(fact.value) for fact in read if fact.key == key and fact.host in (hosts or own)]
+            if plain_versions := [version for version in versions if _parse_version(version)]:
+                slots[slot] = min(plain_versions, key=_parse_version)
         return {**slots, **known(label, hosts)}
 
     return filled

@@ -143,9 +143,10 @@ def build_tenant_view(
     state = _get_state(incident_view, causes, [row for row in incident_view.remediations if row.target not in context.others], begun)
     if state not in APPROVED_STATES:
         causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
+    question_ids = list_tenant_question_ids(incident_view, report)
     return TenantView(
         incident_view.id,
-        _get_stage(incident_view, report, causes, question_ids := list_tenant_question_ids(incident_view, report)),
+        _get_stage(incident_view, report, causes, question_ids),
         state,
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
@@ -178,8 +179,9 @@ def _list_unread_files(incident_view: IncidentView, report: Report) -> tuple[str
 
 def _get_stage(incident_view: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
     if causes:
-        responsibilities = {row.ours for row in causes}
-        return "both" if len(responsibilities) > 1 else "ours" if responsibilities == {True} else "yours"
+        if len({cause.ours for cause in causes}) > 1:
+            return "both"
+        return "ours" if causes[0].ours else "yours"
     if asks and not _is_handed_over(incident_view):
         return "asked"
     if report.outcome == "no_fault":
