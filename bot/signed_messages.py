@@ -28,8 +28,8 @@ _TIMESTAMP_PATTERN = re.compile(r"[1-9][0-9]{0,10}")  # no leading zeros: one mo
 _DUMMY_KEY = b"0" * 32  # Verifies nothing, so that an unknown sender takes as long as a known one.
 
 
-class Unsigned(Exception):
-    """Not signed by a key that we know, or not now. What was wrong is for our log alone."""
+class UnsignedMessage(Exception):
+    """No known key signed the message, or it is too old. The reason is for our log alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def build_signed_headers(key: bytes, id_: str, at: datetime, body: bytes) -> dic
 
 
 def check_headers(headers: Mapping[str, str], now: datetime) -> None:
-    """Raise Unsigned if the headers alone rule a message out, before its body is read."""
+    """Raise UnsignedMessage if the headers alone rule a message out, before its body is read."""
     _, at, _ = _parse_headers(headers)
     if not -MAX_CLOCK_SKEW <= now - at <= MAX_CLOCK_SKEW:
-        raise Unsigned(CLOCK_SKEW_TEXT)
+        raise UnsignedMessage(CLOCK_SKEW_TEXT)
 
 
 def _parse_headers(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
-    """Return id, time and signatures. Raise Unsigned."""
+    """Return id, time and signatures. Raise UnsignedMessage."""
     id_, timestamp, signature_header = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
     if (
         not _ID_PATTERN.fullmatch(id_)
@@ -77,21 +77,21 @@ def _parse_headers(headers: Mapping[str, str]) -> tuple[str, datetime, str]:
         or len(signature_header) > 1000
         or not signature_header.isascii()
     ):
-        raise Unsigned("the headers are not those of Standard Webhooks")
+        raise UnsignedMessage("the headers are not those of Standard Webhooks")
     return id_, datetime.fromtimestamp(int(timestamp), UTC), signature_header
 
 
 def verify_message(keys: Sequence[bytes], headers: Mapping[str, str], body: bytes, now: datetime) -> SignedMessage:
-    """Return the message that one of the keys signed. Raise Unsigned. All keys are tried, because keys rotate."""
+    """Return the message that one of the keys signed. Raise UnsignedMessage. All keys are tried, because keys rotate."""
     id_, at, signature_header = _parse_headers(headers)
     try:
         signatures = [Webhook(key).sign(id_, at, body.decode()).encode() for key in keys or (_DUMMY_KEY,)]
     except UnicodeDecodeError as error:
-        raise Unsigned("the body is not UTF-8") from error
+        raise UnsignedMessage("the body is not UTF-8") from error
     offered = [word.encode() for word in signature_header.split(" ") if word.startswith("v1,")]
     right = [hmac.compare_digest(own_signature, offered_signature) for own_signature in signatures for offered_signature in offered]
     if not (keys and any(right)):
-        raise Unsigned("no signature of a key that is known")
+        raise UnsignedMessage("no signature of a key that is known")
     if abs(now - at) > MAX_CLOCK_SKEW:
-        raise Unsigned(CLOCK_SKEW_TEXT)
+        raise UnsignedMessage(CLOCK_SKEW_TEXT)
     return SignedMessage(id_, hashlib.sha256(f"{id_}.{headers[TIMESTAMP_HEADER]}".encode()).hexdigest())

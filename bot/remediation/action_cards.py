@@ -46,7 +46,7 @@ PERMANENT_SLACK_ERRORS = frozenset(
 
 
 class CardPostInProgress(Exception):
-    """Another process posts this card at this moment, with our action on it. Whoever asked asks again later."""
+    message = "Another process posts this card at this moment, with our action on it. Whoever asked asks again later."
 
 
 class ActionCards:
@@ -185,7 +185,7 @@ class ActionCards:
         """Let only one process post a card."""
         async with self._cards.hold_lock(incident, name) as alone:
             if not alone:
-                raise CardPostInProgress(CardPostInProgress.__doc__)
+                raise CardPostInProgress(CardPostInProgress.message)
             yield
 
     async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:

@@ -80,7 +80,7 @@ def _get_thread_ts(payload: Payload) -> str:
 
 def _require_same_digest(record: ActionRecord, digest: str) -> None:
     if record.digest != digest:
-        raise LedgerSays(WrongDigest(WrongDigest.__doc__))
+        raise LedgerSays(WrongDigest(WrongDigest.message))
 
 
 def _require_state(record: ActionRecord, *states: State) -> None:

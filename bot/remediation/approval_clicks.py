@@ -114,7 +114,7 @@ async def build_not_approver_error(click: ApprovalClick) -> NotAnApprover:
     names = [await click.context.people.get_name(user) for user in users[:MAX_NAMED_APPROVERS]]
     rest = [f"{len(users) - MAX_NAMED_APPROVERS} more"] if len(users) > MAX_NAMED_APPROVERS else []
     may = f" Those who may: {', '.join(names + rest)}." if names else ""
-    return NotAnApprover(f"{NotAnApprover.__doc__}{may}")
+    return NotAnApprover(f"{NotAnApprover.message}{may}")
 
 
 async def _finish_in_background(click: ApprovalClick, task: Awaitable[None]) -> None:

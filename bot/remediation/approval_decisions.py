@@ -105,7 +105,7 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(voter)
         if voter not in await self._rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover(NotAnApprover.message)
         await self._index.schedule_check(approval)
         after = await self._ledger.vote(approval, digest, voter, verdict, delivery, reason)
         await self._wake(approval)
@@ -117,7 +117,7 @@ class ApprovalDecisions:
         first = await self._ledger.get_record(each[0][0])
         incident = first.action.incident
         if voter not in await self._rights.list_record_approvers(first):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover(NotAnApprover.message)
         return [await self._count_vote(approval, digest, voter, f"{delivery}.{approval}", incident) for approval, digest in each]
 
     async def _count_vote(self, approval: str, digest: str, voter: str, delivery: str, incident: str) -> VoteResult:
@@ -126,9 +126,9 @@ class ApprovalDecisions:
         try:
             record = await self._get_current_record(approval, digest)
             if record.action.incident != incident:
-                raise WrongDigest(WrongDigest.__doc__)
+                raise WrongDigest(WrongDigest.message)
             if record.terms.sets and voter not in await self._rights.list_record_approvers(record):
-                raise NotAnApprover(NotAnApprover.__doc__)
+                raise NotAnApprover(NotAnApprover.message)
             await self._index.schedule_check(approval)
             record = await self._ledger.vote(approval, digest, voter, "approve", delivery)
         except NotOpen as error:
@@ -143,7 +143,7 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(asker)
         if record.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
-            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+            raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         remediation = await self._find_remediation(record)
         if remediation.approval != approval:
             return await self._propose_step(record.action.incident, remediation)
@@ -179,7 +179,7 @@ class ApprovalDecisions:
         incident = record.action.incident
         await self._rights.require_full_member(human)
         if human not in await self._rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover(NotAnApprover.message)
         remediations = IncidentView(await self._state_of(incident)).remediations
         await self._reconciler.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, human)
         await self._index.schedule_check(incident)
@@ -191,7 +191,7 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(editor)
         if record.state is not State.PENDING:
-            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+            raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         facts = await self._facts_of(record.action.incident)
         return await self._replace_action(record, build_edited_step(record.action, args, facts), editor, f"edited by {editor}")
 
@@ -208,9 +208,9 @@ class ApprovalDecisions:
         record = await self._get_current_record(approval, digest)
         await self._rights.require_full_member(human)
         if human not in await self._rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover(NotAnApprover.message)
         if record.state is not State.UNKNOWN:
-            raise NotOpen(f"{NotOpen.__doc__} It is {record.state}.")
+            raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         result = await settle_action(record.action, self._transport)
         _require_host_agreement(result, ran)
         await self._index.schedule_check(approval)
@@ -227,7 +227,7 @@ class ApprovalDecisions:
     async def _get_current_record(self, approval: str, digest: str) -> ActionRecord:
         record = await self._ledger.get_record(approval)
         if record.digest != digest:
-            raise WrongDigest(WrongDigest.__doc__)
+            raise WrongDigest(WrongDigest.message)
         return record
 
     async def _find_remediation(self, record: ActionRecord) -> Remediation:

@@ -54,7 +54,7 @@ def with_urgency(how: Urgency) -> Iterator[None]:
 
 
 class SlackTurnTimeout(SlackClientError, TooEarly):
-    """Slack lets so little through now that this call had no turn in time. It was not sent."""
+    message = "Slack lets so little through now that this call had no turn in time. It was not sent."
 
 
 class SharedCallTurns(Protocol):
@@ -107,7 +107,7 @@ class MethodGate:
             async with asyncio.timeout(self._longest):
                 await mine
         except TimeoutError:
-            raise SlackTurnTimeout(SlackTurnTimeout.__doc__) from None
+            raise SlackTurnTimeout(SlackTurnTimeout.message) from None
 
     async def apply_retry_after(self, seconds: float) -> None:
         self._free_at = max(self._free_at, asyncio.get_running_loop().time() + seconds)

@@ -124,7 +124,7 @@ class TenantCards:
             return
         async with self.editable_messages.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
             if not alone:
-                raise UpdateInProgress(UpdateInProgress.__doc__)
+                raise UpdateInProgress(UpdateInProgress.message)
             view = await self._build_view(incident, origin, state or await self.load_state(incident))
             marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
             await self.editable_messages.put_message(place, incident, "customer", tenant_card.render_tenant_card(view), marked)

@@ -52,7 +52,7 @@ class SmallDriver(ApprovalDecisions):
     async def _entitled(self, record: ActionRecord, voter: str) -> None:
         await self.rights.require_full_member(voter)
         if voter not in await self.rights.list_record_approvers(record):
-            raise NotAnApprover(NotAnApprover.__doc__)
+            raise NotAnApprover(NotAnApprover.message)
 
     async def cast_vote(
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""

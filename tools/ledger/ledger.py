@@ -69,7 +69,7 @@ class Ledger(LedgerReader):
         await retry_until_settled(attempt)
         existing = await self.get_record(action.approval)
         if existing.digest != action.digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
+            raise record.WrongDigest(record.WrongDigest.message)
         return existing
 
     async def _find_duplicate(self, action: Action) -> str:
@@ -157,9 +157,9 @@ class Ledger(LedgerReader):
         if seen.old_key:
             raise record.OldKey(record.OldKey.__doc__)
         if seen.digest != digest:
-            raise record.WrongDigest(record.WrongDigest.__doc__)
+            raise record.WrongDigest(record.WrongDigest.message)
         if seen.state is not State.APPROVED:
-            raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
+            raise record.NotOpen(f"{record.NotOpen.message} It is {seen.state}.")
         if any(vote.verdict == "deny" for vote in seen.votes):
             raise record.TamperedRecord(record.TamperedRecord.__doc__)
         if (seen.action.policy, seen.action.catalogue) != (policy, catalogue):
@@ -265,7 +265,7 @@ class Ledger(LedgerReader):
             attempt_record = await self.get_record(approval)
             becomes = get_next_state(attempt_record.state, event)
             if becomes is None:
-                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {attempt_record.state}.")
+                raise record.NotOpen(f"{record.NotOpen.message} It is {attempt_record.state}.")
             due_at = attempt_record.get_due_time()
             until = to_milliseconds(due_at) if due_at and event is Transition.EXPIRE else ""
             rest = (becomes.value, by, note, until, attempt_record.state.value, replaced_by)
@@ -337,11 +337,11 @@ def _check_vote(seen: ActionRecord, digest: str, voter: str, verdict: str) -> No
     if seen.old_key and verdict == "approve":
         raise record.OldKey(record.OldKey.__doc__)
     if seen.digest != digest:
-        raise record.WrongDigest(record.WrongDigest.__doc__)
+        raise record.WrongDigest(record.WrongDigest.message)
     if verdict == "approve" and voter in list_requesters(seen.action):
         raise record.OwnRequest(record.OwnRequest.__doc__)
     if voter not in seen.terms.approvers:
-        raise record.NotAnApprover(record.NotAnApprover.__doc__)
+        raise record.NotAnApprover(record.NotAnApprover.message)
 
 
 def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:

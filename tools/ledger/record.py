@@ -31,11 +31,11 @@ class DuplicateAction(Refused):
 
 
 class WrongDigest(Refused):
-    """This card shows a different action than the one that is waiting; use the newest card."""
+    message = "This card shows a different action than the one that is waiting; use the newest card."
 
 
 class NotAnApprover(Refused):
-    """You are not among the approvers of this action."""
+    message = "You are not among the approvers of this action."
 
 
 class OwnRequest(Refused):
@@ -51,7 +51,7 @@ class TooLate(Refused):
 
 
 class NotOpen(Refused):
-    """This action is already decided; nothing was changed."""
+    message = "This action is already decided; nothing was changed."
 
 
 class BadTerms(Refused):

@@ -38,7 +38,7 @@ def render_vote_summary(votes: Sequence[VoteResult]) -> Card:
         f"{count} {word}" for word, count in Counter(map(describe_vote, sorted(votes, key=lambda vote: vote.no is not None))).items()
     )
     bad = [vote for vote in votes if vote.no is not None]
-    lines: list[Line] = [(_render_target(vote), f": {vote.no or type(vote.no).__doc__}") for vote in bad[:MAX_LISTED_VOTES]]
+    lines: list[Line] = [(_render_target(vote), f": {vote.no}") for vote in bad[:MAX_LISTED_VOTES]]
     lines += [(f"… and {len(bad) - MAX_LISTED_VOTES} more",)] if len(bad) > MAX_LISTED_VOTES else []
     return blocks.build_card(head, [blocks.section((f"{'🟡' if len(bad) < len(votes) else '🚫'} {head}.",), *lines)])
 

@@ -57,7 +57,7 @@ def test_one_of_several_signatures_and_of_several_keys_is_enough() -> None:
     several = {**made, signed_messages.SIGNATURE_HEADER: f"v2,x v1,x {made[signed_messages.SIGNATURE_HEADER]}"}
     assert signed_messages.verify_message([THEIRS, OURS], several, BODY, T0).id == ID
     for keys in ([THEIRS], []):
-        with pytest.raises(signed_messages.Unsigned, match="no signature"):
+        with pytest.raises(signed_messages.UnsignedMessage, match="no signature"):
             signed_messages.verify_message(keys, several, BODY, T0)
 
 
@@ -70,7 +70,7 @@ def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
 @pytest.mark.parametrize("timestamp", ["9" * 12, "9" * 11, "٣" * 10, "", "1.5", f"0{T0.timestamp():.0f}", "0"])
 def test_a_malformed_timestamp_is_no_valid_signature(timestamp: str) -> None:
     signs = f"{signature(OURS, ID, timestamp, b'')} {signature(OURS, ID, timestamp.lstrip('0'), b'')}"
-    with pytest.raises(signed_messages.Unsigned):
+    with pytest.raises(signed_messages.UnsignedMessage):
         signed_messages.verify_message(
             [OURS],
             {signed_messages.ID_HEADER: ID, signed_messages.TIMESTAMP_HEADER: timestamp, signed_messages.SIGNATURE_HEADER: signs},
@@ -82,7 +82,7 @@ def test_a_malformed_timestamp_is_no_valid_signature(timestamp: str) -> None:
 def test_a_body_that_is_not_utf_8_is_no_valid_signature() -> None:
     timestamp, body = f"{T0.timestamp():.0f}", b"\xff\xfe"
     signs = signature(OURS, ID, timestamp, body)
-    with pytest.raises(signed_messages.Unsigned, match="UTF-8"):
+    with pytest.raises(signed_messages.UnsignedMessage, match="UTF-8"):
         signed_messages.verify_message(
             [OURS],
             {signed_messages.ID_HEADER: ID, signed_messages.TIMESTAMP_HEADER: timestamp, signed_messages.SIGNATURE_HEADER: signs},
@@ -93,7 +93,7 @@ def test_a_body_that_is_not_utf_8_is_no_valid_signature() -> None:
 
 @pytest.mark.parametrize("signs", ["v1,\udcff", "v1,é", "v1,", "v1", " " * 900, "v1,x " * 200])
 def test_a_malformed_signature_is_refused(signs: str) -> None:
-    with pytest.raises(signed_messages.Unsigned):
+    with pytest.raises(signed_messages.UnsignedMessage):
         signed_messages.verify_message(
             [OURS], {**signed_messages.build_signed_headers(OURS, ID, T0, b""), signed_messages.SIGNATURE_HEADER: signs}, b"", T0
         )
