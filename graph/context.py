@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graph.extraction.uploaded_text import TextReader
     from graph.model.reasoner import Reasoner
     from kb.guides.guide import Guide
-    from kb.history.lessons import MistakeNote
+    from kb.history.mistakes import MistakeNote
     from kb.history.site_pages import SitePage
     from kb.taxonomy.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore

@@ -8,6 +8,7 @@ from typing import Literal
 
 ValueKind = Literal["bool", "int", "float", "str", "list"]
 KeyScope = Literal["host", "gpu", "link", "hca", "bridge", "service", "module", "mount", "process", "nvswitch", "disk", "netdev", "rank"]
+IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})  # integers that identify something
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,6 @@ class FactKey:
     def is_quantity(self) -> bool:
         """Codes and link numbers are identifiers."""
         return self.kind in ("int", "float") and self.name not in IDENTIFIER_KEYS
-
-
-IDENTIFIER_KEYS = frozenset({"kernel.xid", "nvlink.worst_link", "kernel.sxid"})  # integers that identify something
 
 
 def _parse_keys(text: str) -> tuple[FactKey, ...]:
@@ -134,7 +132,7 @@ KEYS = _parse_keys("""
     nvlink.recovery_errors           | int   | gpu     |      | recovery errors over all links
     nvlink.worst_link                | int   | gpu     |      | link with the most errors
     kernel.xid                       | int   | gpu     |      | Xid code; attrs: bdf pid name count first last detail gpc tpc sm link mig recovery sympathetic meaning resolution
-    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.catalogues.error_numbers.classify_repeats)
+    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.catalogues.xid.classify_repeats)
     kernel.sxid                      | int   | nvswitch|      | NVSwitch SXid; attrs: fatal link count first last detail meaning unit listed
     kernel.nvlink5                   | str   | gpu     |      | decoded NVLink5 Xid 144-150: unit and error; attrs: xid severity link resolution
     kernel.oom_kill                  | str   | host    |      | process killed for memory; attrs: pid cgroup(bool) count first last

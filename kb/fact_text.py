@@ -210,7 +210,9 @@ def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.0f}" if value == round(value) else f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
+        if value == round(value):
+            return f"{value:,.0f}"
+        return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -7,6 +7,7 @@ from ahocorasick_rs import AhoCorasick
 MAX_LINE_CHARS = 16_384  # read per line: a tenant can print a line of any length
 
 DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+Span = tuple[int, int]
 
 
 def zero_digits(line: str) -> str:
@@ -24,9 +25,6 @@ def split_lines(text: str) -> list[str]:
     if not lines[-1]:
         lines.pop()
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
-
-
-Span = tuple[int, int]
 
 
 class Needles:

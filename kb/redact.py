@@ -13,15 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from kb.needle_search import Needles
-from kb.secrets.disguise import (
-    MAX_ESCAPE_LEVELS,
-    has_escapes,
-    may_hide,
-    redact_disguised,
-    redact_escaped,
-    select_hiding_test,
-    unescape_once,
-)
+from kb.secrets.disguise import may_hide, redact_disguised, select_hiding_test
+from kb.secrets.escaped_text import MAX_ESCAPE_LEVELS, has_escapes, redact_escaped, unescape_once
+from kb.secrets.key_bodies import may_be_key_body, redact_key_bodies
 from kb.secrets.line_secrets import (
     ASSIGNED_PATTERN,
     MAX_NAME_CHARS,
@@ -32,7 +26,7 @@ from kb.secrets.line_secrets import (
     SIGN_FOLLOWS_PATTERN,
     SecretRule,
 )
-from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_be_key_body, may_spread, redact_key_bodies, redact_private_keys, redact_spread
+from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_spread, redact_private_keys, redact_spread
 from kb.secrets.tokens import INNER_NEEDLES, TOKEN_FORMS
 
 _PEM_PATTERN = re.compile(
@@ -117,13 +111,18 @@ def _map_beginnings_to_forms(rules: range) -> dict[str, list[tuple[str, int]]]:
     return forms_by_beginning
 
 
+def _get_token_class(char: str) -> str:
+    """Return `a` for a character of tokens, and the line end and a blank as separators."""
+    if char.isalnum() or char in "_-.":
+        return "a"
+    return char if char == "\n" else " "
+
+
 KEY_BODY_RULE = -1  # pseudo rule number: the line looks like part of a key
 _FORMS_BY_BEGINNING = _map_beginnings_to_forms(range(len(SECRET_RULES), len(_ALL_RULES)))
 # Minimum run of every recognisable token. Lines without such a run, which are most, skip the token search.
 MIN_TOKEN_CHARS = 20
-_TOKEN_TABLE = bytes(
-    ord("a") if chr(code).isalnum() or chr(code) in "_-." else code if chr(code) == "\n" else ord(" ") for code in range(128)
-).ljust(256)
+_TOKEN_TABLE = bytes(ord(_get_token_class(chr(code))) for code in range(128)).ljust(256)
 BLOCK_CHARS = 4 << 20  # searched at a time, up to the next line end
 _MAX_ROUNDS = 6
 
@@ -301,10 +300,13 @@ def _redact_lines(lines: list[str], some: Sequence[int]) -> None:
             lines[at] = redact_disguised(lines[at], _redact_plain)
     masked = _mask_text("\n".join(lines[at] for at in some)).split("\n")
     plans = _build_plans(masked)
+    keys_of = []
     for at, line in zip(some, masked, strict=True):
         if plan := plans.get(line):
             _apply_plan(plan, lines, at, line)
-    if keys_of := [at for at, line in zip(some, masked, strict=True) if (plan := plans.get(line)) and plan.body]:
+            if plan.body:
+                keys_of.append(at)
+    if keys_of:
         redact_key_bodies(lines, keys_of)
     for at in filter(lambda at: has_escapes(lines[at]), some):
         lines[at] = redact_escaped(lines[at], _redact_inner_text)

@@ -6,6 +6,22 @@ from typing import Annotated, Any, ClassVar, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 Loc = tuple[str | int, ...]  # path into a document: mapping keys and list indices
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+_MAPPING_ERRORS = ("missing", "extra_forbidden")  # problems of the mapping although pydantic reports a field
+_KIND_TEXTS = {
+    "string_type": "text",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
 
 
 def squash_blanks(text: str) -> str:
@@ -16,8 +32,6 @@ def squash_blanks(text: str) -> str:
 Text = Annotated[str, AfterValidator(squash_blanks)]
 Texts = tuple[Text, ...]
 SomeTexts = Annotated[Texts, Field(min_length=1)]
-Number = Annotated[float, Strict()]
-Flag = Annotated[bool, Strict()]
 
 
 class StrictModel(BaseModel):
@@ -39,25 +53,10 @@ def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tu
             yield loc, f"{location}: {sentence}" if location else sentence
 
 
-_MAPPING_ERRORS = ("missing", "extra_forbidden")  # problems of the mapping although pydantic reports a field
-_KIND_TEXTS = {
-    "string_type": "text",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-}
-
-
 def _format_error(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> tuple[str, ...]:
     if kind == "value_error":
-        return tuple(map(str, cause.args)) if (cause := error["ctx"]["error"]).args else (str(cause),)
+        cause = error["ctx"]["error"]
+        return tuple(map(str, cause.args)) or (str(cause),)
     return (_format_sentence(kind, loc, error, model),)
 
 

@@ -13,6 +13,16 @@ from kb.schema import iter_complaints, squash_blanks
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
+MAX_DEPTH = 64  # nesting levels; libyaml's composer crashes the process somewhere above 20,000 (measured)
+MAX_REPORTED_PROBLEMS = 200  # per file; further ones appear once these are fixed
+MAX_ALIAS_VALUES = 200_000  # values after alias expansion: nine lines of nine aliases each expand to a billion
+MAX_VALUES = 100_000  # names and values per file; 400,000 took 15 s to convert with line numbers (measured)
+# raised by PyYAML's constructors besides YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of 5,000
+# digits
+_SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupError)
+_MERGE = "tag:yaml.org,2002:merge"
+_STR = "tag:yaml.org,2002:str"
+_CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +103,6 @@ def read_document(path: Path, problems: Problems, only: Callable[[str], str] = s
     return None
 
 
-MAX_DEPTH = 64  # nesting levels; libyaml's composer crashes the process somewhere above 20,000 (measured)
-
-
-MAX_REPORTED_PROBLEMS = 200  # per file; further ones appear once these are fixed
-MAX_ALIAS_VALUES = 200_000  # values after alias expansion: nine lines of nine aliases each expand to a billion
-
-MAX_VALUES = 100_000  # names and values per file; 400,000 took 15 s to convert with line numbers (measured)
-
-
 @dataclass(slots=True)
 class _ContainerSize:
     """Values (aliases expanded) and depth of one container."""
@@ -153,11 +154,6 @@ def _build_marked_error(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError
     return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
-# raised by PyYAML's constructors besides YAMLError: `2026-13-45`, `!!timestamp no`, `!!bool 7`, a number of 5,000
-# digits
-_SCALAR_ERRORS = (ValueError, OverflowError, AttributeError, TypeError, LookupError)
-
-
 def load_plain(text: str) -> Any:
     """Load without line numbers. Raises YAMLError, also beyond the limits."""
     try:
@@ -188,11 +184,6 @@ def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | Non
     return next((child for base in _list_merged_nodes(node) if (child := _find_child(base, step))), None)
 
 
-_MERGE = "tag:yaml.org,2002:merge"
-_STR = "tag:yaml.org,2002:str"
-_CONTAINERS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-
-
 def _list_merged_nodes(node: yaml.MappingNode) -> list[yaml.Node]:
     merged = [value for key, value in node.value if key.tag == _MERGE]
     return [base for value in merged for base in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
@@ -202,7 +193,9 @@ class _PlainConverter:
     """Converts YAML nodes to plain values; notes others."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
-        self._path, self._problems, self._scalars = path, problems, yaml.SafeLoader("")
+        self._path = path
+        self._problems = problems
+        self._scalars = yaml.SafeLoader("")
         self._done: dict[int, Any] = {}
         self._open: set[int] = set()
 

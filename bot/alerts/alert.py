@@ -14,16 +14,6 @@ from tools.inventory.host_ranges import fold_host_names
 
 # Which labels of an alert mean what.
 
-
-class AlertLabels(StrictModel):
-    """Names of labels, the first that an alert has counts: as node_exporter, dcgm-exporter and kube-state-metrics have them."""
-
-    host: tuple[str, ...] = ("Hostname", "node", "nodename", "kubernetes_node", "hostname", "host", "instance")
-    device: tuple[str, ...] = ("gpu", "UUID", "device")
-    xid: tuple[str, ...] = ("xid", "err_code", "DCGM_FI_DEV_XID_ERRORS")
-    cause: tuple[str, ...] = ("switch", "leaf", "rack")
-
-
 MAX_NAME_CHARS = 80
 MAX_SUMMARY_CHARS = 300
 MAX_PARSED_CHARS = 1000
@@ -51,6 +41,15 @@ _PCI_ADDRESS_PATTERN = re.compile(
 _PORT_PATTERN = re.compile(r":\d{1,5}$")
 
 
+class AlertLabels(StrictModel):
+    """Names of labels, the first that an alert has counts: as node_exporter, dcgm-exporter and kube-state-metrics have them."""
+
+    host: tuple[str, ...] = ("Hostname", "node", "nodename", "kubernetes_node", "hostname", "host", "instance")
+    device: tuple[str, ...] = ("gpu", "UUID", "device")
+    xid: tuple[str, ...] = ("xid", "err_code", "DCGM_FI_DEV_XID_ERRORS")
+    cause: tuple[str, ...] = ("switch", "leaf", "rack")
+
+
 @dataclass(frozen=True, slots=True)
 class Alert:
     """An alert. `id` is stable when it repeats or resolves; `group` comes from the site's cause labels."""
@@ -72,7 +71,7 @@ class Alert:
     @property
     def cause(self) -> str:
         """Alerts of one cause share an incident: the group, else the Xid or SXid, else the name."""
-        return self.group or (f"Xid {self.xid}" if self.xid else f"SXid {self.sxid}" if self.sxid else self.name)
+        return self.group or _format_error_number(self) or self.name
 
     def to_stored_row(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "labels"}
@@ -197,7 +196,13 @@ def render_alert_summary(counted: AlertTally) -> str:
     return "\n".join([*lines, *dict.fromkeys(_render_alert_line(row) for row in counted.shown)])
 
 
-def _render_alert_line(row: Alert) -> str:
-    place = " ".join(part for part in (row.host, f"gpu{row.device}" if row.device.isdecimal() else row.device) if part)
-    error_text = ": ".join(part for part in (f"Xid {row.xid}" if row.xid else f"SXid {row.sxid}" if row.sxid else "", row.summary) if part)
-    return " ".join(part for part in (row.name, f"on {place}" if place else "", f"({error_text})" if error_text else "") if part)
+def _format_error_number(alert: Alert) -> str:
+    if alert.xid:
+        return f"Xid {alert.xid}"
+    return f"SXid {alert.sxid}" if alert.sxid else ""
+
+
+def _render_alert_line(alert: Alert) -> str:
+    place = " ".join(part for part in (alert.host, f"gpu{alert.device}" if alert.device.isdecimal() else alert.device) if part)
+    error_text = ": ".join(part for part in (_format_error_number(alert), alert.summary) if part)
+    return " ".join(part for part in (alert.name, f"on {place}" if place else "", f"({error_text})" if error_text else "") if part)

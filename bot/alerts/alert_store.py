@@ -9,7 +9,7 @@ from datetime import timedelta
 from redis.asyncio import Redis
 
 from bot.alerts.alert import MANY_CAUSES, Alert, AlertTally, count_alerts, hash_cause, parse_stored_alert
-from bot.alerts.config import AlertPlace
+from bot.alerts.routing import AlertPlace
 from bot.alerts.webhook_messages import MAX_UNLISTED_ALERTS
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine

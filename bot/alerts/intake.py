@@ -16,14 +16,16 @@ import structlog
 
 from bot.alerts.alert import Alert, AlertTally, hash_cause, parse_alert, render_alert_summary
 from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
-from bot.alerts.config import AlertConfig, AlertRouting
+from bot.alerts.config import AlertConfig
 from bot.alerts.posted_alerts import PostedAlerts, build_group_alert
+from bot.alerts.routing import AlertRouting
 from bot.alerts.webhook_messages import AlertMessage, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
-from bot.inbound import InboundRequest, InboundResponse, InboundRoute, Unsigned, check_headers, verify_message
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.incidents.dispatch.fingerprint import MAX_HOSTS, IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import can_read_channel
 from bot.refusal import Refusal
+from bot.signed_messages import UnsignedMessage, check_headers, verify_message
 from bot.store.replay_guard import ReplayGuard, ReplayState
 from graph.state import ALERTS_RESOLVED, ALERTS_USER, InboxItem, InboxItemKind, Origin
 from tools.clock import Clock
@@ -76,7 +78,7 @@ class AlertIntake:
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_headers(headers, self.clock.now())
-        except Unsigned as error:
+        except UnsignedMessage as error:
             return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
@@ -88,7 +90,7 @@ class AlertIntake:
     async def handle_webhook(self, request: InboundRequest) -> InboundResponse:
         try:
             message = verify_message(self.site.get_signing_keys(), request.headers, request.body, self.clock.now())
-        except Unsigned as error:
+        except UnsignedMessage as error:
             return replace(UNAUTHORIZED_ANSWER, why=str(error))
         async with self.heard.guard_message("alerts", message.nonce) as outcome:
             if outcome is ReplayState.GOES_ON:

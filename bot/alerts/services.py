@@ -4,14 +4,15 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from bot.alerts.alert_store import AlertStore
-from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config
+from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
+from bot.alerts.routing import AlertRouting
 from bot.alerts.threads import AlertThreads
-from bot.inbound import MAX_CLOCK_SKEW
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
+from bot.signed_messages import MAX_CLOCK_SKEW
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import PostedCards

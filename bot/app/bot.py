@@ -12,17 +12,17 @@ from datetime import timedelta
 from functools import partial
 from typing import Literal
 
-from bot.alerts.posted_alerts import PostedAlertBatcher
+from bot.alerts.post_batcher import PostedAlertBatcher
 from bot.alerts.services import build_alert_intake, build_alert_threads
 from bot.app.diagnosis_runtime import DiagnosisRuntime, WallClock
-from bot.incidents.cards.incident_menu import build_label_choices
+from bot.incidents.cards.close_form import build_label_choices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.cause_ownership import CauseOwnership
 from bot.incidents.dispatch.closed_incidents import update_closed_incident
 from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver, TurnRunner
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
-from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups, run_wakeup_sender
@@ -48,7 +48,7 @@ from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runtime import ActionDependencies, open_action_runtime
 from bot.remediation.approval_card_data import IncidentKnowledge, build_approval_card_sources
 from bot.remediation.approval_decisions import ApprovalServices, OpenDecisionLookup
-from bot.remediation.waves import WaitingRemediationLookup
+from bot.remediation.wave_scheduler import WaitingRemediationLookup
 from bot.reports.drawing_source import DrawingSource
 from bot.reports.figures import build_bandwidth_expectation
 from bot.reports.incident_sources import IncidentSources
@@ -57,12 +57,15 @@ from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.store.baselines import BaselineStore
-from bot.store.closed_incidents import ClosedIncidentIndex, ClosedIncidentStore
+from bot.store.channel_sharing import ChannelSharingCache
+from bot.store.closed_incident_index import ClosedIncidentIndex
+from bot.store.closed_incidents import ClosedIncidentStore
+from bot.store.evidence_retrier import EvidenceRetrier
 from bot.store.keys import ACTION_WAKEUP_STREAM_KEY
 from bot.store.open_ledger import get_durability_warning, open_ledger
-from bot.store.quotas import QuotaWaitingList
-from bot.store.retention import EvidenceRetrier, Retention
-from bot.store.slack_state import ChannelSharingCache, SlackRateSlots
+from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.store.retention import Retention
+from bot.store.slack_rate_slots import SlackRateSlots
 from bot.store.store import Store
 from bot.tasks import BackgroundJob, BackgroundTasks, cancel_tasks
 from bot.tenants.cards.view import build_slot_value_lookup
@@ -229,12 +232,15 @@ async def run_bot(
             "metrics": partial(record_metrics, incident_metrics, clock),
             "history": partial(update_closed_incident, closed_incidents, clock),
             REPORT_OBSERVER: report_publisher.publish_report,
-            **({"tenant": tenant_cards.update_after_turn} if tenant_cards else {}),
-            **({"provider": provider.cards.update_after_turn} if provider.cards else {}),
-            **({"remediation": action_runtime.actions.schedule_after_turn} if action_runtime.actions else {}),
-            "lessons": lessons.observer.observe_turn,
-            "thread": thread_activity.record_report,
         }
+        if tenant_cards:
+            observers["tenant"] = tenant_cards.update_after_turn
+        if provider.cards:
+            observers["provider"] = provider.cards.update_after_turn
+        if action_runtime.actions:
+            observers["remediation"] = action_runtime.actions.schedule_after_turn
+        observers["lessons"] = lessons.observer.observe_turn
+        observers["thread"] = thread_activity.record_report
         ticket_threads = build_ticket_threads(store, client, posted_cards, inbox, people, tenant_cards)
         has_human_messages = thread_activity.has_human_messages
         alert_threads = build_alert_threads(

@@ -23,7 +23,7 @@ from bot.settings import ENV_PREFIX, Settings
 from graph.context import GraphContext, IncidentTimeouts
 from graph.extraction.uploaded_text import IsolatedTextReader
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import MistakeNotes
+from kb.history.mistakes import MistakeNotes
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
@@ -39,7 +39,7 @@ from tools.transport import Transport
 if TYPE_CHECKING:
     from graph.model.budget import SpendStore
     from graph.model.client import ModelReasoner
-    from kb.history.index import Embedder
+    from kb.history.embedder import Embedder
     from tools.ssh.client import SshTransport
 
 

@@ -5,24 +5,29 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 
 from bot.app.http.server import run_inbound_server
-from bot.inbound import MAX_CLOCK_SKEW, InboundRoute
+from bot.inbound import InboundRoute
 from bot.incidents.context import HandlerContext
 from bot.incidents.handlers.commands import handle_command
 from bot.incidents.handlers.message_events import MessageEvents, build_error_card_lookup
 from bot.incidents.handlers.registration import build_incident_handlers
 from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices
-from bot.lessons.handlers import LessonHandlers, build_lesson_handlers
-from bot.provider.handlers import ProviderHandlers, build_provider_handlers
-from bot.remediation.approval_buttons import build_approval_handlers
+from bot.lessons.handlers import LessonHandlers
+from bot.lessons.registration import build_lesson_handlers
+from bot.provider.handlers import ProviderHandlers
+from bot.provider.registration import build_provider_handlers
+from bot.remediation.registration import build_approval_handlers
 from bot.settings import Settings
+from bot.signed_messages import MAX_CLOCK_SKEW
 from bot.slack.http.delivery import SlackEventsEndpoint
 from bot.slack.registry import SlackRegistry
 from bot.slack.socket_mode import build_app_or_refuse, run_socket_mode
 from bot.store.replay_guard import ReplayGuard
 from bot.store.store import Store
-from bot.tenants.handlers import TenantHandlers, build_tenant_click_handlers
-from bot.tenants.tenant_updates import TenantUpdateHandlers, build_tenant_update_handlers
-from bot.trackers.handlers import TrackerHandlers, build_tracker_handlers
+from bot.tenants.handlers import TenantHandlers
+from bot.tenants.registration import build_tenant_click_handlers, build_tenant_update_handlers
+from bot.tenants.tenant_updates import TenantUpdateHandlers
+from bot.trackers.handlers import TrackerHandlers
+from bot.trackers.registration import build_tracker_handlers
 
 
 def build_slack_registry(

@@ -25,7 +25,8 @@ async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event
     while not stop.is_set():
         try:
             async with _open_checked_store(settings) as store:
-                health.redis, health.waits = store.redis, ""
+                health.redis = store.redis
+                health.waits = ""
                 await run(store)
                 return
         except (StoreNotAnswering, StoreDown, *REDIS_AWAY_ERRORS) as away:

@@ -30,7 +30,8 @@ class WorkerProcess:
     """One supervised worker."""
 
     def __init__(self, command: Sequence[str], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._command, self.pause = command, pause
+        self._command = command
+        self.pause = pause
         self._process: asyncio.subprocess.Process | None = None
         self._said: asyncio.StreamReader | None = None
         self._line: asyncio.StreamWriter | None = None

@@ -11,6 +11,9 @@ from typing import Any
 from bot.refusal import Refusal
 from tools.ledger.record import is_digest
 
+# raised by payloads that no button or form of this bot sends: wrong shape, no JSON, endless nesting
+MALFORMED_PAYLOAD_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+
 
 class OldButton(Refusal):
     """The button is not one that we make today."""
@@ -32,10 +35,6 @@ class BadForm(Exception):
     def __init__(self, problems: Mapping[str, str]) -> None:
         super().__init__("; ".join(problems.values()))
         self.problems = dict(problems)
-
-
-# raised by payloads that no button or form of this bot sends: wrong shape, no JSON, endless nesting
-MALFORMED_PAYLOAD_ERRORS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)

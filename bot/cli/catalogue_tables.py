@@ -27,6 +27,8 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import ARGUMENT_KINDS, Remedy
 
 CatalogueRows = Sequence[dict[str, Any]]
+MAX_CELL_CHARS = 240  # of a listed cell; the details have all of it
+UNBROKEN_FIELDS = frozenset({"command", "commands", "sources"})  # printed without line breaks, to be copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,6 @@ LAYOUTS: Mapping[str, CatalogueLayout] = {
     "Causes": CatalogueLayout("taxonomy", "cause", {"id": "label", "title": "cause", "owner": "owner"}),
     "Settings": CatalogueLayout("settings", "setting", {"id": "setting", "what": "what it is for", "default": "default", "set": "set to"}),
 }
-
-MAX_CELL_CHARS = 240  # of a listed cell; the details have all of it
-
-UNBROKEN_FIELDS = frozenset({"command", "commands", "sources"})  # printed without line breaks, to be copied
 
 
 def print_catalogue(title: str, rows: CatalogueRows, as_json: bool, name: str = "", descriptions: Mapping[str, str] | None = None) -> None:

@@ -20,7 +20,8 @@ from bot.cli.cluster_access import open_command_world, open_stage, warn_without_
 from bot.cli.command_requests import DiagnoseRequest, read_logs
 from bot.cli.command_runtime import print_error, print_text, replace_surrogates
 from bot.cli.diagnose import MESSAGE_INTERVAL_SECONDS, build_first_message, show_live_progress
-from bot.cli.diagnosis_output import build_diagnosis_document, render_reply_outcome, render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_output import render_reply_outcome, render_report
 from bot.cli.piped_input import read_piped_lines
 from bot.cli.replies import MAX_REPLY_CHARS, ThreadReply
 from bot.cli.safe_console import format_json_line, indent_renderable, open_console
@@ -218,7 +219,7 @@ class ChatSession:
             open_console().print(content)
 
     def _format_help(self) -> str:
-        rows = {**SLASH_COMMANDS, **(SIMULATION_COMMANDS if self.decides else {})}
+        rows = {**SLASH_COMMANDS, **SIMULATION_COMMANDS} if self.decides else SLASH_COMMANDS
         return "\n".join(
             [
                 HELP_HINT,

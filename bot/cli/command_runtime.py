@@ -30,6 +30,7 @@ AttachOption = Annotated[list[Path] | None, typer.Option("--attach", metavar="FI
 
 
 T = TypeVar("T")
+CANCEL_RETRY_SECONDS = 1.0  # an unfinished command is cancelled again after this
 
 
 def exit_with_error(message: str, code: int = 1) -> NoReturn:
@@ -71,9 +72,6 @@ def call_or_exit(ask: Callable[[], T]) -> T:
         return ask()
     except Refusal as error:
         exit_with_error(str(error), error.code)
-
-
-CANCEL_RETRY_SECONDS = 1.0  # an unfinished command is cancelled again after this
 
 
 def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:

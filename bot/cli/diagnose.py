@@ -15,7 +15,8 @@ from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory, warn_without_inventory
 from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.command_runtime import print_text
-from bot.cli.diagnosis_output import build_diagnosis_document, render_reply_outcome, render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_output import render_reply_outcome, render_report
 from bot.cli.safe_console import SafeConsole, format_json_line, open_console
 from bot.refusal import Refusal
 from bot.settings import Settings

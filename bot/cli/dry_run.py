@@ -43,15 +43,10 @@ async def preview_remedy(runtime: DiagnosisRuntime, remedy: Remedy, request: Dry
     action, condition_results = await _preview_action(remedy, request, runtime)
     deletion = await preview_delete(action, runtime.transport)
     if request.as_json:
-        print_text(
-            json.dumps(
-                {
-                    "schema": 1,
-                    **_build_preview_document(remedy, action, condition_results),
-                    **({"deletes": asdict(deletion)} if deletion else {}),
-                }
-            )
-        )
+        document = {"schema": 1, **_build_preview_document(remedy, action, condition_results)}
+        if deletion:
+            document["deletes"] = asdict(deletion)
+        print_text(json.dumps(document))
     else:
         _print_preview(remedy, action, condition_results, deletion)
     return int(any(row.ok is not True for row in condition_results))

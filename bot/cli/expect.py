@@ -72,10 +72,13 @@ def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> floa
         return parse_amount("--seen", parse_seconds, seen) if seen else None
     if rate <= 0:
         raise Refusal(f"--seen-gbs: {rate:g} is no bandwidth", USAGE_EXIT_CODE)
-    moved = (
-        shape.size * 2 * (shape.gpus - 1) / shape.gpus if isinstance(shape, AllReduce) else shape.size if isinstance(shape, Copy) else 0.0
-    )
-    return moved / (rate * 1e9)
+    return _count_moved_bytes(shape) / (rate * 1e9)
+
+
+def _count_moved_bytes(shape: Workload) -> float:
+    if isinstance(shape, AllReduce):
+        return shape.size * 2 * (shape.gpus - 1) / shape.gpus
+    return shape.size if isinstance(shape, Copy) else 0.0
 
 
 def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
@@ -170,7 +173,7 @@ def print_gpus(*, as_json: bool) -> int:
         return 0
     rows = []
     for gpu in load_accelerators().values():
-        peaks = [f"{peak / 1e12:,.4g}" if (peak := gpu.get_peak_flops(precision)) else "" for precision in ("bf16", "fp8")]
+        peaks = [f"{peak / 1e12:,.4g}" if peak else "" for peak in (gpu.get_peak_flops("bf16"), gpu.get_peak_flops("fp8"))]
         rates = [f"{rate / 1e9:,.4g}" if rate else "" for rate in (gpu.memory, gpu.nvlink, gpu.host, gpu.network)]
         rows.append((gpu.name, *peaks, *rates, str(gpu.max_mhz), gpu.title))
     head = ("sku", "TFLOP/s\nbf16", "\nfp8", "memory\nGB/s", "NVLink", "host", "network", "MHz", "what")

@@ -78,7 +78,8 @@ class HostDifferences:
     """Accumulates answers. `kind` groups comparable hosts."""
 
     def __init__(self, expected: ExpectedValueLookup, kind: Callable[[str], str]) -> None:
-        self._expected, self._kind = expected, kind
+        self._expected = expected
+        self._kind = kind
         self._tables: dict[str, _CheckTable] = {}
         self._blind: dict[tuple[str, str], list[str]] = {}
         self._hosts: dict[str, int] = {}
@@ -195,5 +196,9 @@ def _is_unexpected(fact: Fact, expected: Value) -> bool:
 
 
 def _format_value(value: Value) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else f"{value:g}" if isinstance(value, float) else str(value)
+    text = str(value)
+    if isinstance(value, list):
+        text = ", ".join(map(str, value))
+    elif isinstance(value, float):
+        text = f"{value:g}"
     return show_invisible(text)[:80]

@@ -117,7 +117,7 @@ async def open_incident_sources(settings: "Settings", store: "Store") -> AsyncIt
     from bot.app.diagnosis_runtime import WallClock
     from bot.app.site_files import load_site_skus, load_site_taxonomy
     from bot.cli.ledger import EMPTY_INVENTORY
-    from bot.incidents.dispatch.metrics import IncidentMetricsStore
+    from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
     from bot.store.open_ledger import open_ledger
     from graph.state_reader import IncidentStateReader
     from tools.evidence import DirectoryEvidence

@@ -28,6 +28,10 @@ from tools.ledger.ledger import Ledger
 from tools.ledger.refusals import Refused
 
 EMPTY_INVENTORY = Inventory(hosts={}, groups={})
+ALTERATION_ACCEPTED_TEXT = "the kill switch, a breaker or a held host had been changed in Redis by another program; they count from now on as `rackmedic status` shows them"
+ALTERATION_BLOCKS_TEXT = (
+    "the kill switch, a breaker or a held host was changed in Redis by another program: nothing starts until `rackmedic resume`"
+)
 
 
 @contextlib.asynccontextmanager
@@ -77,12 +81,6 @@ async def engage_kill_switch(settings: Settings, why: str) -> int:
         running = (await ledger.get_brake_status()).executing
     print_text("stopped: no remedy starts until `rackmedic resume`" + (f"; still running: {' '.join(running)}" if running else ""))
     return 0
-
-
-ALTERATION_ACCEPTED_TEXT = "the kill switch, a breaker or a held host had been changed in Redis by another program; they count from now on as `rackmedic status` shows them"
-ALTERATION_BLOCKS_TEXT = (
-    "the kill switch, a breaker or a held host was changed in Redis by another program: nothing starts until `rackmedic resume`"
-)
 
 
 async def release_brake(settings: Settings, group: str) -> int:

@@ -75,14 +75,20 @@ class ThreadSpeakers:
     speakers: set[str] = field(default_factory=set)
     us: frozenset[str] = BOT_NAMES  # the bot's names in this thread
 
+    def _get_previous_speaker(self, speaker: str) -> PreviousSpeaker:
+        if self.by == BOT_SPEAKER:
+            return "us"
+        if self.by == speaker:
+            return "self"
+        return "person" if self.by else "nobody"
+
     def record_reply(self, reply: ThreadReply, state: IncidentState, now: datetime) -> ThreadSituation:
         rows = IncidentView(state)
         us = self.us | find_bot_ids(reply.text)
-        follows: PreviousSpeaker = "us" if self.by == BOT_SPEAKER else "self" if self.by == reply.by else "person" if self.by else "nobody"
         situation = ThreadSituation(
             mentioned=is_mentioned(reply.text, us),
             called=find_call(reply.text, us, self.speakers - {reply.by}),
-            follows=follows,
+            follows=self._get_previous_speaker(reply.by),
             after_question=self.question,
             asked=self.asked and self.by in (BOT_SPEAKER, reply.by),
             paused=rows.quiet_until is not None and rows.quiet_until > now,
@@ -90,12 +96,14 @@ class ThreadSpeakers:
             alone=not self.speakers - {reply.by},
         )
         self.asked = situation.asked
-        self.by, self.question = reply.by, reply.text.rstrip().endswith("?")
+        self.by = reply.by
+        self.question = reply.text.rstrip().endswith("?")
         self.speakers.add(reply.by)
         return situation
 
     def record_report(self, report: Report) -> None:
-        self.by, self.asked = BOT_SPEAKER, bool(report.questions) and not report.reply
+        self.by = BOT_SPEAKER
+        self.asked = bool(report.questions) and not report.reply
         self.question = self.asked
 
 
@@ -187,7 +195,8 @@ class LocalThread:
         self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
         self._state, report = await self._turns.run(item, self.origin)
         self._course = update_metrics(self._state, self._course, self.world.ports.clock.now())
-        self._inbox, self._coming = [*self._inbox, *self._coming], []
+        self._inbox = [*self._inbox, *self._coming]
+        self._coming = []
         self._last.record_report(report)
         return report
 
@@ -226,7 +235,8 @@ class LocalThread:
         """Deliver messages once the first host has answered."""
         self._ran += [progress.ran] if progress.ran else []
         if progress.stage == "execute" and self._coming:
-            self._inbox, self._coming = [*self._inbox, *self._coming], []
+            self._inbox = [*self._inbox, *self._coming]
+            self._coming = []
         await self.watch(progress)
 
     async def _list_new_cards(self) -> tuple[Mapping[str, Any], ...]:

@@ -31,8 +31,6 @@ from tools.fleet.output_reader import is_unobserved_fact
 from tools.heatmap import MAX_ROWS, Heatmap
 from tools.inventory.host_ranges import BadRange, fold_host_names
 
-# A heat map as terminal table or image.
-
 MAX_GPUS_A_TABLE = 8  # more stand in tables below, so that no number is broken
 
 
@@ -91,11 +89,8 @@ async def run_look_command(settings: Settings, request: LookRequest) -> int:
 async def run_checks(runtime: DiagnosisRuntime, request: LookRequest) -> int:
     """Run and print; return 1 if nothing was observed. Raises Refusal."""
     hosts, checks = _resolve_hosts(runtime, await _resolve_ranges(runtime, request.hosts)), _select_checks(runtime.ports.fleet, request)
-    show = (
-        _JsonLinesOutput()
-        if request.as_json
-        else _ScreenOutput(runtime, hosts, checks, Heatmap(request.heat, hosts) if request.heat else None)
-    )
+    heatmap = Heatmap(request.heat, hosts) if request.heat else None
+    show = _JsonLinesOutput() if request.as_json else _ScreenOutput(runtime, hosts, checks, heatmap)
     with show:
         async for answer in _stream_answers(runtime, hosts, checks):
             show.add_answer(answer)

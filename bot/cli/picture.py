@@ -11,7 +11,7 @@ from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import format_json_line
 from bot.refusal import Refusal
 from bot.reports.charts.drawing import Drawing
-from bot.reports.drawing_source import PICTURES, PictureName, build_single_drawing
+from bot.reports.single_drawing import PICTURES, PictureName, build_single_drawing
 
 if TYPE_CHECKING:
     from bot.settings import Settings

@@ -1,4 +1,7 @@
-"""Consoles and tables of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts."""
+"""Consoles and tables of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts.
+
+Cells wrap between words, and ids are not broken.
+"""
 
 import json
 import re
@@ -19,13 +22,13 @@ from rich.text import Text, TextType
 from bot.cli.command_runtime import replace_surrogates
 from kb.redact import show_invisible
 
-# The consoles of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts.
-
 PIPED_WIDTH_COLUMNS = 10_000  # wider than any bounded line
 PIPED_TABLE_COLUMNS = 100
 MIN_TABLE_COLUMNS = 80
 MAX_RULE_COLUMNS = 80
 _NON_ASCII_PATTERN: Final = re.compile(r"[^\x20-\x7e]")
+MAX_UNBROKEN_CHARS = 60  # a longer id is broken, so that other columns keep room
+Cell = str | Text
 
 
 class SafeConsole(Console):
@@ -87,12 +90,6 @@ def render_rule(title: TextType = "", style: str = "rule.line") -> RenderableTyp
 
 def indent_renderable(content: RenderableType) -> RenderableType:
     return Padding(content, (0, 0, 0, 2), expand=False)
-
-
-# Tables that fit the terminal or a pipe: cells wrap between words, and ids are not broken.
-
-MAX_UNBROKEN_CHARS = 60  # a longer id is broken, so that other columns keep room
-Cell = str | Text
 
 
 def build_text_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str = "", id_column: int = 0) -> Table:

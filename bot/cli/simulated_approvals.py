@@ -294,13 +294,9 @@ class ApprovalSession:
 
     def _format_open_cards(self) -> str:
         shown_cards = len(self.cards.shown)
-        return (
-            "nothing is waiting for approval"
-            if not shown_cards
-            else "there is [1]"
-            if shown_cards == 1
-            else f"there are [1] to [{shown_cards}]"
-        )
+        if not shown_cards:
+            return "nothing is waiting for approval"
+        return "there is [1]" if shown_cards == 1 else f"there are [1] to [{shown_cards}]"
 
 
 def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:

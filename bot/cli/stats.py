@@ -14,7 +14,8 @@ from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
 from bot.cli.safe_console import build_text_table, open_table_console
 from bot.incidents.cards.feedback import REASONS
-from bot.incidents.dispatch.metrics import IncidentMetricsStore, MetricsSummary, percentile, summarize_metrics
+from bot.incidents.dispatch.metrics import MetricsSummary, percentile, summarize_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
 from bot.reports.operator_report import format_duration
 from bot.settings import Settings
 from kb.redact import show_invisible

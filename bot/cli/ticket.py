@@ -130,7 +130,9 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
         "ignored": list(read.ignored),
         **_count_parts(read.document),
     }
-    state_text = "was imported before" if arrival.again else "is opened" if arrival.opened else "has the news"
+    state_text = "is opened" if arrival.opened else "has the news"
+    if arrival.again:
+        state_text = "was imported before"
     _print_result(row, as_json, f"{arrival.incident} {state_text}: {_format_counts(row)}. The bot on this Redis takes it from here.")
     return 0
 

@@ -29,10 +29,10 @@ APPROVALS_NOT_SET_UP = "Approvals are not set up here, so nothing can run. Run `
 
 
 class LedgerSays(Refusal):
-    """The ledger's own refusal, as the person who clicked is told it."""
+    """The ledger's refusal, shown to the person who clicked."""
 
-    def __init__(self, no: Refused) -> None:
-        super().__init__(str(no))
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(str(refused))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import BadForm, OldButton, StaleCard
-from bot.incidents.cards.incident_menu import LabelChoices
+from bot.incidents.cards.close_form import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons import cards as lesson_card
@@ -16,7 +16,6 @@ from bot.lessons.store import LessonStore
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
-from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages
@@ -176,10 +175,3 @@ def _apply_edit(lesson: Lesson, edit: LessonEdit) -> Lesson:
     words = {"description": edit.description, "root_cause": edit.root_cause, "resolution": edit.resolution}
     clean = {name: shorten_text(text, MAX_TEXT_CHARS) for name, text in words.items()}
     return lesson.model_copy(update={**clean, "title": shorten_text(edit.title, MAX_TITLE_CHARS), "label": edit.label, "edited": True})
-
-
-def build_lesson_handlers(handlers: LessonHandlers) -> SlackHandlers:
-    return SlackHandlers(
-        clicks=dict.fromkeys(lesson_card.BUTTONS, handlers.handle_click),
-        forms={lesson_card.CALLBACK_ID: handlers.handle_submission},
-    )

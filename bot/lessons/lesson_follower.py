@@ -10,7 +10,8 @@ from bot.lessons.store import LessonStore
 from bot.slack.client import SLACK_ERRORS
 from bot.tasks import run_periodically
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import AT_TERMINAL, Lesson, MistakeNotes, retire_if_faded
+from kb.history.lessons import AT_TERMINAL, Lesson, retire_if_faded
+from kb.history.mistakes import MistakeNotes
 from tools.clock import Clock
 
 log = structlog.get_logger()

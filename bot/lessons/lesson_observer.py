@@ -21,7 +21,10 @@ class LessonObserver:
     """Counts and drafts, then shows what changed. An undecided draft follows its incident when that is closed again."""
 
     def __init__(self, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
-        self._lessons, self._draft, self._show, self._clock = lessons, draft, show, clock
+        self._lessons = lessons
+        self._draft = draft
+        self._show = show
+        self._clock = clock
 
     async def observe_turn(self, incident: str, state: IncidentState, report: Report) -> None:
         """Store everything before the first card is shown: a card may fail, and is shown again when this is repeated."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.incidents.cards.incident_menu import LabelChoices
+from bot.incidents.cards.close_form import LabelChoices
 from bot.incidents.cards.report_rows import CauseTitles
 from bot.incidents.context import HandlerContext
 from bot.lessons.handlers import LessonCards, LessonHandlers
@@ -16,7 +16,8 @@ from bot.store.store import Store
 from graph.learning.lesson_drafts import NodeTenantLookup, draft_lesson
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import Lesson, MistakeNotes
+from kb.history.lessons import Lesson
+from kb.history.mistakes import MistakeNotes
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.inventory.inventory import Inventory
 

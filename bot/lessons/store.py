@@ -34,7 +34,8 @@ _DROP_ORDER = {"refused": 0, "folded": 1, "retired": 1, "draft": 2}
 
 class LessonStore:
     def __init__(self, redis: Redis, *, most: int = MAX_LESSONS) -> None:
-        self._redis, self._most = redis, most
+        self._redis = redis
+        self._most = most
         self._offer, self._change, self._drop = (redis.register_script(text) for text in (OFFER_SCRIPT, CHANGE_SCRIPT, DROP_SCRIPT))
 
     async def get_version(self) -> int:

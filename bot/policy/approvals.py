@@ -1,6 +1,7 @@
 """Quorum and approvers of an action: tables, pure functions, and one object that asks Slack.
 
-A quorum is relaxed only together with the condition that relaxed it, and that condition is part of the digest.
+A quorum is relaxed only together with the condition that relaxed it, and that condition is part of the digest. The first
+matching rule replaces the channel's own approvers. An empty set stays empty: there is no fallback.
 """
 
 import hashlib
@@ -26,15 +27,22 @@ from tools.ledger.record import ActionRecord, ApprovalTerms, list_requesters
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
-# Which approver sets decide about which hosts and risks. Tables and pure functions.
-#
-# The first matching rule replaces the channel's own approvers. An empty set stays empty: there is no fallback.
-
 # The approvers without a policy: the user group of the incident's channel, and RACKMEDIC_APPROVERS.
 CHANNEL_SET: Final = "channel"
 NOBODY_SET: Final = "nobody"  # Used if the rules of an action's host groups have no set in common.
 USE_USER_GROUP_HINT: Final = "use a Slack user group, named as `approvers` of the channel in the inventory, and change its members in Slack"
 HOURS_REMOVED_HINT: Final = f"rules apply at all hours; {USE_USER_GROUP_HINT}, or name an on_call source in a set"
+log = structlog.get_logger()
+RULES_VERSION = 2  # Bump when a rule below changes its meaning: open actions are then proposed anew.
+QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
+UNGUARDED_QUORUM = 2
+RELAXED_QUORUM = 1
+DECIDE_SECONDS = 900
+START_SECONDS = 300
+# Relaxes the quorum for cancelling an incident's own stalled job.
+STALLED_JOB_CONDITION = Condition(
+    "controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING", id="stalled"
+)
 
 
 class OnCallSource(StrictModel):
@@ -108,19 +116,6 @@ class ApproverTable(StrictModel):
             ]
             problems += [] if row or row.on_call else [(("sets", name), "it has no members")]
         return problems + [(("on_call", name), source.problem) for name, source in self.on_call.items() if source.problem]
-
-
-log = structlog.get_logger()
-RULES_VERSION = 2  # Bump when a rule below changes its meaning: open actions are then proposed anew.
-QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
-UNGUARDED_QUORUM = 2
-RELAXED_QUORUM = 1
-DECIDE_SECONDS = 900
-START_SECONDS = 300
-# Relaxes the quorum for cancelling an incident's own stalled job.
-STALLED_JOB_CONDITION = Condition(
-    "controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING", id="stalled"
-)
 
 
 def get_quorum(action: Action, *, drained: bool, job_stalled: bool) -> int:
@@ -268,8 +263,12 @@ class ApprovalRights:
         tenant_channel = find_tenant_channel(origin, rows)
         if tenant_channel and tenant_channel.approvers:
             return tenant_channel.approvers
-        row = rows.get(origin.channel)
-        return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
+        channel = rows.get(origin.channel)
+        if channel is None:
+            return ""
+        if channel.approvers or channel.internal not in rows:
+            return channel.approvers
+        return rows[channel.internal].approvers
 
     async def list_channel_approvers(self, incident: str, *, fresh: bool = False) -> frozenset[str]:
         """Return the channel's approvers as `TEAM:USER`; none for an unknown incident. `fresh`: ask Slack anew."""

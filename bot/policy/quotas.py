@@ -17,6 +17,12 @@ from kb.schema import StrictModel
 HOUR = timedelta(hours=1)
 # How often to check whether an incident of the tenant has ended; its end cannot be predicted.
 RECHECK_INTERVAL = timedelta(seconds=30)
+# For the documentation and a file's error messages.
+LIMIT_DESCRIPTIONS: Mapping[str, str] = {
+    "incidents": "open incidents at once; answered or handed-over ones do not count",
+    "mentions_per_hour": "messages and clicks that start checks, within an hour",
+    "turns": "weight in the queue: 2 is served twice as often as 1",
+}
 
 
 class QuotaLimit(StrEnum):
@@ -35,14 +41,6 @@ class Quota(StrictModel):
     incidents: Annotated[int, Field(ge=1)] = 10
     mentions_per_hour: Annotated[int, Field(ge=1)] = 60
     turns: Annotated[int, Field(ge=1, le=10)] = 1
-
-
-# For the documentation and a file's error messages.
-LIMIT_DESCRIPTIONS: Mapping[str, str] = {
-    "incidents": "open incidents at once; answered or handed-over ones do not count",
-    "mentions_per_hour": "messages and clicks that start checks, within an hour",
-    "turns": "weight in the queue: 2 is served twice as often as 1",
-}
 
 
 class Quotas(StrictModel):

@@ -1,6 +1,6 @@
-"""Cards of tickets sent to a provider or received from a tenant. Pure."""
+"""At a tenant's site: the message that offers a ticket to the provider and shows its progress."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +8,10 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
 from bot.cards.text import Line, bold, code
-from bot.tenants.cards import internal_thread, tenant_card
+from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import ENGLISH, get_phrase
 from bot.tenants.cards.view import TenantCause
-from graph.ticket_export.document import ExportedHypothesis, TicketDocument
 from kb.needle_search import split_lines
-
-# At a tenant's site: the message that offers a ticket to the provider and shows its progress.
 
 SHOW_ACTION_ID = "provider.show"
 SEND_ACTION_ID = "provider.send"
@@ -23,6 +20,9 @@ BUTTONS = {SHOW_ACTION_ID: "show", SEND_ACTION_ID: "send", BACK_ACTION_ID: "back
 PROVED_STATES = ("proved", "closed")
 TENANT_CAUSE_TEXT = "They found a cause that you can fix yourselves"
 MAX_QUOTED_CHARS = 2000  # shown of the provider's message
+_ATTACHMENT_TEXT = (
+    "Only this will be sent to your provider. Nothing was sent yet. Names that begin with ~ are pseudonyms; the key to them stays here."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,6 @@ def format_attachment_note(*, facts_kept: bool = True) -> str:
     return f"{_ATTACHMENT_TEXT}{missing_note}"
 
 
-_ATTACHMENT_TEXT = (
-    "Only this will be sent to your provider. Nothing was sent yet. Names that begin with ~ are pseudonyms; the key to them stays here."
-)
-
-
 def format_state(state: str) -> str:
     return get_phrase(f"state_{state}")
 
@@ -142,88 +137,3 @@ def _render_buttons(view: ProviderTicketView) -> list[Block]:
         return []
     words = "Send what is new…" if view.stage == "sent" else "Send to provider…"
     return [blocks.actions(blocks.button(words, SHOW_ACTION_ID, encode_button_value(view.incident)))]
-
-
-# A tenant's ticket as operators read it. All its text is quoted and of low trust.
-
-MAX_CAUSES = 6
-MAX_LINES = 6
-MAX_TRIED_REMEDIES = 6
-
-
-def render_received_ticket(incident: str, tenant: str, document: TicketDocument) -> Card:
-    """Return the thread's first message."""
-    head = f"{tenant}'s own RackMedic sent a ticket"
-    return blocks.build_card(
-        f"{head}: {_join_messages(document)[:200]}",
-        [
-            blocks.line_section(bold(head), " ", code(document.incident)),
-            *([blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []),
-            blocks.section(*_render_facts(document)),
-            *_render_causes(document.hypotheses),
-            *_render_quoted(
-                "Their evidence:",
-                [f"{row.host or 'handed in'} {row.check}: {row.line}" for row in document.facts if row.line],
-            ),
-            *_render_quoted("In their logs:", [f"{row.count:,}× {row.text}" for log in document.logs for row in log.templates]),
-            blocks.context(
-                (
-                    "Their words and facts are hints, not proof: my own checks decide. ",
-                    "Names that begin with ~ are pseudonyms; only the customer knows the real names.",
-                )
-            ),
-            blocks.actions(internal_thread.render_tell_button(incident)),
-        ],
-    )
-
-
-def render_ticket_update(tenant: str, document: TicketDocument) -> Card:
-    head = f"{tenant}'s own RackMedic has news of {document.incident}"
-    message_blocks = [blocks.code_section(split_lines(_join_messages(document)))] if _join_messages(document) else []
-    return blocks.build_card(
-        head,
-        [blocks.line_section(bold(head)), *message_blocks, blocks.section(*_render_facts(document)), *_render_causes(document.hypotheses)],
-    )
-
-
-def render_ticket_lost(tenant: str) -> Card:
-    """Return the card for an expired document."""
-    head = f"{tenant}'s own RackMedic sent a ticket"
-    return blocks.build_card(
-        head, [blocks.line_section(bold(head)), blocks.context(("Its content is no longer stored; ask them to send it again.",))]
-    )
-
-
-def _join_messages(document: TicketDocument) -> str:
-    return "\n".join(row.text for row in document.said)
-
-
-def _render_facts(document: TicketDocument) -> list[Line]:
-    versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MAX_LINES])
-    attempts = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
-    unobserved = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
-    rows = (
-        ("Hosts, by their names:", ", ".join(document.hosts) or "none named"),
-        ("Since:", f"{document.since:%Y-%m-%d %H:%MZ}" if document.since else ""),
-        ("Versions:", versions),
-        ("Tried by them:", attempts),
-        ("They could not look:", unobserved),
-        ("Rows without room:", str(document.left_out or "")),
-    )
-    return [(bold(name), f" {value[:400]}") for name, value in rows if value]
-
-
-def _render_causes(rows: Sequence[ExportedHypothesis]) -> list[Block]:
-    lines: list[Line] = [(code(row.label), f" {row.verdict}", *_render_place(row), f": {row.because}") for row in rows[:MAX_CAUSES]]
-    rest = len(rows) - MAX_CAUSES
-    more: list[Line] = [(f"… and {rest} more",)] if rest > 0 else []
-    return [blocks.section((bold("What they tried:"),), *lines, *more)] if lines else []
-
-
-def _render_quoted(head: str, rows: Sequence[str]) -> list[Block]:
-    return [blocks.section((bold(head),)), blocks.code_section(rows[:MAX_LINES])] if rows else []
-
-
-def _render_place(row: ExportedHypothesis) -> Line:
-    location = ", ".join((row.devices or row.hosts)[:6])
-    return (" on ", code(location)) if location else ()

@@ -20,7 +20,6 @@ from bot.provider.provider_updates import ProviderMessage, build_card_causes, pa
 from bot.provider.ticket_documents import BuiltTicket, IncidentNotFound
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
-from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
@@ -187,8 +186,3 @@ class ProviderHandlers:
 
     def _spawn_update(self, incident: str) -> None:
         self.context.tasks.spawn_task("provider_card", self.cards.update_card(incident))
-
-
-def build_provider_handlers(handlers: ProviderHandlers | None) -> SlackHandlers:
-    """Return the table of the buttons; without a provider each is refused."""
-    return SlackHandlers(clicks=dict.fromkeys(provider_ticket.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

@@ -13,19 +13,11 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.inbound import (
-    MAX_CLOCK_SKEW,
-    InboundRequest,
-    InboundResponse,
-    InboundRoute,
-    SignedMessage,
-    Unsigned,
-    check_headers,
-    verify_message,
-)
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter
 from bot.provider.ticket_states import TicketStates
 from bot.provider.wire_messages import STATES_ASKED, TICKET_SENT, BadMessage, parse_message, parse_states_request
+from bot.signed_messages import MAX_CLOCK_SKEW, SignedMessage, UnsignedMessage, check_headers, verify_message
 from bot.store.keys import RedisKeys
 from graph.ticket_export.document import MAX_DOCUMENT_BYTES
 from graph.ticket_export.received_ticket import BadTicket, ParsedTicket, parse_ticket
@@ -59,7 +51,7 @@ class ProviderIntake:
         """Refuse by headers alone, without revealing which tenants exist."""
         try:
             check_headers(headers, self.arrivals.clock.now())
-        except Unsigned as error:
+        except UnsignedMessage as error:
             return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
@@ -68,7 +60,7 @@ class ProviderIntake:
         tenant, body = request.parts["tenant"], request.body
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
-        except Unsigned as error:
+        except UnsignedMessage as error:
             return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {error}")
         if not await self._record_delivery(tenant, message):
             return InboundResponse(409, {"error": "this message was received before; sign it again to send it again"})

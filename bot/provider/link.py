@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from bot.inbound import IDENTITY_ENCODING_HEADERS, build_signed_headers, read_limited_body
+from bot.inbound import IDENTITY_ENCODING_HEADERS, read_limited_body
 from bot.provider.wire_messages import (
     BadMessage,
     StatesAnswer,
@@ -18,6 +18,7 @@ from bot.provider.wire_messages import (
     parse_states_answer,
     parse_ticket_answer,
 )
+from bot.signed_messages import build_signed_headers
 from kb.redact import redact_start
 from tools.clock import Clock
 

@@ -15,7 +15,7 @@ from bot.tasks import to_coroutine
 from bot.tenants.cards.view import TenantCause
 from kb.customers.cause_words import CauseWords
 from kb.redact import redact_start
-from kb.taxonomy.taxonomy import CustomerFix
+from kb.taxonomy.customer_fix import CustomerFix
 from tools.clock import Clock
 
 MAX_MESSAGES_PER_ANSWER = 5  # per ticket; further messages come with the next answer
@@ -24,6 +24,16 @@ MAX_MESSAGE_CHARS = 1500  # limits of a message
 MAX_BLOCK_CHARS = 1500  # of a paste block
 _MAX_SENTENCE_CHARS = 600
 _MAX_HOST_NAME_CHARS = 253
+MAX_KEPT_MESSAGES = 200  # per ticket; further ones are refused
+# KEYS: the incident's row. ARGV: dedupe key, message, maximum count. Returns the message's number, 0 if full.
+APPEND_MESSAGE_SCRIPT = """
+local before = redis.call('HGET', KEYS[1], 'words_key:' .. ARGV[1])
+if before then return tonumber(before) end
+if tonumber(redis.call('HGET', KEYS[1], 'words') or '0') >= tonumber(ARGV[3]) then return 0 end
+local n = redis.call('HINCRBY', KEYS[1], 'words', 1)
+redis.call('HSET', KEYS[1], 'words_key:' .. ARGV[1], n, 'words:' .. n, ARGV[2])
+return n
+"""
 
 
 def _build_truncator(most: int) -> BeforeValidator:
@@ -105,23 +115,11 @@ def _build_provider_cause(row: TenantCause) -> ProviderCause:
     )
 
 
-# Operators' messages to a tenant's RackMedic, numbered and stored until fetched.
-
-MAX_KEPT_MESSAGES = 200  # per ticket; further ones are refused
-# KEYS: the incident's row. ARGV: dedupe key, message, maximum count. Returns the message's number, 0 if full.
-APPEND_MESSAGE_SCRIPT = """
-local before = redis.call('HGET', KEYS[1], 'words_key:' .. ARGV[1])
-if before then return tonumber(before) end
-if tonumber(redis.call('HGET', KEYS[1], 'words') or '0') >= tonumber(ARGV[3]) then return 0 end
-local n = redis.call('HINCRBY', KEYS[1], 'words', 1)
-redis.call('HSET', KEYS[1], 'words_key:' .. ARGV[1], n, 'words:' .. n, ARGV[2])
-return n
-"""
-
-
 class ProviderMessageStore:
     def __init__(self, redis: Redis, clock: Clock, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
         self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)
 
     async def append_message(self, incident: str, key: str, words: str) -> int:

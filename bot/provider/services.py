@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 import yaml
 
-from bot.inbound import InboundRoute, parse_webhook_key
+from bot.inbound import InboundRoute
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.provider.handlers import ProviderCards, ProviderHandlers
@@ -24,6 +24,7 @@ from bot.provider.ticket_threads import TicketThreads
 from bot.refusal import Refusal
 from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.settings import ENV_PREFIX, Settings
+from bot.signed_messages import parse_webhook_key
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PostedCards

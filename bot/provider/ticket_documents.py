@@ -20,17 +20,17 @@ from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.inventory import Inventory
 
-# Received ticket documents, and the salt of name signatures.
-
 UNCLAIMED_RETENTION = timedelta(days=8)  # of a document without incident; then it lives as long as its incident
 SALT_BYTES = 32
+get_public_chunks = cache(load_public_chunks)  # takes half a second, so cached per process
 
 
 class TicketStore:
     """The newest document per `TENANT/INCIDENT`."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
-        self._redis, self._names = redis, names or RedisKeys()
+        self._redis = redis
+        self._names = names or RedisKeys()
 
     async def store_document(self, ticket: str, document: TicketDocument) -> None:
         """Store before the incident opens, so that its thread finds it."""
@@ -58,11 +58,6 @@ async def load_or_create_site_salt(redis: Redis, names: RedisKeys | None = None)
     key = (names or RedisKeys()).salt
     await redis.set(key, secrets.token_hex(SALT_BYTES), nx=True)
     return bytes(await to_coroutine(redis.get(key)))
-
-
-# A stored incident as a ticket document that may leave the site.
-
-get_public_chunks = cache(load_public_chunks)  # takes half a second, so cached per process
 
 
 class IncidentNotFound(Exception):

@@ -8,7 +8,8 @@ from typing import TypeVar, cast
 from bot.incidents.dispatch.inbox import Inbox
 from bot.provider.provider_updates import ProviderCause, ProviderMessage, ProviderMessageStore, build_provider_causes
 from bot.provider.wire_messages import ProviderState, StatesAnswer, StatesRequest, to_provider_state
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
+from bot.tenants.cards.driver_versions import SlotValueLookup
+from bot.tenants.cards.view import TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.incident_view import IncidentView
 from graph.state import IncidentState
 from kb.customers.cause_words import CustomerWords

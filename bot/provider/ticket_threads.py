@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from bot.cards.blocks import Card
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.thread_roots import ThreadRoots
-from bot.provider import cards as received_ticket
+from bot.provider import received_ticket_cards
 from bot.provider.ticket_documents import TicketStore
 from bot.slack.client import SlackClient
 from bot.slack.people import People
@@ -49,9 +49,9 @@ class TicketThreads:
     async def _render_root(self, incident: str, origin: Origin) -> Card:
         document = await self.book.load_document(origin.ticket)
         return (
-            received_ticket.render_received_ticket(incident, origin.tenant, document)
+            received_ticket_cards.render_received_ticket(incident, origin.tenant, document)
             if document
-            else received_ticket.render_ticket_lost(origin.tenant)
+            else received_ticket_cards.render_ticket_lost(origin.tenant)
         )
 
     async def _post_news(self, item: InboxItem, origin: Origin) -> None:
@@ -60,5 +60,5 @@ class TicketThreads:
             return
         marked = {"event_type": NEWS_EVENT_TYPE, "event_payload": {"item": item.id}}
         await IdempotentPoster(self.client, self.cards).post_once(
-            origin, item.incident, f"told:{item.id}", received_ticket.render_ticket_update(origin.tenant, document), marked
+            origin, item.incident, f"told:{item.id}", received_ticket_cards.render_ticket_update(origin.tenant, document), marked
         )

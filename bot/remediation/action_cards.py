@@ -10,7 +10,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 import structlog
@@ -24,6 +23,7 @@ from bot.policy import channels
 from bot.policy.approvals import can_still_be_decided
 from bot.policy.channels import SlackPlace
 from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources
+from bot.remediation.card_batches import CardBatches
 from bot.remediation.cards import approval_card, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.client import build_message_args
@@ -31,87 +31,9 @@ from bot.slack.people import People
 from bot.slack.posted_messages import POSTING, IdempotentPoster, PostedCards
 from bot.slack.rate_limits import Urgency, with_urgency
 from graph.state import IncidentState, Origin
-from tools.action import Action
-from tools.ledger.record import ActionRecord, list_targets
+from tools.ledger.record import ActionRecord
 from tools.ledger.refusals import Refused
 from tools.ledger.states import TERMINAL_STATES, State
-
-# Decide which actions share a card: same remedy and cause, proposed within two minutes, one per host.
-#
-# Each keeps its own digest, votes and claim. A Redis script decides atomically, so that no action gets two cards.
-
-MAX_ACTIONS_PER_CARD = 10  # Further actions get another card.
-JOIN_WINDOW = timedelta(minutes=2)  # A later action gets its own card and mention.
-JOIN_CARD_SCRIPT = """
-local h, id, key = KEYS[1], ARGV[1], ARGV[2]
-local now, after, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local weight, room, shut = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local on = redis.call('HGET', h, 'batch:'..id)
-if on then return on end
-local batch = redis.call('HGET', h, 'joinable:'..key)
-if batch and batch ~= shut and redis.call('HEXISTS', h, 'card:'..id) == 0 then
-  local rows, since, used = redis.call('HGET', h, 'rows:'..batch), redis.call('HGET', h, 'since:'..batch), redis.call('HGET', h, 'used:'..batch)
-  local _, others = string.gsub(rows, ' ', ' ')
-  if tonumber(since) >= after and others + 1 < most and tonumber(used) + weight <= room then
-    redis.call('HSET', h, 'rows:'..batch, rows..' '..id, 'used:'..batch, tonumber(used) + weight, 'batch:'..id, batch)
-    return batch
-  end
-end
-redis.call('HSET', h, 'rows:'..id, id, 'since:'..id, ARGV[3], 'used:'..id, ARGV[6], 'batch:'..id, id, 'joinable:'..key, id)
-return id
-"""
-
-
-class CardBatches:
-    """Batches, each named by the approval id of its first action."""
-
-    def __init__(self, cards: PostedCards) -> None:
-        self._cards = cards
-
-    async def get_batch(self, action: Action) -> str:
-        return await self._cards.get(action.incident, f"batch:{action.approval}") or action.approval
-
-    async def list_approvals(self, incident: str, batch: str) -> list[str]:
-        """Return the approval ids in joining order."""
-        return (await self._cards.get(incident, f"rows:{batch}")).split() or [batch]
-
-    async def join_batch(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
-        """Assign the action and all pending ones like it to batches. `others` are the incident's records."""
-        waiting = [row for row in others if row.state is State.PENDING and build_batch_key(row.action) == build_batch_key(record.action)]
-        for row in sorted(waiting, key=lambda row: row.action.target):
-            await self._join_action(row, others, now)
-        return await self._join_action(record, others, now)
-
-    async def _join_action(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
-        action = record.action
-        shut = await self._find_closed_batch(action, others)
-        weight = shared_card.count_row_chars(action)
-        numbers = (_to_milliseconds(now), _to_milliseconds(now - JOIN_WINDOW), MAX_ACTIONS_PER_CARD, weight, shared_card.MAX_ROWS_CHARS)
-        return await self._cards.run_script(
-            JOIN_CARD_SCRIPT, action.incident, action.approval, build_batch_key(action), *map(str, numbers), shut
-        )
-
-    async def _find_closed_batch(self, action: Action, others: Sequence[ActionRecord]) -> str:
-        """Return the latest such batch if it is all decided or already has this host."""
-        batch = await self._cards.get(action.incident, f"joinable:{build_batch_key(action)}")
-        if not batch:
-            return ""
-        names = set(await self.list_approvals(action.incident, batch))
-        batch_records = [row for row in others if row.approval in names]
-        has_pending = any(row.state is State.PENDING for row in batch_records)
-        batch_hosts = {host for row in batch_records for host in list_targets(row.action)}
-        return "" if has_pending and not batch_hosts.intersection(list_targets(action)) else batch
-
-
-def build_batch_key(action: Action) -> str:
-    """Return what must be equal on one card. An exclusive check never shares one."""
-    alone = action.approval if action.remedy == "run_check" else ""
-    return f"{action.remedy} {action.proves} {action.requested_by} {alone}".rstrip()
-
-
-def _to_milliseconds(at: datetime) -> int:
-    return int(at.timestamp() * 1000)
-
 
 log = structlog.get_logger()
 APPROVAL_EVENT_TYPE = "rackmedic_approval"
@@ -125,7 +47,7 @@ PERMANENT_SLACK_ERRORS = frozenset(
 
 
 class CardPostInProgress(Exception):
-    """Another process posts this card at this moment, with our action on it. Whoever asked asks again later."""
+    message = "Another process posts this card at this moment, with our action on it. Whoever asked asks again later."
 
 
 class ActionCards:
@@ -134,12 +56,14 @@ class ActionCards:
     def __init__(
         self, client: AsyncWebClient, cards: PostedCards, people: People, sources: ApprovalCardSources, status_messages: StatusMessages
     ) -> None:
-        self._client, self._cards, self._people, self.sources, self._status_messages = client, cards, people, sources, status_messages
-        self._once, self._batches, self._viewer = (
-            IdempotentPoster(client, cards),
-            CardBatches(cards),
-            ApprovalCardLoader(cards, people, sources),
-        )
+        self._client = client
+        self._cards = cards
+        self._people = people
+        self.sources = sources
+        self._status_messages = status_messages
+        self._once = IdempotentPoster(client, cards)
+        self._batches = CardBatches(cards)
+        self._viewer = ApprovalCardLoader(cards, people, sources)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def post_approval_card(self, record: ActionRecord, incident_state: IncidentState) -> None:
@@ -242,7 +166,8 @@ class ActionCards:
 
     async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
         """Post the card. If it was posted before, it may be outdated, and the caller edits it."""
-        async with self._hold_card_lock(incident, name := f"{CARD_KIND}:{batch}"):
+        name = f"{CARD_KIND}:{batch}"
+        async with self._hold_card_lock(incident, name):
             new = not await self._cards.get(incident, name)
             ts = await self._once.post_once(origin, incident, name, card, _build_metadata(batch, CARD_KIND))
             if new:
@@ -250,8 +175,8 @@ class ActionCards:
             return ts
 
     async def _post_once(self, origin: Origin, record: ActionRecord, what: str, about: str, card: Card) -> str:
-        incident = record.action.incident
-        async with self._hold_card_lock(incident, name := f"{what}:{about}"):
+        incident, name = record.action.incident, f"{what}:{about}"
+        async with self._hold_card_lock(incident, name):
             return await self._once.post_once(
                 origin, incident, name, await self._redact_for_channel(origin, card), _build_metadata(about, what)
             )
@@ -261,7 +186,7 @@ class ActionCards:
         """Let only one process post a card."""
         async with self._cards.hold_lock(incident, name) as alone:
             if not alone:
-                raise CardPostInProgress(CardPostInProgress.__doc__)
+                raise CardPostInProgress(CardPostInProgress.message)
             yield
 
     async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from bot.incidents.dispatch.lease import Lease, Leases
 from bot.policy.approvals import can_still_be_decided
 from bot.remediation.action_index import ActionIndex, is_host_repair
-from bot.remediation.waves import find_queue_note
+from bot.remediation.wave_scheduler import find_queue_note
 from graph.checkpoints.fence import LostLease, WorkerStopping
 from graph.execution.action_effects import ActionDeferred, StillRunning, estimate_claim_time, has_started
 from graph.incident_view import IncidentView

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from bot.policy.approvals import ApprovalRights
 from bot.policy.channels import build_channel_bindings
-from bot.remediation.cards import card_parts, side_effects
+from bot.remediation.cards import card_parts, queued_hosts, side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.waves import find_queue_note
+from bot.remediation.wave_scheduler import find_queue_note
 from bot.slack.people import People
 from bot.slack.posted_messages import OriginLookup, PostedCards
 from graph.context import GraphContext
@@ -35,6 +35,7 @@ from tools.ledger.states import State
 from tools.transport import Transport
 
 MAX_TAIL_LINES = 12
+WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}  # The note that says why an action waits.
 
 
 async def get_no_notes(incident: str) -> Mapping[str, str]:
@@ -113,9 +114,6 @@ def build_approval_card_sources(
     )
 
 
-WAITING_NOTES: Final = {State.APPROVED: "held", State.EXECUTING: "contact"}  # The note that says why an action waits.
-
-
 @dataclass(frozen=True, slots=True)
 class ApprovalCardLoader:
     """Loads card data and notes."""
@@ -126,6 +124,7 @@ class ApprovalCardLoader:
 
     async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
         condition_rows, at = _parse_seen(await self.get_note(record, "seen"))
+        waiting_note = WAITING_NOTES.get(record.state)
         return ApprovalCardView(
             record,
             group=self.sources.group_of(origin, record.terms.sets),
@@ -133,16 +132,16 @@ class ApprovalCardLoader:
             seen=condition_rows,
             seen_at=at,
             began=await self._get_start_time(record),
-            held=await self.get_note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
+            held=await self.get_note(record, waiting_note) if waiting_note else "",
             tail=await self._read_output_tail(record),
             known=json.loads(await self.get_note(record, "known") or "[]"),
             warning=self.sources.warning,
         )
 
-    async def get_queued(self, records: Sequence[ActionRecord]) -> card_parts.QueuedHosts | None:
+    async def get_queued(self, records: Sequence[ActionRecord]) -> queued_hosts.QueuedHosts | None:
         """Return the wave queue behind these actions."""
         first = records[0].action
-        return card_parts.parse_queue_note(
+        return queued_hosts.parse_queue_note(
             find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
         )
 
@@ -188,8 +187,10 @@ class ApprovalCardLoader:
         """Return when the action was first seen running."""
         if record.state is not State.EXECUTING:
             return None
-        if not (start_note := await self.get_note(record, "began")):
-            await self.set_note(record, "began", start_note := self.sources.clock.now().isoformat())
+        start_note = await self.get_note(record, "began")
+        if not start_note:
+            start_note = self.sources.clock.now().isoformat()
+            await self.set_note(record, "began", start_note)
         return datetime.fromisoformat(start_note)
 
     async def _read_output_tail(self, record: ActionRecord) -> list[str]:

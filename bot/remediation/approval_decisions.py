@@ -1,4 +1,8 @@
-"""What people may decide about actions, which decisions are open, and which arguments may be changed."""
+"""What people may decide about actions, and which decisions are open.
+
+Every method raises a `Refused` or Refusal and then has changed nothing. Every method checks the person anew, changes only
+the ledger, and wakes the worker. People are `TEAM:USER`, from Slack's own payload.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +10,7 @@ from typing import Literal
 
 from bot.policy.approvals import ApprovalRights
 from bot.refusal import Refusal
+from bot.remediation.action_edits import build_edited_step
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import ActionCardPublisher, EventDelivery, IncidentStateLoader
 from bot.remediation.cards.action_text import describe_action
@@ -18,10 +23,9 @@ from graph.remediation.build import build_approval_id
 from graph.remediation.drained_nodes import get_return_blocker, list_unresolved_on_host, propose_return
 from graph.remediation.state_machine import RETURN_EVENT
 from graph.state import Remediation, RemediationStep
-from tools.action import Action, new_approval_id
+from tools.action import new_approval_id
 from tools.execution.kit import KitAnswer
 from tools.execution.runner import settle_action
-from tools.fact import Fact, Status
 from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
 from tools.ledger.manual_brakes import LedgerBrakes
@@ -29,57 +33,11 @@ from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord, VoteResult, list_requesters
 from tools.ledger.refusals import NotAnApprover, NotFound, NotOpen, Refused, WrongDigest
 from tools.ledger.states import State, Transition
-from tools.remedies import REMEDIES
-from tools.remedies.remedy import BadArgument, check_args
 from tools.transport import Transport
 
-# Which arguments of an action people may change: values that affect only its target.
-
-# Every valid value affects only the target.
-FREE_ARGUMENT_KINDS = frozenset({"watts", "signal", "check", "hours", "service"})
-# The target must show the value: an incident changes no other host's GPU, job or process.
-SHOWN_VALUE_READERS: Mapping[str, Callable[[Fact], str]] = {
-    "bdf": lambda fact: str(fact.value).lower() if fact.key == "gpu.bdf" else "",
-    "job": lambda fact: str(fact.attrs.get("job") or "") if fact.key == "proc.gpu_memory" else "",
-    "container": lambda fact: str(fact.attrs.get("id") or "") if fact.key == "container.nvml" else "",
-    "pid": lambda fact: str(fact.attrs.get("pid") or "") if fact.key in ("proc.gpu_memory", "proc.orphan") else "",
-}
-
-
-def build_edited_step(action: Action, args: Mapping[str, str], facts: Sequence[Fact]) -> RemediationStep:
-    """Return the step with other arguments. Raise BadArgument that names every field that may not change so."""
-    remedy = REMEDIES[action.remedy]
-    checked = check_args(remedy, {**action.args, **args})
-    own = [fact for fact in facts if fact.host == action.target and fact.status is Status.OK and not fact.stale]
-    changed = {name: value for name, value in checked.items() if value != action.args.get(name)}
-    problems = [
-        problem for name, value in changed.items() if (problem := _find_edit_problem(name, remedy.args[name], value, own, action.target))
-    ]
-    if problems:
-        raise BadArgument("; ".join(problems))
-    if not changed:
-        raise BadArgument("nothing was changed")
-    keep = {name: value for name, value in checked.items() if remedy.args[name] != "approval"}
-    return RemediationStep(remedy=remedy.id, args=keep, devices=_get_edited_devices(action, changed, own))
-
-
-def _find_edit_problem(name: str, kind: str, value: str, own: Sequence[Fact], target: str) -> str:
-    if kind in FREE_ARGUMENT_KINDS or kind == "ticks":  # the start of a process is read again when it is proposed
-        return ""
-    if kind in SHOWN_VALUE_READERS and value in {SHOWN_VALUE_READERS[kind](fact) for fact in own}:
-        return ""
-    return f"{name}={value!r}: {target} shows no such {kind}" if kind in SHOWN_VALUE_READERS else f"{name}: cannot be edited"
-
-
-def _get_edited_devices(action: Action, changed: Mapping[str, str], own: Sequence[Fact]) -> tuple[str, ...]:
-    if "bdf" not in changed:
-        return action.devices
-    return tuple(f"{action.target}/{fact.device}" for fact in own if SHOWN_VALUE_READERS["bdf"](fact) == changed["bdf"] and fact.device)
-
-
-# The open decisions of an incident: approvers, quorum, votes, deadline.
-
 MAX_NAMED_APPROVERS = 12
+VoteVerdict = Literal["approve", "deny"]
+CANNOT_PROPOSE_TEXT = "It cannot be proposed now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +68,6 @@ async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> Appro
     )
 
 
-# What people may decide about actions.
-#
-# Every method raises a `Refused` or Refusal and then has changed nothing. Every method checks the person anew, changes
-# only the ledger, and wakes the worker. People are `TEAM:USER`, from Slack's own payload.
-
-VoteVerdict = Literal["approve", "deny"]
-CANNOT_PROPOSE_TEXT = "It cannot be proposed now"
-
-
 class CannotPropose(Refusal):
     """It cannot be proposed (again); the text says why."""
 
@@ -142,8 +91,15 @@ class ApprovalDecisions:
         state_of: IncidentStateLoader,
         wake: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._ledger, self._reconciler, self._index, self._rights = ledger, reconciler, index, rights
-        self._deliver, self._transport, self._facts_of, self._state_of, self._wake = deliver, transport, facts_of, state_of, wake
+        self._ledger = ledger
+        self._reconciler = reconciler
+        self._index = index
+        self._rights = rights
+        self._deliver = deliver
+        self._transport = transport
+        self._facts_of = facts_of
+        self._state_of = state_of
+        self._wake = wake
 
     async def cast_vote(
         self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""

@@ -4,7 +4,7 @@ The stored remediations say what is wanted. The reconciler makes the ledger and 
 inbox. It changes no remediation itself and is idempotent.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,8 +15,9 @@ from bot.incidents.dispatch.lease import Leases
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import EventDelivery, IncidentStateLoader
+from bot.remediation.drained_nodes import DrainedNodeMonitor, get_in_service_state, is_resting_drained
 from bot.remediation.proposer import DRAIN_REASON_PREFIX, ProposalDeferred, Proposer
-from bot.remediation.waves import WaveScheduler
+from bot.remediation.wave_scheduler import WaveScheduler
 from graph.checkpoints.fence import LostLease
 from graph.execution.action_effects import estimate_claim_time, has_started
 from graph.execution.verification import ActionVerifier
@@ -26,98 +27,16 @@ from graph.incident_view import IncidentView
 from graph.remediation.build import NODE_EMPTYING_REMEDIES
 from graph.remediation.drained_nodes import is_returning
 from graph.remediation.fault_condition import get_step_precondition
-from graph.remediation.state_machine import IN_SERVICE_EVENT, SCHEDULER_OBSERVED_EVENT, SCHEDULER_UNOBSERVED_EVENT
 from graph.state import IncidentState, Remediation
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
-from tools.execution.conditions import ConditionResult
 from tools.execution.drain_status import read_drain_reason, read_drain_status
 from tools.execution.identity import read_boot_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord
 from tools.ledger.refusals import DuplicateAction, NotFound, NotOpen, Refused, WrongDigest
-from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, State, Transition
+from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, Transition
 from tools.transport import Unreachable
-
-# Check whether the scheduler still has drained nodes out of service, since an operator may return one by hand.
-#
-# Only a state in which jobs may run counts as returned. If the scheduler does not answer, only that is reported.
-
-# `sinfo -o %T` states, and `schedulable` for an uncordoned Kubernetes node. Down, drained, maintenance or not answering
-# (`*`) is not in service.
-IN_SERVICE_STATES = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
-
-
-def is_resting_drained(remediation: Remediation) -> bool:
-    """Return whether the node is drained and no step but its return is left to run."""
-    return remediation.drained and (not remediation.is_open or is_returning(remediation))
-
-
-@dataclass(frozen=True, slots=True)
-class DrainedNodeMonitor:
-    """Reports changes of drained nodes to the incident's inbox, once a turn."""
-
-    ledger: Ledger
-    event_delivery: EventDelivery
-    proposer: Proposer
-    clock: Clock
-
-    async def check_drained_nodes(
-        self, incident: str, state: IncidentState, remediations: Sequence[Remediation], records: Iterable[ActionRecord]
-    ) -> None:
-        """Check each resting drained node, except one that RackMedic itself returns."""
-        known_records = list(records)
-        for remediation in remediations:
-            if is_resting_drained(remediation) and not any(_is_return_action(row, remediation, self.clock) for row in known_records):
-                await self.check_drained_node(incident, state, remediation)
-
-    async def check_drained_node(self, incident: str, state: IncidentState, remediation: Remediation) -> str:
-        """Return the text that says the node is in service, or an empty string."""
-        states = await self._get_scheduler_states(remediation.target)
-        if states is None:
-            if remediation.unasked is None:
-                await self._send_observation(incident, state, remediation, SCHEDULER_UNOBSERVED_EVENT)
-        elif states and states <= IN_SERVICE_STATES:
-            word = "+".join(sorted(states))
-            await self.ledger.record_seen_in_service(incident, remediation.target, word)
-            notice = (
-                f"{remediation.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
-            )
-            await self._send_observation(incident, state, remediation, IN_SERVICE_EVENT, says=notice)
-            return notice
-        elif remediation.unasked is not None:
-            await self._send_observation(incident, state, remediation, SCHEDULER_OBSERVED_EVENT)
-        return ""
-
-    async def _get_scheduler_states(self, name: str) -> frozenset[str] | None:
-        """Return one state per partition; None if the scheduler could not be asked."""
-        host = self.proposer.inventory.hosts.get(name)
-        if host is None or not host.controller:
-            return None
-        status = await read_drain_status(host, self.proposer.transport)
-        return None if status.ok is None else frozenset(status.saw.lower().split())
-
-    async def _send_observation(self, incident: str, state: IncidentState, remediation: Remediation, event: str, **more: Any) -> None:
-        """Send the event at most once a turn."""
-        key = f"hold:{remediation.id}:{event}:{state.get('turns', 0)}"
-        at = self.clock.now().isoformat()
-        await self.event_delivery.send_event(incident, key, {"event": event, "ladder": remediation.id, "seen": at, **more})
-
-
-def get_in_service_state(seen: ConditionResult) -> str:
-    """Return the node's state if jobs may run in every partition, else an empty string."""
-    states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
-    return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
-
-
-def _is_return_action(record: ActionRecord, remediation: Remediation, clock: Clock) -> bool:
-    """Return whether a RackMedic action returns the node now, or has since it was drained."""
-    if record.action.remedy != "resume_node" or record.action.target != remediation.target:
-        return False
-    if record.state is State.EXECUTING or record.state is State.UNKNOWN:
-        return True
-    return has_started(record) and (remediation.drained_at is None or estimate_claim_time(record, clock.now()) > remediation.drained_at)
-
 
 log = structlog.get_logger()
 TAKEOVER_DELAY = timedelta(seconds=60)
@@ -343,7 +262,11 @@ class RemediationReconciler:
             return
         await self.ledger.record_seen_in_service(incident, remediation.target, word)
         is_gone = fault_state is not None and fault_state.answer == "gone"
-        shows = "the fault no longer shows" if is_gone else f"the fault is there{f': {fault_state.says}' if fault_state else ''}"
+        shows = "the fault is there"
+        if is_gone:
+            shows = "the fault no longer shows"
+        elif fault_state is not None:
+            shows = f"the fault is there: {fault_state.says}"
         notice = f"a person returned {remediation.target} to service, and {shows}"
         await self._send_event(incident, remediation, "given_back", says=notice, outcome="gone" if is_gone else "")
 

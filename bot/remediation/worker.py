@@ -33,7 +33,12 @@ class ActionWorker:
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._ledger, self._runner, self._reconciler, self._index, self._wake, self._pause = ledger, runner, reconciler, index, wake, pause
+        self._ledger = ledger
+        self._runner = runner
+        self._reconciler = reconciler
+        self._index = index
+        self._wake = wake
+        self._pause = pause
         self._running: set[asyncio.Task[None]] = set()
 
     async def handle_wakeup(self, name: str) -> None:

@@ -14,7 +14,8 @@ from bot.reports.operator_report import render_operator_page
 from bot.reports.page import Page, sanitize_page
 from bot.reports.report_data import IncidentReportData, list_people
 from bot.reports.tenant_report import render_tenant_page
-from bot.tenants.cards.view import SlotValueLookup, build_tenant_view, build_tenant_view_context, get_no_slot_values
+from bot.tenants.cards.driver_versions import SlotValueLookup
+from bot.tenants.cards.view import build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.incident_view import IncidentView
 from graph.state import IncidentState, Origin
 from kb.customers.cause_words import CustomerWords

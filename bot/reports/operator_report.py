@@ -1,151 +1,31 @@
-"""The operator page: a one-sheet summary, then the appendix. Pure."""
+"""The operator page: a one-sheet summary, then the appendix."""
 
-import shlex
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from bot.incidents.cards import report_rows
-from bot.incidents.cards.handoff_content import VERDICT_ORDER
 from bot.incidents.cards.home import LIFECYCLE_WORDS
 from bot.remediation.cards import action_text
+from bot.reports.operator_appendix import (
+    build_decision_parts,
+    build_evidence_parts,
+    build_remediation_parts,
+    build_ruled_out_parts,
+    build_undecided_parts,
+    build_unobserved_parts,
+    format_hosts,
+    list_commands,
+    render_evidence,
+)
 from bot.reports.page import BulletList, Page, PagePart, PageSection, PageTable, Paragraph, QuotedLines
-from bot.reports.report_data import IncidentReportData, build_page_timeline, format_actions, is_ended_by_person
+from bot.reports.page_timeline import build_page_timeline
+from bot.reports.report_data import IncidentReportData, is_ended_by_person
 from graph.extraction import report_texts
 from graph.remediation.drained_nodes import list_drained_nodes
 from graph.report import Report
-from graph.state import Evidence, Hypothesis, Remediation, UnobservedCheck
-from kb.needle_search import zero_digits
+from graph.state import Hypothesis
 from tools.inventory.host_ranges import fold_host_names
-from tools.ledger.record import ActionRecord, list_requesters, list_targets
+from tools.ledger.record import ActionRecord, list_targets
 from tools.ledger.states import State
-
-# Appendix of the operator page.
-
-# rows shown of each; the rest is counted
-MAX_LINES = 12
-MAX_RULED_OUT = 15
-MAX_UNOBSERVED = 12
-MAX_REMEDIATIONS = 40
-MAX_VOTES = 60
-MAX_HOSTS_CHARS = 600  # length of a list of hosts
-
-
-def build_more_lines(rest: int) -> list[str]:
-    return [f"… and {rest} more"] if rest > 0 else []
-
-
-def format_hosts(names: Sequence[str]) -> str:
-    """Return folded host names, bounded."""
-    folded = fold_host_names(names)
-    return (
-        "none named"
-        if not folded
-        else folded
-        if len(folded) <= MAX_HOSTS_CHARS
-        else f"{folded[:MAX_HOSTS_CHARS]}… ({len(set(names))} hosts)"
-    )
-
-
-def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
-    """Yield evidence, the deciding line first; lines that differ only in numbers are merged."""
-    evidence_by_text: dict[tuple[str, str], list[Evidence]] = {}
-    for row in sorted(cause.evidence, key=lambda one: one.says != cause.because):
-        evidence_by_text.setdefault((row.check, zero_digits(row.line.strip())), []).append(row)
-    for (check, _), many in list(evidence_by_text.items())[:most]:
-        times = [row.time for row in many if row.time]
-        yield f"{fold_host_names({row.host for row in many if row.host}) or 'ticket'} · {check}{f' · {min(times):%Y-%m-%d %H:%M:%S}' if times else ''}"
-        yield f"  {many[0].line.strip()}{f'   (and {len(many) - 1} alike)' if len(many) > 1 else ''}"
-    yield from build_more_lines(len(evidence_by_text) - most)
-
-
-def build_evidence_parts(data: IncidentReportData, causes: Sequence[Hypothesis]) -> Iterator[PagePart]:
-    for cause in causes:
-        if lines := list(render_evidence(cause)):
-            yield Paragraph(report_rows.get_cause_title(cause.label, data.titles), strong=True)
-            yield QuotedLines(lines)
-
-
-def build_undecided_parts(data: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
-    doubts = [row for row in data.rows.hypotheses if row.verdict in ("open", "inconclusive")]
-    ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
-    cause_texts = [
-        f"{report_rows.get_cause_title(row.label, data.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]
-    ]
-    return [BulletList([*cause_texts, *build_more_lines(len(ordered) - most)])] if cause_texts else []
-
-
-def build_ruled_out_parts(data: IncidentReportData, report: Report | None) -> list[PagePart]:
-    ruled_out = report.ruled_out if report else ()
-    rows = [
-        f"{report_rows.get_cause_title(row.label, data.titles)}: {row.because or 'nothing shows it'}" for row in ruled_out[:MAX_RULED_OUT]
-    ]
-    return [BulletList([*rows, *build_more_lines(len(ruled_out) - MAX_RULED_OUT)])] if rows else []
-
-
-def build_unobserved_parts(report: Report | None) -> list[PagePart]:
-    grouped: dict[tuple[str, str], list[UnobservedCheck]] = {}
-    for row in report.could_not_look if report else ():
-        grouped.setdefault((row.check, row.why), []).append(row)
-    rows = [
-        f"{format_hosts([one.host for one in many])} · {check}: {reason}"
-        for (check, reason), many in list(grouped.items())[:MAX_UNOBSERVED]
-    ]
-    return [BulletList([*rows, *build_more_lines(len(grouped) - MAX_UNOBSERVED)])] if rows else []
-
-
-def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
-    """Yield each command that ran, with its hosts."""
-    hosts_by_command: dict[str, set[str]] = {}
-    for row in records:
-        if row.start_by is not None:
-            hosts_by_command.setdefault(shlex.join(row.action.command), set()).add(row.action.via)
-    for command, hosts in list(hosts_by_command.items())[:MAX_LINES]:
-        yield f"{fold_host_names(hosts)}: {command}"
-    yield from build_more_lines(len(hosts_by_command) - MAX_LINES)
-
-
-def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentReportData) -> list[PagePart]:
-    """Return remediations, those in the same state merged."""
-    hosts_by_remediation: dict[tuple[str, str], set[str]] = {}
-    for row in remediations:
-        outcome_text = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        hosts_by_remediation.setdefault((report_rows.get_cause_title(row.label, data.titles), outcome_text), set()).update(
-            row.target.split(",")
-        )
-    rows = [
-        (f"{title} on {fold_host_names(hosts)}", outcome)
-        for (title, outcome), hosts in list(hosts_by_remediation.items())[:MAX_REMEDIATIONS]
-    ]
-    return [PageTable(("Fix", "Status"), rows)] if rows else []
-
-
-def build_decision_parts(data: IncidentReportData) -> list[PagePart]:
-    """Return decisions with reasons; one decision on several actions is one row."""
-    records_by_decision: dict[tuple[datetime, str, str, str, str], list[ActionRecord]] = {}
-    for row in data.records or ():
-        for at, person, decision, reason in _list_decisions(data, row):
-            records_by_decision.setdefault((at, person, decision, reason, row.action.remedy), []).append(row)
-    ordered = sorted(records_by_decision.items(), key=lambda one: one[0])
-    rows = [
-        (f"{at:%Y-%m-%d %H:%M:%S}", voter, f"{choice}: {format_actions(many)}", vote_reason)
-        for (at, voter, choice, vote_reason, _), many in ordered[:MAX_VOTES]
-    ]
-    hidden_note = [Paragraph(f"… and {len(ordered) - MAX_VOTES} more decisions.")] if len(ordered) > MAX_VOTES else []
-    return [PageTable(("Time (UTC)", "Who", "Decision", "Why"), rows), *hidden_note] if rows else []
-
-
-def _list_decisions(data: IncidentReportData, row: ActionRecord) -> Iterator[tuple[datetime, str, str, str]]:
-    for requester in sorted(list_requesters(row.action)):
-        yield row.proposed_at.replace(microsecond=0), data.get_person_name(requester), "asked for it", ""
-    for vote in row.votes:
-        at = datetime.fromisoformat(vote.at).replace(microsecond=0)
-        yield at, data.get_person_name(vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
-    if is_ended_by_person(row) and not any(vote.verdict == "deny" for vote in row.votes):
-        ended = next((one.at for one in reversed(data.history.events) if one.approval == row.approval), row.decide_by)
-        yield ended.replace(microsecond=0), data.get_person_name(row.ended_by), action_text.STATE_WORDS[row.state], row.says
-
-
-# The operator page: a one-sheet summary, then the appendix (`appendix`).
 
 # rows shown on the first page
 FIRST_PAGE_CAUSES = 2
@@ -184,6 +64,8 @@ def render_operator_page(data: IncidentReportData) -> Page:
         PageSection("Timeline in short" if line.whole else "Timeline", line.short),
     )
     text = data.rows.brief.text.strip()
+    commands = list(list_commands(data.records or ()))
+    tasks = _list_open_tasks(data)
     beyond = (
         ("What was reported", [QuotedLines(text.split("\n"))] if len(text) > FIRST_PAGE_REPORT_CHARS or "\n" in text else []),
         ("All causes", _build_further_causes(data, causes)),
@@ -191,10 +73,10 @@ def render_operator_page(data: IncidentReportData) -> Page:
         ("Timeline", line.whole),
         ("All that was tried", attempts if len(_list_table_rows(attempts)) > FIRST_PAGE_ACTIONS else []),
         ("Who decided what", build_decision_parts(data)),
-        ("Commands that ran", [QuotedLines(commands)] if (commands := list(list_commands(data.records or ()))) else []),
+        ("Commands that ran", [QuotedLines(commands)] if commands else []),
         ("Fixes", build_remediation_parts(data.rows.remediations, data)),
         ("All that is held", still if len(_list_table_rows(still)) > FIRST_PAGE_DRAINED else []),
-        ("All that is left to people", [BulletList(_list_open_tasks(data))] if len(_list_open_tasks(data)) > FIRST_PAGE_TASKS else []),
+        ("All that is left to people", [BulletList(tasks)] if len(tasks) > FIRST_PAGE_TASKS else []),
         ("Pictures", data.figures),
         ("Ruled out", build_ruled_out_parts(data, report)),
         ("Not decided", build_undecided_parts(data)),
@@ -273,10 +155,8 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
     yield "Reported by", f"{person_name}: “{_clip_text(brief_text, FIRST_PAGE_REPORT_CHARS)}”" if brief_text else person_name
     if origin and origin.tenant:
         yield "Customer", origin.tenant
-    yield (
-        "On it",
-        data.get_person_name(rows.owner or (ticket.taken_by if ticket else "")) if rows.owner or (ticket and ticket.taken_by) else "nobody",
-    )
+    assignee = rows.owner or (ticket.taken_by if ticket else "")
+    yield "On it", data.get_person_name(assignee) if assignee else "nobody"
     yield "To the diagnosis", _format_elapsed(data, data.course.diagnosed if data.course else None)
     yield "To recovery", _format_elapsed(data, data.course.recovered if data.course else None)
     if rows.stats.checks:
@@ -403,10 +283,12 @@ def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
 def _list_open_tasks(data: IncidentReportData) -> list[str]:
     """Return open tasks, without taken tickets."""
     report, ticket = data.rows.report, data.rows.ticket
-    over = data.rows.lifecycle in ("watching", "closed")
-    rows = ["" if over else report.next_step, *report.by_hand, *report.questions] if report else []
+    if not report:
+        return []
+    is_over = data.rows.lifecycle in ("watching", "closed")
+    tasks = ["" if is_over else report.next_step, *report.by_hand, *report.questions]
     done_steps = {TAKE_TICKET_STEP} if ticket and ticket.taken_by else set[str]()
-    return list(dict.fromkeys(row for row in rows if row and row not in done_steps))
+    return list(dict.fromkeys(task for task in tasks if task and task not in done_steps))
 
 
 def _list_notes(data: IncidentReportData) -> list[str]:

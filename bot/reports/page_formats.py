@@ -1,4 +1,4 @@
-"""The output formats of a page."""
+"""The output formats of a page. In Markdown charts become words, as Markdown embeds no images."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from bot.cards.text import defang
+from bot.reports.figure_tables import list_omissions
 from bot.reports.page import (
     APPENDIX_TITLE,
     BulletList,
@@ -16,16 +17,16 @@ from bot.reports.page import (
     Paragraph,
     QuotedLines,
     find_first_appendix_section,
-    list_omissions,
 )
 from bot.reports.pdf_writer import write_pdf
-
-# A page as Markdown. Charts become words, as Markdown embeds no images.
 
 _MARKUP_PATTERN = re.compile(r"[\\`*_{}\[\]<>|~#&$@!]")
 _LINE_START_PATTERN = re.compile(r"^(?=[-+=]|\d{1,9}[.)])")
 _WWW_PATTERN = re.compile(r"(?i)\b(www)\.")
 _HTML_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", "$": "&#36;"}
+PageFormat = Literal["md", "pdf"]
+_MARKDOWN_PATTERN = re.compile(r"\b(?:markdown|md)\b", re.IGNORECASE)
+MAX_REQUEST_CHARS: Final = 400
 
 
 def write_markdown(page: Page) -> bytes:
@@ -85,9 +86,6 @@ def _escape_markdown(text: str) -> str:
     return _LINE_START_PATTERN.sub(r"\\", plain) if not plain[:1].isdigit() else re.sub(r"^(\d{1,9})([.)])", r"\1\\\2", plain)
 
 
-PageFormat = Literal["md", "pdf"]
-
-
 @dataclass(frozen=True, slots=True)
 class PageFormatRow:
     """`text`: a terminal can show it."""
@@ -101,8 +99,6 @@ FORMATS: Final[Mapping[PageFormat, PageFormatRow]] = {
     "md": PageFormatRow(write_markdown, "Markdown"),
     "pdf": PageFormatRow(write_pdf, "PDF", text=False),
 }
-_MARKDOWN_PATTERN = re.compile(r"\b(?:markdown|md)\b", re.IGNORECASE)
-MAX_REQUEST_CHARS: Final = 400
 
 
 def parse_page_format(text: str) -> PageFormat:

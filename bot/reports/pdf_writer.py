@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
+from bot.reports.figure_tables import TABLES_TITLE, build_tables_section
 from bot.reports.page import (
     APPENDIX_TITLE,
-    TABLES_TITLE,
     BulletList,
     Figure,
     Page,
@@ -20,7 +20,6 @@ from bot.reports.page import (
     PageTable,
     Paragraph,
     QuotedLines,
-    build_tables_section,
     find_first_appendix_section,
 )
 
@@ -72,7 +71,8 @@ class _PdfDocument:
     def __init__(self, page: Page) -> None:
         from fpdf import FPDF  # loads fontTools and HarfBuzz, which only drawing needs
 
-        self._page, self.missing = page, dict[str, None]()
+        self._page = page
+        self.missing = dict[str, None]()
         self._words = MISSING_LETTERS_TEXTS.get(page.language, MISSING_LETTERS_TEXTS["en"])
         self._pdf: Any = FPDF(format="A4")
         self._pdf.set_margin(MARGIN_MM)

@@ -37,7 +37,8 @@ class PacedClient(AsyncWebClient):
 
     def __init__(self, token: str, base_url: str, *, tries: int, timeout: int = 30, others: SharedCallTurns | None = None) -> None:
         super().__init__(token, base_url, timeout=timeout, retry_handlers=[])
-        self._pace, self._tries = RateLimits(others=others), tries
+        self._pace = RateLimits(others=others)
+        self._tries = tries
 
     async def api_call(self, api_method: str, **how: Any) -> AsyncSlackResponse:
         how = {name: redact_data(part, UNREDACTED_FIELDS) if name in ("json", "params", "data") else part for name, part in how.items()}

@@ -16,7 +16,7 @@ from bot.policy import channels as policy
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
-from bot.store.slack_state import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
+from bot.store.channel_sharing import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
 
 T = TypeVar("T")
 CACHE_SECONDS = float(ANSWER_TTL_SECONDS)
@@ -47,7 +47,9 @@ class People:
         fresh: float = DECISION_CACHE_SECONDS,
         marks: ChannelSharingCache | None = None,
     ) -> None:
-        self._client, self._fresh, self._marks = client, fresh, marks
+        self._client = client
+        self._fresh = fresh
+        self._marks = marks
         self._seconds = seconds
         self._known: dict[tuple[str, str], tuple[float, Any]] = {}  # (question, subject) → (when asked, answer)
         self._asking: dict[tuple[str, str], asyncio.Task[Any]] = {}

@@ -32,6 +32,10 @@ OriginLookup = Callable[[str], Awaitable[Origin | None]]
 POSTING = "posting"
 CLOSED_RETENTION = timedelta(days=30)
 EDIT_LOCK_WAIT = timedelta(seconds=1)  # how long a writer waits for another that edits a message of the same incident
+# The message cannot be edited any more, so a new one replaces it.
+UNEDITABLE_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+# This Slack does not know a block of the message.
+UNKNOWN_BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format"})
 
 
 class PostedCards:
@@ -94,7 +98,9 @@ class PendingMessages:
     """Incidents with a status message that shows a running turn, by since when: finds messages of dead processes."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
 
     async def add_pending(self, incident: str) -> None:
         await self._redis.zadd(self._names.living, {incident: self._clock.now().timestamp()})
@@ -169,19 +175,13 @@ class IdempotentPoster:
                 return found
 
 
-# The message cannot be edited any more, so a new one replaces it.
-UNEDITABLE_ERRORS = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
-
-
-# This Slack does not know a block of the message.
-UNKNOWN_BLOCK_ERRORS = frozenset({"invalid_blocks", "invalid_blocks_format"})
-
-
 class EditableMessages:
     """Messages edited when their blocks change, posted where none exists. One caller at a time per message."""
 
     def __init__(self, client: AsyncWebClient, cards: PostedCards, *, plans: bool = True) -> None:
-        self._client, self.cards, self._plans = client, cards, plans
+        self._client = client
+        self.cards = cards
+        self._plans = plans
         self._once = IdempotentPoster(client, cards)
 
     async def put_message(

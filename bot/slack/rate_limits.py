@@ -54,7 +54,7 @@ def with_urgency(how: Urgency) -> Iterator[None]:
 
 
 class SlackTurnTimeout(SlackClientError, TooEarly):
-    """Slack lets so little through now that this call had no turn in time. It was not sent."""
+    message = "Slack lets so little through now that this call had no turn in time. It was not sent."
 
 
 class SharedCallTurns(Protocol):
@@ -85,8 +85,10 @@ class MethodGate:
     """The queue of one method, in event loop time."""
 
     def __init__(self, per_minute: float, longest: float = MAX_WAIT_SECONDS, name: str = "", others: SharedCallTurns | None = None) -> None:
-        self._each, self._longest = 60 / per_minute, longest
-        self._name, self._others = name, others or UnsharedCallTurns()
+        self._each = 60 / per_minute
+        self._longest = longest
+        self._name = name
+        self._others = others or UnsharedCallTurns()
         self._free_at = 0.0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
@@ -105,7 +107,7 @@ class MethodGate:
             async with asyncio.timeout(self._longest):
                 await mine
         except TimeoutError:
-            raise SlackTurnTimeout(SlackTurnTimeout.__doc__) from None
+            raise SlackTurnTimeout(SlackTurnTimeout.message) from None
 
     async def apply_retry_after(self, seconds: float) -> None:
         self._free_at = max(self._free_at, asyncio.get_running_loop().time() + seconds)
@@ -133,7 +135,8 @@ class RateLimits:
 
     def __init__(self, longest: float = MAX_WAIT_SECONDS, others: SharedCallTurns | None = None) -> None:
         self._gates: dict[tuple[str, str], MethodGate] = {}
-        self._longest, self._others = longest, others
+        self._longest = longest
+        self._others = others
 
     def get_gate(self, method: str, channel: str = "") -> MethodGate:
         """Return a method's gate; chat.postMessage has one per channel."""

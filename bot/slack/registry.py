@@ -63,7 +63,10 @@ class SlackRegistry:
         self.shortcuts: Mapping[str, ClickHandler] = _merge_tables(feature.shortcuts for feature in features)
         self.events: Mapping[str, EventHandler] = _merge_tables(feature.events for feature in features)
         self._deciding = frozenset(action_id for feature in features if feature.decides for action_id in feature.clicks)
-        self._command, self._error_cards, self._answer_mention, self._tasks = command, error_cards, answer_mention, tasks
+        self._command = command
+        self._error_cards = error_cards
+        self._answer_mention = answer_mention
+        self._tasks = tasks
 
     def register(self, app: AsyncApp) -> None:
         """Register every handler, then a listener for the rest, so that Socket Mode leaves no request unanswered."""

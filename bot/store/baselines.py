@@ -18,7 +18,8 @@ class BaselineStore:
     """One compressed value per host. Needs a Redis client that returns bytes."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
-        self._redis, self._names = redis, names or RedisKeys()
+        self._redis = redis
+        self._names = names or RedisKeys()
 
     async def save_baselines(self, rows: Mapping[str, HostBaseline]) -> None:
         if not rows:

@@ -153,7 +153,10 @@ class Outbox:
     """Rows to send, and when each is due."""
 
     def __init__(self, redis: Redis, clock: Clock, box: OutboxKeys, lease: timedelta = DEFAULT_LEASE) -> None:
-        self._redis, self._clock, self._box, self.lease = redis, clock, box, lease
+        self._redis = redis
+        self._clock = clock
+        self._box = box
+        self.lease = lease
         scripts = (DRAFT_SCRIPT, PUT_SCRIPT, CLAIM_DUE_SCRIPT, NOTE_SCRIPT, BEGIN_SCRIPT)
         registered_scripts = [self._redis.register_script(script) for script in scripts]
         self._draft, self._put, self._take, self._note, self._begin = registered_scripts

@@ -16,7 +16,8 @@ class RedisGpuReservations:
     """`tools.fleet.gpu_permit.GpuReservations` for several processes."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
-        self._redis, self._names = redis, names or RedisKeys()
+        self._redis = redis
+        self._names = names or RedisKeys()
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
         """Return a token, or None where the host is held or Redis does not answer."""

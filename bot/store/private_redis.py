@@ -30,13 +30,11 @@ NO_RETRY = Retry(NoBackoff(), 0)
 READY_TIMEOUT_SECONDS = 60.0  # a long append-only file takes time to load
 RESTART_DELAYS_SECONDS = (0.2, 1.0, 5.0, 10.0, 30.0)  # before each restart of a server that died, until one answers
 MAX_SOCKET_PATH_BYTES = 100  # the kernel's limit is 107
+MAX_LOG_BYTES = 16 << 20
 
 
 class PrivateRedisFailed(Exception):
     """The private server did not come up. Says where its log is."""
-
-
-MAX_LOG_BYTES = 16 << 20
 
 
 def rotate_log(directory: Path) -> bool:

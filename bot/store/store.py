@@ -15,12 +15,12 @@ from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_serve
 from tools.ledger.redis_replies import decode_text
 
 # The version of all stored data: every Redis key, and the evidence folder.
-
 STORE_VERSION = 2  # raise it with every change of what is stored or how it is read
-PREVIOUS_STORE_VERSION = 1
 # Rows of this version are read unchanged: missing fields (owner of a job's log, unknown names in a file, brakes in an audit entry)
 # have neutral defaults. Processes of that version refuse the store from then on.
-
+PREVIOUS_STORE_VERSION = 1
+# KEYS: the version, then FIXED_KEYS, which show whether there is data.
+# One script, so that two processes that start on an empty store both succeed.
 CLAIM_VERSION_SCRIPT = """
 local version = redis.call('GET', KEYS[1])
 if version and version ~= ARGV[2] then return version end
@@ -33,8 +33,13 @@ redis.call('SET', KEYS[1], ARGV[1])
 return ARGV[1]
 """
 
-# KEYS: the version, then FIXED_KEYS, which show whether there is data.
-# One script, so that two processes that start on an empty store both succeed.
+StoreKind = Literal["server", "private", "memory"]
+MIN_REDIS_VERSION = (7, 0)
+MAX_CONNECTIONS = 64  # open connections of one process
+CONNECTION_WAIT_SECONDS = 20.0  # how long a caller waits for a free one
+MAX_MEMORY_CONNECTIONS = 1 << 20  # a connection in memory costs nothing
+# What redis-py raises while the server is down, loading or unreachable. A wrong password is another error.
+REDIS_AWAY_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
 
 
 async def claim_version(redis: Redis) -> str:
@@ -47,13 +52,6 @@ async def claim_version(redis: Redis) -> str:
             CLAIM_VERSION_SCRIPT, 1 + len(FIXED_KEYS), VERSION_KEY, *FIXED_KEYS, str(STORE_VERSION), str(PREVIOUS_STORE_VERSION)
         )
     )
-
-
-StoreKind = Literal["server", "private", "memory"]
-MIN_REDIS_VERSION = (7, 0)
-MAX_CONNECTIONS = 64  # open connections of one process
-CONNECTION_WAIT_SECONDS = 20.0  # how long a caller waits for a free one
-MAX_MEMORY_CONNECTIONS = 1 << 20  # a connection in memory costs nothing
 
 
 class StoreUnavailable(Exception):
@@ -69,11 +67,8 @@ class WrongStoreVersion(StoreUnavailable):
 
     def __init__(self, says: str, mend: str) -> None:
         super().__init__(f"{says}; nothing was read or changed: {mend}")
-        self.says, self.mend = says, mend
-
-
-# What redis-py raises while the server is down, loading or unreachable. A wrong password is another error.
-REDIS_AWAY_ERRORS = (exceptions.ConnectionError, exceptions.TimeoutError)
+        self.says = says
+        self.mend = mend
 
 
 @dataclass(frozen=True, slots=True)

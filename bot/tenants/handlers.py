@@ -18,15 +18,15 @@ from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.messages import ALWAYS_ANSWERED_INTENTS, build_item, classify_message_addressing, parse_incoming_message
 from bot.incidents.handlers.services import MessageServices, ReportWriter
 from bot.policy import channels as policy
-from bot.policy.channels import ChannelNotServed, SlackPlace
+from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import build_message_args
-from bot.slack.handlers import BugEffects, SlackHandlers, refuse_old_button
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, get_thread_ts
 from bot.store.unreachable import guard_store
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.answers import AnswerKind, classify_answer
 from bot.tenants.cards.phrases import get_phrase
+from bot.tenants.error_cards import TenantErrorCards
 from bot.tenants.tenant_cards import TenantCards, build_tenant_place
 from graph.dialogue.addressed import Addressing
 from graph.dialogue.customers import ANY_TIME, TenantRequest, apply_tenant_request
@@ -36,32 +36,6 @@ from graph.dialogue.said import ParsedMessage
 from graph.incident.visibility import list_visible_hosts
 from graph.state import REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin, TenantThread
 from tools.inventory.inventory import ChannelRow, Inventory
-
-# What a tenant reads after a failed message or click, in their language and without internal names.
-
-REASON_PHRASES: Final = {"mentions": "not_mentions"}  # ChannelNotServed reason → phrase id; default `not_served`.
-
-
-@dataclass(frozen=True, slots=True)
-class TenantErrorCards:
-    language: str
-
-    def render_refusal(self, no: Refusal) -> Card:
-        """Render a refusal. Texts written for operators are replaced by a general phrase."""
-        if isinstance(no, OldButton):
-            return tenant_card.render_text_card(get_phrase("not_old_button", self.language))
-        if isinstance(no, ChannelNotServed):
-            return tenant_card.render_text_card(get_phrase(REASON_PHRASES.get(no.why, "not_served"), self.language))
-        return tenant_card.render_text_card(get_phrase("not_done", self.language))
-
-    def render_not_stored(self, *, will_retry: bool) -> Card:
-        """Render that the store is unreachable. `will_retry`: Slack delivers the message again."""
-        return tenant_card.render_text_card(get_phrase("not_stored_again" if will_retry else "not_stored", self.language))
-
-    def render_bug(self, reference: str, effects: BugEffects) -> Card:
-        """Render an internal error; `reference` finds it in our log. Nothing said or clicked there runs anything."""
-        return tenant_card.render_text_card(get_phrase("internal_error", self.language, reference=reference))
-
 
 WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until a person closes it."
 # Understood intent → what a tenant may ask for. Anything not answered by `classify_answer` or listed here is new facts.
@@ -356,8 +330,3 @@ def _normalize_hand_off(message: ParsedMessage) -> ParsedMessage:
     """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
     nearly = message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions
     return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else message
-
-
-def build_tenant_click_handlers(handlers: TenantHandlers | None) -> SlackHandlers:
-    """Return the table of the buttons on a tenant's card; where no tenant is served each is refused."""
-    return SlackHandlers(clicks=dict.fromkeys(tenant_card.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

@@ -197,8 +197,8 @@ class NumberedMachines:
         sign = through or _LIST_SEPARATOR_PATTERN.match(text, end)
         if sign is None:
             return None
-        begins = next_match.end() if (next_match := self.again.match(text, sign.end())) else sign.end()
-        number = _NUMBER_PATTERN.match(text, begins)
+        repeated_word = self.again.match(text, sign.end())
+        number = _NUMBER_PATTERN.match(text, repeated_word.end() if repeated_word else sign.end())
         return (through is not None, number) if number and not _WORD_CONTINUES_PATTERN.match(text, number.end()) else None
 
     def _contains_number(self, spans: Iterable[tuple[int, int]]) -> bool:

@@ -7,7 +7,8 @@ from bot.policy.quotas import ExceededLimit, Quota, Quotas
 from bot.provider.provider_updates import ProviderMessageStore
 from bot.provider.ticket_states import TicketStates
 from bot.slack.posted_messages import PostedCards
-from bot.store.quotas import QuotaStore, QuotaWaitingList
+from bot.store.quota_usage import QuotaStore
+from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.store.store import Store
 from bot.tenants.cards.view import TenantView
 from bot.tenants.quota_notices import QuotaNotices

@@ -21,9 +21,10 @@ from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster, PendingMessages
 from bot.tasks import KeyedLocks
-from bot.tenants.cards import answers, internal_thread, tenant_card
+from bot.tenants.cards import answers, internal_thread, past_incidents, tenant_card
+from bot.tenants.cards.driver_versions import SlotValueLookup
 from bot.tenants.cards.phrases import get_phrase
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
+from bot.tenants.cards.view import TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, get_parsed_message
@@ -50,14 +51,12 @@ ANSWERED_NOTE = "customer_answered"  # The tenant's last item that got its own m
 QUIET_STATUS = "received/"  # Shown on the card without a message of its own.
 RETRY_DELAYS_SECONDS = (2.0, 5.0, 15.0, 30.0, 60.0)  # Before the next try of a first card.
 APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
+ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]]
+TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 
 def build_tenant_place(thread: TenantThread) -> Origin:
     return Origin(kind="slack", team=thread.team, channel=thread.channel, thread_ts=thread.thread_ts, user=thread.user)
-
-
-ClosedIncidentSearch = Callable[[ClosedIncidentQuery], Awaitable[ClosedIncidentMatches]]
-TenantAnswer = tuple[Origin, Card]  # where to post, and what
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class TenantCards:
             return
         async with self.editable_messages.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
             if not alone:
-                raise UpdateInProgress(UpdateInProgress.__doc__)
+                raise UpdateInProgress(UpdateInProgress.message)
             view = await self._build_view(incident, origin, state or await self.load_state(incident))
             marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
             await self.editable_messages.put_message(place, incident, "customer", tenant_card.render_tenant_card(view), marked)
@@ -187,8 +186,8 @@ class TenantCards:
         """Return the tenant's own similar past reports as lines."""
         state = await self.load_state(incident)
         reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.get_slot_values, ())
-        past_query = answers.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
-        return answers.format_past_incidents((await self.find_closed_incidents(past_query)).found, origin, reader)
+        past_query = past_incidents.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
+        return past_incidents.format_past_incidents((await self.find_closed_incidents(past_query)).found, origin, reader)
 
     async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
         """Return the context of a tenant's report page, and whether the report was withdrawn."""

@@ -15,7 +15,6 @@ from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.provider.ticket_importer import PROVIDER_LINK_USER
 from bot.refusal import Refusal
-from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload
 from bot.slack.posted_messages import IdempotentPoster, PostedCards
 from bot.store.unreachable import guard_store
@@ -156,13 +155,3 @@ class TenantUpdateHandlers:
 def _list_authors(rows: Any, origin: Origin) -> set[str]:
     theirs = origin.customer.user if origin.customer else PROVIDER_LINK_USER
     return {str(row.get("user") or "") for row in rows} - {theirs}
-
-
-def build_tenant_update_handlers(handlers: TenantUpdateHandlers) -> SlackHandlers:
-    return SlackHandlers(
-        clicks=dict.fromkeys(internal_thread.BUTTONS, handlers.handle_click),
-        forms={
-            internal_thread.TELL_FORM_CALLBACK_ID: handlers.build_preview,
-            internal_thread.TELL_SEND_CALLBACK_ID: handlers.handle_send,
-        },
-    )

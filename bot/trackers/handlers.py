@@ -16,16 +16,16 @@ from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.slack.client import SLACK_ERRORS, SlackClient
-from bot.slack.handlers import SlackHandlers, refuse_old_button
+from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
 from bot.store.external_outbox import ClickResult, Outbox, OutboxRow
 from bot.store.unreachable import guard_store
-from bot.trackers import cards as followed_ticket
 from bot.trackers import cards as ticket_form
-from bot.trackers.cards import FollowedTicket, TicketComment, TicketStage, TrackerForm
+from bot.trackers import followed_ticket_card
+from bot.trackers.cards import TrackerForm
+from bot.trackers.followed_ticket_card import FollowedTicket, TicketComment, TicketStage
 from bot.trackers.ticket_draft import TrackerDraft, build_draft, redact_tenants, render_plain_text, replace_title
 from bot.trackers.ticket_sync import BEGAN_KEY, COMMENTS_UNREAD_KEY, DONE_KEY, SHOWN_KEY, URL_KEY
 from bot.trackers.tracker import RemoteComment, Tracker, build_marker
@@ -89,7 +89,7 @@ class TrackerCards:
         async with self.kept.cards.hold_lock(incident, card, wait=LOCK_WAIT) as alone:
             if alone:
                 view = await self._build_view(await self.outbox.load_row(name), tracker)
-                quoted = followed_ticket.render_comment(view, TicketComment(said.kind, said.by, said.lines, said.at, said.url), beside)
+                quoted = followed_ticket_card.render_comment(view, TicketComment(said.kind, said.by, said.lines, said.at, said.url), beside)
                 about = {
                     "event_type": REMARK_EVENT_TYPE,
                     "event_payload": {"incident": incident, "tracker": tracker.name, "remark": said.id_hash},
@@ -109,15 +109,14 @@ class TrackerCards:
                 origin,
                 incident,
                 card,
-                followed_ticket.render_followed_ticket(view),
+                followed_ticket_card.render_followed_ticket(view),
                 {"event_type": TICKET_EVENT_TYPE, "event_payload": about},
             )
             stands = f"{row.ticket}/{row.state}"
             if view.way == "there" and row.state and await self.kept.cards.get(incident, f"{card}:told") != stands:
-                poster = IdempotentPoster(self.client, self.kept.cards)
-                await poster.post_change(
-                    origin, incident, followed_ticket.render_state_change(view), MOVED_EVENT_TYPE, f"{card}:told", stands
-                )
+                mark = {"event_type": MOVED_EVENT_TYPE, "event_payload": {**about, "stands": stands}}
+                await post_message(self.client, origin.channel, origin.thread_ts, followed_ticket_card.render_state_change(view), mark)
+                await self.kept.cards.set(incident, f"{card}:told", stands)
 
     async def _build_view(self, row: OutboxRow, tracker: Tracker) -> FollowedTicket:
         return FollowedTicket(
@@ -238,11 +237,3 @@ class ClosingCauses:
         held = rows.ticket
         said = [get_cause_title(held.true_label, self.titles), held.true_cause] if held else []
         return redact_tenants(". ".join(word for word in said if word) or "no cause was noted", self.customers)
-
-
-def build_tracker_handlers(handlers: TrackerHandlers | None) -> SlackHandlers:
-    """Return the table of the buttons and the form; without trackers each is refused."""
-    return SlackHandlers(
-        clicks=dict.fromkeys(ticket_form.BUTTONS, handlers.handle_click if handlers else refuse_old_button),
-        forms={ticket_form.CALLBACK_ID: handlers.handle_submission if handlers else refuse_old_button},
-    )

@@ -186,7 +186,9 @@ def get_text_at(data: Any, *way: str) -> str:
     """Return a text inside an answer, else empty."""
     for step in way:
         data = data.get(step) if isinstance(data, dict) else None
-    return _replace_surrogates(data) if isinstance(data, str) else str(data) if isinstance(data, int) and not isinstance(data, bool) else ""
+    if isinstance(data, str):
+        return _replace_surrogates(data)
+    return str(data) if isinstance(data, int) and not isinstance(data, bool) else ""
 
 
 def _replace_surrogates(text: str) -> str:

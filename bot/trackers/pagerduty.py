@@ -70,11 +70,10 @@ class PagerDutyTracker(TrackerBase):
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
         marker = build_marker(draft.incident)
-        event = {
+        event: dict[str, Any] = {
             "event_action": "trigger",
             "dedup_key": marker,
             "client": "RackMedic",
-            **({"client_url": draft.thread} if draft.thread else {}),
             "payload": {
                 "summary": format_outbound_line(draft.title, self.title_most),
                 "source": self._get_event_source(draft),
@@ -82,6 +81,8 @@ class PagerDutyTracker(TrackerBase):
                 "custom_details": {"text": render_plain_text(draft, marker)},
             },
         }
+        if draft.thread:
+            event["client_url"] = draft.thread
         await self._send_event(event)
         return RemoteTicket(marker, marker)
 

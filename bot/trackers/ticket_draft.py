@@ -153,11 +153,8 @@ def _list_parts(
         ],
         False,
     )
-    yield (
-        "Reported",
-        ["by a customer; their words stay in the thread"] if theirs else [handoff.reported] if handoff.reported else [],
-        not theirs,
-    )
+    reported = "by a customer; their words stay in the thread" if theirs else handoff.reported
+    yield "Reported", [reported] if reported else [], not theirs
     for cause in [row for row in handoff.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
         yield f"Root cause: {report_rows.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
     yield "Not decided", _list_hypotheses(handoff, ("inconclusive", "open"), titles), False

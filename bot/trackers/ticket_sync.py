@@ -221,20 +221,20 @@ class TicketSync:
 def _format_omission(count: int, earlier: int) -> str:
     if count == MAX_COMMENTS_PER_TICKET:
         return f"That was number {MAX_COMMENTS_PER_TICKET}: further comments are shown only there."
-    return f"{earlier} earlier {'comment is' if earlier == 1 else 'comments are'} shown only there." if earlier else ""
+    if not earlier:
+        return ""
+    return f"{earlier} earlier {'comment is' if earlier == 1 else 'comments are'} shown only there."
 
 
 def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:
     """Return notes; `seen` only if all was posted, so that the rest is fetched again."""
     if now is None:
         return {}
-    whole = whole and not now.unread
-    return {
-        COMMENTS_UNREAD_KEY: now.unread,
-        SEEN_KEY: now.seen if whole else "",
-        SHOWN_KEY: now.ticket.shown,
-        **({URL_KEY: now.ticket.url} if now.ticket.url else {}),
-    }
+    is_complete = whole and not now.unread
+    notes = {COMMENTS_UNREAD_KEY: now.unread, SEEN_KEY: now.seen if is_complete else "", SHOWN_KEY: now.ticket.shown}
+    if now.ticket.url:
+        notes[URL_KEY] = now.ticket.url
+    return notes
 
 
 def _parse_moment(text: str) -> datetime | None:

@@ -23,7 +23,8 @@ class TrackerUnavailable(Exception):
 
     def __init__(self, why: str, after: float = 0.0, *, maybe: bool = False) -> None:
         super().__init__(why)
-        self.after, self.maybe = after, maybe
+        self.after = after
+        self.maybe = maybe
 
 
 class TrackerAnswerTooLong(TrackerUnavailable):

@@ -13,6 +13,7 @@ from kb.schema import StrictModel
 # Settings common to all trackers.
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+ShortText = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 def _validate_https_url(url: str) -> str:
@@ -33,7 +34,6 @@ def _validate_secret(secret: SecretStr) -> SecretStr:
 
 TrackerUrl = Annotated[str, AfterValidator(_validate_https_url)]
 TrackerSecret = Annotated[SecretStr, AfterValidator(_validate_secret)]
-ShortText = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class TrackerConfig(StrictModel):
@@ -52,9 +52,6 @@ class TrackerConfig(StrictModel):
 
 def build_fix_hints(name: str, rows: Mapping[int, str]) -> Mapping[int, str]:
     return {status: words.replace("{name}", name) for status, words in rows.items()}
-
-
-# The common part of tracker adapters.
 
 
 class TrackerBase:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from bot.inbound import build_signed_headers, parse_webhook_key
+from bot.signed_messages import build_signed_headers, parse_webhook_key
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, hash_comments, select_newest
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, build_draft_data

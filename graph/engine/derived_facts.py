@@ -11,7 +11,7 @@ from typing import Any
 from graph.engine.abnormal_facts import LINK_COUNTER_LIMITS
 from graph.engine.fact_history import EVENT_KEY_PREFIXES
 from graph.engine.peer_differences import find_peer_differences
-from kb.catalogues.error_numbers import classify_repeats
+from kb.catalogues.xid import classify_repeats
 from tools.below_expected import find_below_expected
 from tools.devices import find_missing_gpus
 from tools.fact import Fact, Status
@@ -199,7 +199,7 @@ def _build_access_fact(host: str, fact: Fact) -> Fact:
 
 @dataclass(frozen=True, slots=True)
 class _XidSighting:
-    """An Xid as `kb.catalogues.error_numbers` reads it, its GPU named with its host."""
+    """An Xid as `kb.catalogues.xid` reads it, its GPU named with its host."""
 
     kind: str
     value: Any

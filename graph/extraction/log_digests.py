@@ -11,8 +11,9 @@ from itertools import islice
 
 from graph.state import LogDigest, LogTemplate
 from kb.logs.compress import add_line_numbers, compress_log
-from kb.logs.template import XID_PATTERN, has_trouble_word, score_template
+from kb.logs.template import XID_PATTERN
 from kb.logs.template_filters import FILTERS, FilterRule
+from kb.logs.template_selection import has_trouble_word, score_template
 from kb.needle_search import split_lines
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names

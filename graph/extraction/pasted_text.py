@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graph.state import Attachment, InboxItem
-from kb.logs.log_lines import find_time, split_prefix
+from kb.logs.line_prefixes import find_time, split_prefix
 from kb.logs.ranks import split_rank_tag
 from kb.needle_search import MAX_LINE_CHARS, split_lines
 from kb.redact import redact

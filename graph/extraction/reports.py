@@ -11,7 +11,7 @@ from graph.extraction.hosts import find_hosts, find_job_id
 from graph.extraction.time_window import parse_time_window
 from kb.logs.job_log import list_job_events
 from kb.logs.kernel_log import list_kernel_events
-from kb.logs.log_lines import find_time
+from kb.logs.line_prefixes import find_time
 from kb.logs.ranks import split_rank_tag
 from kb.taxonomy.symptoms import find_symptoms, map_signatures_to_symptoms
 

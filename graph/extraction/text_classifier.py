@@ -13,7 +13,7 @@ from typing import Any
 
 from graph.extraction.pasted_text import extract_pasted_facts
 from graph.extraction.reports import parse_report
-from kb.catalogues.error_numbers import classify_repeats
+from kb.catalogues.xid import classify_repeats
 from kb.history.label_ranking import LabelRanker, count_separate_phrases
 from kb.history.text_search import extract_terms, strip_boilerplate
 from kb.taxonomy.taxonomy import Taxonomy

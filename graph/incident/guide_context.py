@@ -10,11 +10,8 @@ from graph.engine.abnormal_facts import is_abnormal
 from graph.engine.reference_data import ReferenceData
 from graph.incident.guide_run import GuideRunState
 from graph.state import Remediation
-from kb.guides.guide import (
-    GuideStep,
-    MarkReason,
-    StepCondition,
-)
+from kb.guides.guide import GuideStep, StepCondition
+from kb.guides.step_status import MarkReason
 from kb.taxonomy.taxonomy import Clue
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names

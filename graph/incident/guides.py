@@ -17,12 +17,8 @@ from graph.remediation.plan_steps import parse_plan
 from graph.remediation.proposals import MAX_TEST_HOSTS, build_requested_check, list_planned_actions
 from graph.report import GuideRun, GuideStepRow
 from graph.state import Remediation
-from kb.guides.guide import (
-    Guide,
-    StepStatus,
-    compute_step_statuses,
-    find_best_guide,
-)
+from kb.guides.guide import Guide, find_best_guide
+from kb.guides.step_status import StepStatus, compute_step_statuses
 from tools.inventory.host_ranges import expand_host_range
 
 MAX_TEXT_CHARS = 140

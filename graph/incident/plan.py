@@ -39,7 +39,7 @@ from graph.learning.site_notes import find_page_hints
 from graph.model.reasoner import DeclinedAnswer
 from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
-from kb.history.lessons import compute_note_weights
+from kb.history.mistakes import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_ROUNDS = 10

@@ -11,7 +11,7 @@ from graph.incident.context import IncidentContext, TurnState
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, Lifecycle, LogDigest, TenantSilence
-from kb.history.lessons import MistakeNote
+from kb.history.mistakes import MistakeNote
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUESTIONS = 3

@@ -39,7 +39,7 @@ from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
 from graph.report import FileReadResult
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport
 from graph.ticket_export.received_ticket import parse_ticket_facts
-from kb.logs.log_lines import split_prefix
+from kb.logs.line_prefixes import split_prefix
 from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY

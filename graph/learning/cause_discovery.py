@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from graph.learning.rule_labelling import MIN_LABEL_SHARE, LabelledRow
-from kb.history.text_search import BM25Corpus, extract_terms
+from kb.history.bm25 import BM25Corpus
+from kb.history.text_search import extract_terms
 from kb.taxonomy.taxonomy import CATEGORIES, Taxonomy
 
 # From here two names are one. No two built-in labels are as similar, which a test ensures.

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from kb.logs.job_error_rules import classify_line
 from kb.logs.kernel_log import list_kernel_events
-from kb.logs.log_lines import split_prefix
+from kb.logs.line_prefixes import split_prefix
 from kb.logs.ranks import split_rank_tag
-from kb.logs.template import has_trouble_word
+from kb.logs.template_selection import has_trouble_word
 from kb.needle_search import split_lines
 from kb.redact import redact
 from tools.checks.site.ordinary_lines import ORDINARY_LINES

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from graph.extraction.text_classifier import rank_labels_by_text
 from graph.learning.thread_contents import UNKNOWN_TIME
+from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident
 from kb.history.label_ranking import LabelRanker
-from kb.history.text_search import BM25Corpus
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check_types import Check
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from graph.report import Report, SiteNote
+from kb.history.bm25 import BM25Corpus
 from kb.history.site_pages import SitePage
-from kb.history.text_search import BM25Corpus
 from kb.needle_search import split_lines
 from kb.schema import squash_blanks
 from tools.inventory.inventory import Host

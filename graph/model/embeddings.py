@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kb.history.index import EmbeddingUnavailable
+from kb.history.embedder import EmbeddingUnavailable
 from kb.redact import redact_once, redact_to_line
 
 BATCH_TEXTS = 64  # Texts per request
@@ -17,7 +17,7 @@ REQUEST_SECONDS = 10.0  # deadline of one request
 
 @dataclass(frozen=True, slots=True)
 class HttpEmbedder:
-    """`kb.history.index.Embedder` over HTTP. Blocking: never call it in an event loop. `seconds` bounds each whole
+    """`kb.history.embedder.Embedder` over HTTP. Blocking: never call it in an event loop. `seconds` bounds each whole
     request, also one whose answer trickles in.
     """
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from graph.engine.priors import MAX_WORDS_LOG_ODDS, MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, SIMILAR_INCIDENT_LOG_ODDS
-from kb.history.lessons import NOTE_WEIGHT
+from kb.history.mistakes import NOTE_WEIGHT
 
 # The source: the report's words, past incidents and pages, corrected diagnoses, and the model by the question asked.
 ShiftSource = Literal["words", "history", "mistakes", "read", "judge", "critique"]

@@ -12,7 +12,8 @@ from typing import Annotated
 from pydantic import Field
 
 from kb.schema import StrictModel, Text
-from kb.taxonomy.taxonomy import CustomerFix, Taxonomy
+from kb.taxonomy.customer_fix import CustomerFix
+from kb.taxonomy.taxonomy import Taxonomy
 from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
 
 FOLDER = Path(__file__).parent

@@ -128,11 +128,11 @@ def _map_fields(given: Mapping[Any, Any], mapped: Mapping[str, str]) -> dict[str
     value_by_name = {
         _NOT_A_NAME_PATTERN.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*flat_fields.items()])
     }
-    fields = {
-        field: value
-        for field, names in FIELD_ALIASES.items()
-        if (value := next((value_by_name[name] for name in names if value_by_name.get(name) not in (None, "", [], ())), None)) is not None
-    }
+    fields: dict[str, Any] = {}
+    for field, names in FIELD_ALIASES.items():
+        values = [value_by_name[name] for name in names if value_by_name.get(name) not in (None, "", [], ())]
+        if values:
+            fields[field] = values[0]
     return fields | {field: flat_fields[column] for column, field in mapped.items() if column in flat_fields}
 
 

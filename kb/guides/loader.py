@@ -124,7 +124,9 @@ def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVo
 
 def _build_step(row: "_StepModel", above: str) -> GuideStep:
     """Without `after`, a step follows the one above."""
-    after = row.after if row.after is not None else ((above,) if above else ())
+    after = row.after
+    if after is None:
+        after = (above,) if above else ()
     return GuideStep(row.id, row.does, after, row.when, row.look, row.approve, row.wait, row.remedy, row.ask)
 
 

@@ -6,64 +6,20 @@ Its client takes 45 MiB and seconds to import, so only then. It blocks, so calls
 
 import asyncio
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 
+from kb.history.bm25 import BM25Corpus, compute_term_weights
 from kb.history.incidents import PastIncident
-from kb.history.text_search import BM25Corpus, compute_term_weights, extract_terms, hash_term
+from kb.history.text_search import extract_terms, hash_term
 from kb.redact import redact_once
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
-
-
-# Dense vectors for searching past incidents, from an external embedder.
-
-RETRY_AFTER_SECONDS: Final = 60.0  # after a failure of the embedder; meanwhile words alone rank
-
-
-class EmbeddingUnavailable(Exception):
-    """Why there are none."""
-
-
-class Embedder(Protocol):
-    """Converts texts to vectors."""
-
-    def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return one vector per text, all of one length. Blocks. Raises EmbeddingUnavailable."""
-
-
-class BackoffEmbedder:
-    """An embedder that pauses after a failure. `trouble` says why."""
-
-    def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
-        self._embedder, self._clock = embedder, clock
-        self._until = 0.0
-        self.trouble = ""
-
-    @property
-    def is_ready(self) -> bool:
-        return self._clock() >= self._until
-
-    def embed_texts(self, texts: Sequence[str]) -> list[list[float]] | None:
-        """Return vectors, or None during a pause or on failure."""
-        if not self.is_ready:
-            return None
-        try:
-            vectors, self.trouble = self._embedder.embed_texts(texts), ""
-        except EmbeddingUnavailable as error:
-            self.back_off(str(error))
-            return None
-        return vectors
-
-    def back_off(self, why: str) -> None:
-        """Start a pause of RETRY_AFTER_SECONDS."""
-        self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why
-
+from kb.history.embedder import BackoffEmbedder, Embedder
 
 _SPARSE_VECTOR_NAME = "bm25"
 _DENSE_VECTOR_NAME = "dense"
@@ -116,7 +72,9 @@ class PastIncidentIndex:
         embedder: Embedder | None = None,
     ) -> None:
         self._past = {incident.id: _redact_incident(incident) for incident in past}
-        self._url, self._api_key, self._collection = url, api_key, collection
+        self._url = url
+        self._api_key = api_key
+        self._collection = collection
         self._embedder = BackoffEmbedder(embedder) if embedder else None
         self._dense = 0  # vector size of the index; 0: words only
         self._client: QdrantClient | None = None
@@ -230,7 +188,9 @@ class PastIncidentIndex:
 
         weights = compute_term_weights(extract_terms(incident.text), self._corpus.average or _TYPICAL_TERM_COUNT)
         vector = models.SparseVector(indices=[hash_term(term) for term in weights], values=list(weights.values()))
-        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector, **({_DENSE_VECTOR_NAME: dense} if dense else {})}
+        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector}
+        if dense:
+            vectors[_DENSE_VECTOR_NAME] = dense
         return models.PointStruct(id=_build_point_id(incident.id), vector=vectors, payload=asdict(incident))
 
     def _find_similar(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
@@ -282,7 +242,8 @@ class PastIncidentIndex:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
         except (ApiException, ValueError) as error:  # another process rebuilt it with another vector size or none
             self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(error).split())[:120]}")
-            self._dense, self.trouble = 0, self._embedder.trouble
+            self._dense = 0
+            self.trouble = self._embedder.trouble
             return None
         place = {point.payload["id"]: point.score for point in points if point.payload}
         served = [one for one in self._load_similar(points, text, tenant) if one.score > 0]

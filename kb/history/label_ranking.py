@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from kb.history.bm25 import BM25Corpus, compute_term_weights
 from kb.history.incidents import PastIncident
-from kb.history.text_search import BM25Corpus, compute_term_weights, extract_terms, join_texts, strip_boilerplate
+from kb.history.text_search import extract_terms, join_texts, strip_boilerplate
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
 PROBABILITY_SHARPNESS = 0.3  # how fast probability falls with a lower score

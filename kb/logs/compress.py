@@ -1,4 +1,8 @@
-"""Compress a log of any size into events and at most sixty templates with counts, times and offsets."""
+"""Compress a log of any size into events and at most sixty templates with counts, times and offsets.
+
+One pass over byte blocks. Digits become zeros and hash tables count equal lines, so Python code runs once per *kind* of
+line. Events are extracted before masking.
+"""
 
 import itertools
 from collections import Counter
@@ -12,16 +16,14 @@ from kb.logs.job_log import NEEDED_TEXTS as JOB_NEEDED_TEXTS
 from kb.logs.job_log import JobLog, JobLogReader
 from kb.logs.kernel_log import NEEDED_TEXTS as KERNEL_NEEDED_TEXTS
 from kb.logs.kernel_log import KernelLogReader
-from kb.logs.log_lines import LogEvent, LogPiece, build_piece, find_time, fold_events
-from kb.logs.template import KEPT_LINE_BYTES, TemplateTally, find_hex_lines, mask_around_xid, mask_line, select_templates, unify_hex
+from kb.logs.line_prefixes import find_time
+from kb.logs.log_events import LogEvent, fold_events
+from kb.logs.log_lines import LogPiece, build_piece
+from kb.logs.template import find_hex_lines, mask_around_xid, mask_line, unify_hex
 from kb.logs.template_filters import FILTERS, FilterRule, find_dropping_rule
+from kb.logs.template_selection import KEPT_LINE_BYTES, TemplateTally, select_templates
 from kb.needle_search import Needles, zero_digits
 from kb.redact import redact
-
-# Compress a log of any size into events and at most sixty templates with counts, times and offsets.
-#
-# One pass over byte blocks. Digits become zeros and hash tables count equal lines, so Python code runs once per *kind* of
-# line. Events are extracted before masking.
 
 Source = str | bytes | IO[str] | IO[bytes] | Iterable[str]
 BLOCK_BYTES = 1 << 22
@@ -30,6 +32,13 @@ _MAX_LINE_KINDS = 200_000  # cached line kinds; beyond it, kinds of earlier bloc
 _MAX_TEMPLATES = 4_000
 _BRIEF_CHARS = 80
 _PEER_WORD = "peer"  # lines with it are never dropped: they say which rank could not reach which
+_DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
+_KERNEL_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS))
+_JOB_NEEDLES = frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
+_NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
+_ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
+_GRADIENT_NEEDLE = "rad"  # in every line about a gradient
+_NEEDLES = Needles((*_KERNEL_NEEDLES, *_JOB_NEEDLES, *_ZEROED_NEEDLES, _GRADIENT_NEEDLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +94,10 @@ class LogCompressor:
     """Compressor of blocks, which may end inside a line."""
 
     def __init__(self, rules: Sequence[FilterRule] = FILTERS, now: datetime | None = None) -> None:
-        self._rules, self._now = rules, now
-        self._kernel, self._job = KernelLogReader(now), JobLogReader(now)
+        self._rules = rules
+        self._now = now
+        self._kernel = KernelLogReader(now)
+        self._job = JobLogReader(now)
         self._kinds: dict[bytes, _LineKind] = {}
         self._groups: dict[str, TemplateTally] = {}
         self._shapes: dict[str, _LineKind] = {}
@@ -128,7 +139,8 @@ class LogCompressor:
             self._learn_kinds(fresh)
         line_by_kind = _find_lines_of_kinds(piece, {key for key in counts if not self._kinds[key].rule})
         self._add_block_counts(piece, counts, line_by_kind)
-        if wanted_kinds := {key: kind for key in counts if (kind := self._kinds[key]).kernel or kind.job}:
+        kinds = {key: self._kinds[key] for key in counts}
+        if wanted_kinds := {key: kind for key, kind in kinds.items() if kind.kernel or kind.job}:
             self._extract_events(piece, line_by_kind, wanted_kinds)
         elif self._job.is_waiting:
             self._job.read_piece(piece, [])
@@ -227,12 +239,8 @@ class LogCompressor:
         """Xids get templates of their own."""
         kernel = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.kernel}, told)
         job = _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.job}, told)
-        if exact := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
-            job = [
-                at
-                for at in job
-                if not (numbers := exact.get(piece.kinds[at])) or _holds_number(piece.get_raw_line(at, _MAX_LINE_BYTES), numbers)
-            ]
+        if numbers_by_kind := {key: kind.numbers for key, kind in wanted.items() if kind.numbers}:
+            job = [at for at in job if _may_be_event(piece, at, numbers_by_kind)]
         for at in _find_lines_of_kinds(piece, {key for key, kind in wanted.items() if kind.xid}, kernel):
             self._count_xid(piece.get_raw_line(at, KEPT_LINE_BYTES), self._done + piece.get_start(at))
         if kernel:
@@ -247,12 +255,14 @@ class LogCompressor:
         )
 
     def _mask_cached(self, text: str) -> str:
-        template = self._parts.get(text) or self._parts.get(shape := unify_hex(text))
-        if template is None:
+        if text in self._parts:
+            return self._parts[text]
+        shape = unify_hex(text)
+        if shape not in self._parts:
             if len(self._parts) >= _MAX_TEMPLATES:
                 self._parts = {}
-            template = self._parts[shape] = mask_line(shape)
-        return template
+            self._parts[shape] = mask_line(shape)
+        return self._parts[shape]
 
     def _build_template(self, group: TemplateTally) -> Template:
         example = _decode_start(group.first)
@@ -268,21 +278,17 @@ def _find_lines_of_kinds(piece: LogPiece, kinds: Set[bytes], among: Sequence[int
     return list(itertools.compress(among, map(kinds.__contains__, map(piece.kinds.__getitem__, among))))
 
 
-def _holds_number(line: bytes, numbers: tuple[bytes, ...]) -> bool:
+def _may_be_event(piece: LogPiece, at: int, numbers_by_kind: Mapping[bytes, tuple[bytes, ...]]) -> bool:
+    """Return whether the line holds one of the numbers that make its kind an event."""
+    numbers = numbers_by_kind.get(piece.kinds[at])
+    if not numbers:
+        return True
+    line = piece.get_raw_line(at, _MAX_LINE_BYTES)
     return any(number in line for number in numbers)
 
 
 def _decode_start(line: bytes) -> str:
     return line[:KEPT_LINE_BYTES].decode("utf-8", "replace")
-
-
-_DIGIT_NEEDLES = tuple(needle for needle in JOB_NEEDED_TEXTS if any(map(str.isdigit, needle)))
-_KERNEL_NEEDLES = frozenset(map(zero_digits, KERNEL_NEEDED_TEXTS))
-_JOB_NEEDLES = frozenset(JOB_NEEDED_TEXTS) - frozenset(_DIGIT_NEEDLES)
-_NUMBER_NEEDLES = tuple((needle.encode(), zero_digits(needle)) for needle in _DIGIT_NEEDLES)
-_ZEROED_NEEDLES = frozenset(zeros for _, zeros in _NUMBER_NEEDLES)
-_GRADIENT_NEEDLE = "rad"  # in every line about a gradient
-_NEEDLES = Needles((*_KERNEL_NEEDLES, *_JOB_NEEDLES, *_ZEROED_NEEDLES, _GRADIENT_NEEDLE))
 
 
 def _iter_blocks(source: Source) -> Iterator[bytes]:
@@ -294,9 +300,6 @@ def _iter_blocks(source: Source) -> Iterator[bytes]:
             yield piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
     else:
         yield from ((line.rstrip("\n") + "\n").encode("utf-8", "replace") for line in source)
-
-
-# Line numbers for templates' byte offsets.
 
 
 def add_line_numbers(log: bytes, templates: Sequence[Template]) -> Iterator[tuple[Template, int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kb.logs.job_error_rules import AMBIGUOUS_CAUSES, CONSEQUENCE_CAUSES, HINT_CAUSES, NON_FATAL_CAUSES
-from kb.logs.log_lines import LogEvent
+from kb.logs.log_events import LogEvent
 
 _MAX_CLOCK_SKEW = timedelta(seconds=120)  # clock difference of two nodes within which their order means nothing
 

@@ -10,6 +10,24 @@ from typing import Any
 
 from kb.needle_search import Needles, zero_digits
 
+_PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
+_EXIT = r"(?i:\bexit ?_?(?:code|status) {0,4}(?:[:=]|is|was|of)? {0,3}\(?|exited with (?:exit )?(?:code |status )?)"
+_CRASH = r"Segmentation fault|Bus error|Illegal instruction|Floating[ -]point exception"
+_CRASHING = r"(?:4|5|7|8|11|31)"  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS
+_EXITS = r"(?:132|133|135|136|139|159)"  # the same as shell exit codes: 128 plus the signal
+_COLLECTIVE = r"(?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,40})"
+# prefilter, because every metrics line names a gradient norm
+EXPLODING_GRADIENT_PATTERN = re.compile(
+    r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}(?:inf|nan|NaN|\d{4}|\d(?:\.\d{1,16})?e\+)|[Gg]radients? (?:norm )?explo|[Ee]xploding grad"
+)
+# printed by other ranks after one has failed; an error of its own if alone
+CONSEQUENCE_CAUSES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm", "aborted", "cancelled"})
+# a cause unless another rank failed before
+AMBIGUOUS_CAUSES = frozenset({"nccl_ib_error", "rendezvous_timeout", "nccl_connection_refused", "host_killed", "nccl_init_failed"})
+# worth reporting, but the run continues
+NON_FATAL_CAUSES = frozenset({"loss_nan", "grad_explodes", "storage_throttled"})
+HINT_CAUSES = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})  # NCCL's choices: evidence without a failure
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
@@ -36,13 +54,6 @@ class ErrorRule:
 def _build_rule(cause: str, *needles: str, pattern: str = "") -> ErrorRule:
     return ErrorRule(cause, needles, re.compile(pattern) if pattern else None, tuple(map(zero_digits, needles)))
 
-
-_PEER = r"(?P<peer>[\w.:\[\]-]{1,80}?(?:<\d{1,5}>)?)"
-_EXIT = r"(?i:\bexit ?_?(?:code|status) {0,4}(?:[:=]|is|was|of)? {0,3}\(?|exited with (?:exit )?(?:code |status )?)"
-_CRASH = r"Segmentation fault|Bus error|Illegal instruction|Floating[ -]point exception"
-_CRASHING = r"(?:4|5|7|8|11|31)"  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS
-_EXITS = r"(?:132|133|135|136|139|159)"  # the same as shell exit codes: 128 plus the signal
-_COLLECTIVE = r"(?:SeqNum=(?P<seq>\d{1,12}), )?OpType=(?P<op>\w{1,40})"
 
 ERROR_RULES = (
     # the scheduler and the kernel
@@ -220,18 +231,7 @@ ERROR_RULES = (
          pattern=rf"SIGTERM|(?i:signal)[ :=(]{{1,3}}15\b|SignalException|{_EXIT}(?:-15|143)\b|^(?:.{{0,40}}[:\s])?Terminated$"),
 )  # fmt: skip
 
-# prefilter, because every metrics line names a gradient norm
-EXPLODING_GRADIENT_PATTERN = re.compile(
-    r"[Gg]rad(?:ient)?[_ -]?[Nn]orm[\"' ]{0,3}[ \t:=]{1,4}(?:inf|nan|NaN|\d{4}|\d(?:\.\d{1,16})?e\+)|[Gg]radients? (?:norm )?explo|[Ee]xploding grad"
-)
 NEEDLES = tuple(dict.fromkeys(needle for row in ERROR_RULES for needle in row.needles if needle != "grad"))
-# printed by other ranks after one has failed; an error of its own if alone
-CONSEQUENCE_CAUSES = frozenset({"nccl_timeout", "nccl_remote_exited", "sigterm", "aborted", "cancelled"})
-# a cause unless another rank failed before
-AMBIGUOUS_CAUSES = frozenset({"nccl_ib_error", "rendezvous_timeout", "nccl_connection_refused", "host_killed", "nccl_init_failed"})
-# worth reporting, but the run continues
-NON_FATAL_CAUSES = frozenset({"loss_nan", "grad_explodes", "storage_throttled"})
-HINT_CAUSES = frozenset({"nccl_net_socket", "nccl_gdr_disabled"})  # NCCL's choices: evidence without a failure
 
 
 _RULE_PLACES = {

@@ -1,4 +1,8 @@
-"""Read a job's log, of one rank or many (`tail -v` headers, launcher tags), into typed errors per rank."""
+"""Read a job's log, of one rank or many (`tail -v` headers, launcher tags), into typed errors per rank.
+
+The earliest failing rank is the cause; others' later errors are consequences. The tenant's processes write all of it: low
+trust, never the kernel.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,150 +11,16 @@ from datetime import datetime
 from typing import Any
 
 from kb.logs import tracebacks
+from kb.logs.error_details import build_error_attrs
 from kb.logs.first_failure import mark_first_error
 from kb.logs.job_error_rules import EXPLODING_GRADIENT_PATTERN, HINT_CAUSES, NEEDLES, ErrorRule, classify_line, list_eligible_rules
-from kb.logs.log_lines import LogEvent, LogPiece, build_piece, find_time, join_pieces
+from kb.logs.line_prefixes import find_time
+from kb.logs.log_events import LogEvent
+from kb.logs.log_lines import LogPiece, build_piece, join_pieces
 from kb.logs.ranks import find_nccl_device, find_rank_in_message, get_rank_from_path, parse_file_header, split_rank_tag
+from kb.logs.ras_reader import RAS_NEEDLES, RasReader
 from kb.needle_search import DIGITS_TO_ZERO, MAX_LINE_CHARS, Needles
-from kb.numbers import parse_integer
 from kb.redact import redact, redact_start
-
-# Details of an error line beyond its class: memory owner, peer, collective.
-
-_OTHER_PATTERN = re.compile(r"Process (\d{1,10}) has ([\d.]{1,9}) ([GM])iB memory in use")
-_OWN_PATTERN = re.compile(r"this process has ([\d.]{1,9}) ([GM])iB memory in use")
-_TOTAL_PATTERN = re.compile(r"total capacity of ([\d.]{1,9}) GiB|([\d.]{1,9}) GiB total capacity")
-_FREE_PATTERN = re.compile(r"(?:of which )?([\d.]{1,9}) ([GM])iB (?:is )?free")
-_RESERVED_PATTERN = re.compile(r"([\d.]{1,9}) ([GM])iB reserved in total")
-_GPU_PATTERN = re.compile(r"\bGPU (\d{1,2})\b")
-# memory of other processes below which they are not the reason (contexts of other ranks, monitoring)
-_MAX_FOREIGN_GIB = 4.0
-_SIGNAL_NUMBERS = {
-    "segmentation fault": 11, "sigsegv": 11, "address not mapped": 11, "bus error": 7, "sigbus": 7, "illegal instruction": 4, "sigill": 4,
-    "floating point exception": 8, "floating-point exception": 8, "sigfpe": 8, "sigsys": 31,
-}  # fmt: skip
-_NUMBER_PATTERN = re.compile(r"(?:signal|code|status|exited with)(?: number)?[ :=(]{0,8}(?:is |was |of )?(-?\d{1,3})\b")
-# glibc's messages about corrupted memory, followed by an abort
-_HEAP_ERROR_TEXTS = (
-    "stack smashing",
-    "double free",
-    "free(): invalid",
-    "corrupted size",
-    "malloc(): ",
-    "malloc_consolidate",
-    "munmap_chunk",
-)
-NUMERIC_GROUPS = frozenset({"seq", "work", "enqueued", "completed", "timeout_ms", "status", "vendor_err", "joined", "expected", "port"})
-
-
-def build_error_attrs(cause: str, found: Mapping[str, Any], line: str) -> dict[str, Any]:
-    """Return the groups under plain names, numbers converted, plus the class's attributes."""
-    attrs = {
-        (plain := name.rstrip("234")): number if plain in NUMERIC_GROUPS and (number := parse_integer(value)) is not None else value
-        for name, value in found.items()
-    }
-    if cause == "cuda_oom":
-        return attrs | _parse_memory(line)
-    if cause == "crash_signal" and (signal := _find_signal(line)):
-        return attrs | {"signal": signal}
-    return attrs
-
-
-def _find_signal(line: str) -> int | None:
-    """From its name, number, or an exit code above 128."""
-    low = line.lower()
-    for name, number in _SIGNAL_NUMBERS.items():
-        if name in low:
-            return number
-    if match := _NUMBER_PATTERN.search(low):
-        number = abs(int(match[1]))
-        return number - 128 if number > 128 else number
-    return 6 if any(word in low for word in _HEAP_ERROR_TEXTS) else None
-
-
-def _parse_memory(line: str) -> dict[str, Any]:
-    """PyTorch lists visible processes only; before 2.1 only totals, whose remainder is foreign."""
-    other_processes = [(_convert_to_gib(size, unit), int(pid)) for pid, size, unit in _OTHER_PATTERN.findall(line)]
-    if other_processes and not _OWN_PATTERN.search(line):
-        other_processes.remove(max(other_processes))  # without a "this process" clause the largest is this process
-    other, pid = max(other_processes, default=(0.0, 0))
-    other = max(other, 0.0 if other_processes or _OWN_PATTERN.search(line) else _compute_unaccounted_gib(line))
-    attrs: dict[str, Any] = {"own": other < _MAX_FOREIGN_GIB}
-    if other >= _MAX_FOREIGN_GIB:
-        attrs |= {"other_gib": round(other, 2)} | ({"other_pid": pid} if pid else {})
-    gpu = _GPU_PATTERN.search(line)
-    return attrs | ({"device": f"gpu{gpu[1]}"} if gpu else {})
-
-
-def _compute_unaccounted_gib(line: str) -> float:
-    total, free, reserved = _TOTAL_PATTERN.search(line), _FREE_PATTERN.search(line), _RESERVED_PATTERN.search(line)
-    if not (total and free and reserved):
-        return 0.0
-    return float(total[1] or total[2]) - _convert_to_gib(free[1], free[2]) - _convert_to_gib(reserved[1], reserved[2])
-
-
-def _convert_to_gib(size: str, unit: str) -> float:
-    try:
-        return float(size) / (1 if unit == "G" else 1024)
-    except ValueError:
-        return 0.0
-
-
-# Reader for NCCL's RAS client: ranks that lag behind in their communicator. A report has several lines, ranks last.
-#
-# Communicator ranks have different AllReduce operation counts
-# 15 ranks have launched up to operation 8812
-# 1 ranks have launched up to operation 8811
-# Rank 6 -- GPU 6 managed by process 2201 on node 172.20.8.14
-
-RAS_NEEDLES = (
-    "operation counts",
-    "launched up to operation",
-    "not launched any operations",
-    " managed by process ",
-    "[process information not found]",
-)
-_DIFFERENT_PATTERN = re.compile(r"ranks have different (\w{1,40}) operation counts")
-_COUNT_PATTERN = re.compile(r"(\d{1,7}) ranks? have (?:launched up to operation (\d{1,18})|not launched any operations)")
-_RANK_PATTERN = re.compile(
-    r"Rank (\d{1,7})(?: has (?:launched up to operation (\d{1,18})|(not) launched any operations))? -- "
-    r"(?:GPU \S{1,20} managed by process \d{1,10} on node (?P<node>[\w.:\[\]-]{1,80})|\[process information not found\])"
-)
-_MAX_COUNTS = 64  # counts kept per report; the client groups ranks, so there are few
-
-
-class RasReader:
-    """Line by line reader of a report."""
-
-    def __init__(self) -> None:
-        self._operation: str | None = None
-        self._counts: list[tuple[int, int]] = []
-
-    def read_line(self, line: str) -> Mapping[str, Any] | None:
-        """Return a lagging rank's op, rank, node, launched and others, or None."""
-        if different := _DIFFERENT_PATTERN.search(line):
-            self._operation, self._counts = different[1], []
-            return None
-        if self._operation is None:
-            return None
-        if count := _COUNT_PATTERN.search(line):
-            self._counts = [*self._counts, (int(count[1]), int(count[2] or 0))][-_MAX_COUNTS:]
-            return None
-        rank = _RANK_PATTERN.search(line)
-        if not rank or not self._counts:
-            return None
-        launched = int(rank[2] or 0) if rank[2] or rank[3] else self._counts[-1][1]
-        largest_world = max(self._counts)[1]
-        if launched == largest_world:
-            return None
-        node = {"node": rank["node"]} if rank["node"] else {}
-        return {"op": self._operation, "rank": rank[1], "launched": launched, "others": largest_world, **node, "counts": True}
-
-
-# Read a job's log, of one rank or many (`tail -v` headers, launcher tags), into typed errors per rank.
-#
-# The earliest failing rank is the cause; others' later errors are consequences. The tenant's processes write all of it:
-# low trust, never the kernel.
 
 NEEDED_TEXTS = ("==> ", "Traceback (most", "NCCL version ", *RAS_NEEDLES, *NEEDLES)
 _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
@@ -242,7 +112,8 @@ class JobLogReader:
         if self._carry is not None:
             shift = len(self._carry.kinds)
             piece, wanted = join_pieces(self._carry, piece), [*self._carried, *(number + shift for number in wanted)]
-            self._carry, self._carried = None, []
+            self._carry = None
+            self._carried = []
         return piece, wanted
 
     def _read_lines(self, piece: LogPiece, wanted: list[int], *, final: bool) -> None:
@@ -271,7 +142,8 @@ class JobLogReader:
                 self._read_line(number, line, piece.kinds[number])
 
     def _start_file(self, path: str) -> None:
-        self._file, self._rank = path, get_rank_from_path(path)
+        self._file = path
+        self._rank = get_rank_from_path(path)
         if self._rank is not None:
             self._rank = str(int(self._rank))
             self._ranks.add(self._rank)
@@ -386,7 +258,8 @@ class _PrecedingTimes:
     """Last time before an undated line in the same file. Queries ascend, so each line is read once."""
 
     def __init__(self, piece: LogPiece, now: datetime | None) -> None:
-        self._piece, self._now = piece, now
+        self._piece = piece
+        self._now = now
         self._asked = 0  # line of the last query
         self._found: tuple[int, datetime] | None = None  # its result: line and time
 

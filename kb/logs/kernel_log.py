@@ -1,92 +1,24 @@
-"""Read a kernel log into typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage."""
+"""Read a kernel log into typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
+
+Trust: a message matches from its first character, and only if the prefix names no other writer. A process name, a user's
+`logger` line or a unit that prints `NVRM: Xid` is not an event.
+"""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from kb.logs.kernel_event_causes import drop_repeated_kills, mark_causes
 from kb.logs.kernel_message_rules import NEEDLES, MessageRule, list_eligible_rules
-from kb.logs.log_lines import LineHead, LinePrefix, LogEvent, LogPiece, read_head_time, split_head, split_prefix
+from kb.logs.line_prefixes import LineHead, LinePrefix, read_head_time, split_head, split_prefix
+from kb.logs.log_events import LogEvent
+from kb.logs.log_lines import LogPiece
 from kb.logs.xid_text import parse_nvlink5, parse_sxid, parse_xid
 from kb.needle_search import Needles, cut_lines
 from kb.numbers import parse_integer
 from kb.pci_address import normalize_bdf
-
-# Mark events that follow from earlier ones.
-
-# Xid → Xids that it can follow on the same GPU. Also, 45 follows any other; 74 follows a fatal SXid of the host; after
-# 79 (GPU off the bus) switches and peer GPUs lose their links to it.
-CAUSES: Mapping[int, frozenset[int]] = {
-    43: frozenset({13, 31, 48, 95, 109}),
-    63: frozenset({48}),
-    64: frozenset({48}),
-    94: frozenset({48}),
-    95: frozenset({48}),
-}
-_CONSEQUENCE_SECONDS = 60.0
-
-
-def drop_repeated_kills(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """Drop the sentence after the kernel's record of the same kill (`oom-kill:constraint=…`)."""
-    kept_events: list[LogEvent] = []
-    last_seen: dict[object, datetime | None] = {}
-    for event in events:
-        if event.kind == "kernel.oom_kill":
-            key = (event.attrs.get("pid"), event.boot_id)
-            if key in last_seen and _is_within_window(last_seen[key], event.time):
-                continue
-            last_seen[key] = event.time
-        kept_events.append(event)
-    return kept_events
-
-
-def mark_causes(events: Iterable[LogEvent]) -> list[LogEvent]:
-    """Set `sympathetic` to the earlier Xid (or `sxid`) that caused an event."""
-    recent: dict[object, list[LogEvent]] = {}
-    marked = []
-    for event in events:
-        if event.kind in ("kernel.xid", "kernel.sxid") and (cause := _find_cause(event, recent)):
-            event = replace(event, attrs={**event.attrs, "sympathetic": cause})
-        marked.append(event)
-        if event.kind == "kernel.xid" and event.value not in (45, 154):
-            recent[event.device] = [*recent.get(event.device, [])[-7:], event]
-            if event.value == 79:
-                recent["gone"] = [event]
-        elif event.kind == "kernel.sxid" and event.attrs.get("fatal"):
-            recent["nvswitch"] = [event]
-    return marked
-
-
-def _find_cause(event: LogEvent, recent: Mapping[object, list[LogEvent]]) -> int | str | None:
-    if "caused_by" in event.attrs:
-        return int(event.attrs["caused_by"])
-    of_links = event.kind == "kernel.sxid" or event.value == 74
-    if of_links and any(_is_soon_after(gone_event, event) for gone_event in recent.get("gone", []) if gone_event.device != event.device):
-        return 79
-    if event.kind == "kernel.sxid":
-        return None
-    if event.value == 74 and any(_is_soon_after(fatal, event) for fatal in recent.get("nvswitch", [])):
-        return "sxid"
-    for earlier in reversed(recent.get(event.device, [])):
-        follows = event.value == 45 or earlier.value in CAUSES.get(int(event.value), ())
-        if follows and earlier.value != event.value and _is_soon_after(earlier, event):
-            return int(earlier.value)
-    return None
-
-
-def _is_soon_after(earlier: LogEvent, event: LogEvent) -> bool:
-    return earlier.boot_id == event.boot_id and _is_within_window(earlier.time, event.time)
-
-
-def _is_within_window(then: datetime | None, now: datetime | None) -> bool:
-    return then is None or now is None or 0 <= (now - then).total_seconds() <= _CONSEQUENCE_SECONDS
-
-
-# Read a kernel log into typed events: Xids, NVSwitch errors, kills, lockups, PCIe, InfiniBand, storage.
-#
-# Trust: a message matches from its first character, and only if the prefix names no other writer. A process name, a
-# user's `logger` line or a unit that prints `NVRM: Xid` is no event.
 
 BOOT_PATTERN = re.compile(r"-- Boot ([0-9a-f]{32}) --")
 _LOST_PATTERN = re.compile(r"NVRM: GPU (\S{1,20}): GPU has fallen off the bus")
@@ -184,7 +116,8 @@ class KernelLogReader:
             elif head and cached_rules:
                 self._keep_event(cached_rules, read_head_time(line, head, self._now), line)
             elif boot := BOOT_PATTERN.match(line):
-                self._boot, self._said = boot[1], {}
+                self._boot = boot[1]
+                self._said = {}
             else:
                 self._read_new_line(line, head)
 
@@ -228,7 +161,9 @@ class KernelLogReader:
         self._alike[name] = times + 1
         if times >= MAX_SAME_EVENTS:
             more = self._more[name]
-            more.time, more.line, more.count = prefix.time or self._get_last_time(more), "", more.count + 1
+            more.time = prefix.time or self._get_last_time(more)
+            more.line = ""
+            more.count = more.count + 1
             return more
         if times == MAX_SAME_EVENTS - 1:
             self._more[name] = _RepeatCount(len(self._events), prefix.time)
@@ -247,7 +182,8 @@ class KernelLogReader:
             self._events[more.at] = (
                 replace(event, time=self._get_last_time(more), attrs={**event.attrs, "count": count}) if more.count else event
             )
-        self._more, self._said = {}, {}
+        self._more = {}
+        self._said = {}
 
     def _read_driver_line(self, message: str, prefix: LinePrefix, line: str) -> bool:
         """True if handled."""
@@ -310,7 +246,7 @@ class KernelLogReader:
 
 
 def list_kernel_events(text: str, now: datetime | None = None) -> list[LogEvent]:
-    """Return events in log order, for any format of `kb.logs.log_lines`."""
+    """Return events in log order, for any format of `kb.logs.line_prefixes`."""
     reader = KernelLogReader(now)
     reader.feed(text)
     return reader.finish()
@@ -335,12 +271,16 @@ def has_prefixes(text: str) -> bool:
     return any(split_prefix(line).found for line in head)
 
 
+def _parse_count(text: str) -> int | str:
+    """Return the number, or the text if it is not one, or negative."""
+    number = parse_integer(text)
+    return text if number is None or number < 0 else number
+
+
 def _build_event_values(row: MessageRule, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
     groups = {name: value for name, value in found.groupdict().items() if value is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
-    attrs: dict[str, Any] = {
-        name: value if (number := parse_integer(value)) is None or number < 0 else number for name, value in groups.items()
-    }
+    attrs: dict[str, Any] = {name: _parse_count(value) for name, value in groups.items()}
     shape = _EVENT_SHAPERS.get(row.kind)
     shaped: object = row.value or value.strip()
     if shape:

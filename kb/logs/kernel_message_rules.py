@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from kb.needle_search import Needles
 
 BDF_GROUP = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
+_MLX5 = rf"mlx5_core {BDF_GROUP}(?: (?P<netdev>[\w-]{{1,40}}(?: \([a-z ]{{1,30}}\))?))?: (?:\w{{1,60}}:\d+:\(pid \d+\): )?"
+_TIMEOUT = _MLX5 + r"(?P<command>[A-Z_]{3,60})\(0x[0-9a-f]+\) (?:canceled on out of queue )?timeout"
+_FAULTED = r"(?P<process>.{1,80}?)\[(?P<pid>\d+)\]:? "
+_THERMAL = rf"(?:NVRM: |nvidia |(?=GPU))(?:GPU (?:at )?(?:PCI:)?{BDF_GROUP}:? ?)?(?P<value>.{{0,80}}\b[Tt]emp(?:erature)?\b.{{0,120}})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,6 @@ class MessageRule:
 def _build_rule(kind: str, value: str, needle: str, pattern: str, *also: str) -> MessageRule:
     return MessageRule(f"kernel.{kind}", value, needle, re.compile(pattern), frozenset({"", "kernel", *also}))
 
-
-_MLX5 = rf"mlx5_core {BDF_GROUP}(?: (?P<netdev>[\w-]{{1,40}}(?: \([a-z ]{{1,30}}\))?))?: (?:\w{{1,60}}:\d+:\(pid \d+\): )?"
-_TIMEOUT = _MLX5 + r"(?P<command>[A-Z_]{3,60})\(0x[0-9a-f]+\) (?:canceled on out of queue )?timeout"
-_FAULTED = r"(?P<process>.{1,80}?)\[(?P<pid>\d+)\]:? "
-_THERMAL = rf"(?:NVRM: |nvidia |(?=GPU))(?:GPU (?:at )?(?:PCI:)?{BDF_GROUP}:? ?)?(?P<value>.{{0,80}}\b[Tt]emp(?:erature)?\b.{{0,120}})"
 
 MESSAGE_RULES = (
     _build_rule("oom_kill", "", "ut of memory",

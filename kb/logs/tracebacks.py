@@ -27,6 +27,9 @@ _FRAME_CHARS = " \t|+"  # first characters of frame lines
 _FRAME_BYTES = frozenset(sign.encode() for sign in _FRAME_CHARS)
 _FRAME_BEGINS = frozenset(_FRAME_CHARS)
 _MAX_MESSAGE_LINES = 12  # message lines between an exception and a chained traceback
+RankTag = tuple[int, int, int, bool]
+# By line kind: byte span of the rank, character end of the tag, and whether a frame may follow; None without a tag.
+RankTags = dict[bytes, RankTag | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,9 @@ class Traceback:
         raised = _RAISED_PATTERN.match(body)
         if raised:
             self.chain.append(RaisedException(raised[1], (raised[2] or "").strip()))
-            self.line, self.more, self._inside = line, [], False
+            self.line = line
+            self.more = []
+            self._inside = False
             self.lines.add(at)
         return raised is not None
 
@@ -103,16 +108,12 @@ class Traceback:
         return len(self._pending) < _MAX_MESSAGE_LINES
 
 
-RankTag = tuple[int, int, int, bool]
-# By line kind: byte span of the rank, character end of the tag, and whether a frame may follow; None without a tag.
-RankTags = dict[bytes, RankTag | None]
-
-
 class RankedLines:
     """A piece's lines by rank, scanned once and on demand. `tags` caches line kinds."""
 
     def __init__(self, piece: LogPiece, tags: RankTags) -> None:
-        self._piece, self._known = piece, tags
+        self._piece = piece
+        self._known = tags
         self._files: bool | None = None
         self._headers: list[int] = []
         self._ranks: dict[str, list[int]] = {}
@@ -125,7 +126,8 @@ class RankedLines:
     def is_frame(self, number: int) -> bool:
         """Return whether a scanned line's kind marks a frame."""
         kind = self._piece.kinds[number]
-        return tag[3] if (tag := self._known[kind]) else kind[:1] in _FRAME_BYTES
+        tag = self._known[kind]
+        return tag[3] if tag else kind[:1] in _FRAME_BYTES
 
     def can_chain(self, number: int) -> bool:
         """Return whether the line may start or announce a chained traceback."""
@@ -140,7 +142,10 @@ class RankedLines:
     def iter_lines_after(self, number: int, rank: str | None) -> Iterator[int | None]:
         """Yield the rank's next lines in the same file, then None if the piece ends first."""
         if not self._first <= number < self._next:
-            self._headers, self._ranks, self._first, self._next = [], {}, number, number
+            self._headers = []
+            self._ranks = {}
+            self._first = number
+            self._next = number
         place = number + 1
         most = place + _MOST
         while place < most:

@@ -70,7 +70,8 @@ def parse_sxid(message: str) -> XidSighting | None:
     detail = message[head.end() :]
     if not head[4] and re.match(r"(?:Severity|Data \{|Additional)", detail):
         return None
-    link = head[5] or (match[1] if (match := _SXID_LINK_PATTERN.search(detail)) else None)
+    link_in_detail = _SXID_LINK_PATTERN.search(detail)
+    link = head[5] or (link_in_detail[1] if link_in_detail else None)
     attrs: dict[str, Any] = {"bdf": normalize_bdf(head[2]), "fatal": head[4] == "Fatal", "detail": detail[:300]}
     return XidSighting(int(head[3]), f"nvswitch{head[1]}", attrs | ({"link": int(link)} if link else {}))
 
@@ -144,7 +145,9 @@ def _parse_fault(detail: str) -> dict[str, Any]:
 
 def _parse_gsp(detail: str) -> dict[str, Any]:
     match = _GSP_PATTERN.search(detail)
-    return {"gpu_index": int(match[1]) if match[1] else None, "function": match[3] or match[2]} if match else {}
+    if not match:
+        return {}
+    return {"gpu_index": int(match[1]) if match[1] else None, "function": match[3] or match[2]}
 
 
 def _parse_row_remap(detail: str) -> dict[str, Any]:

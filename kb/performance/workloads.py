@@ -14,6 +14,15 @@ _COUNT_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 _BYTE_UNITS = {"": 1.0, "b": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40}
 _SECOND_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0, "m": 60.0, "h": 3600.0}
 _MAX_CHARS = 40
+Recompute = Literal["none", "selective", "full"]
+Sharding = Literal["none", "optimizer", "full"]
+RECOMPUTE_KINDS: tuple[Recompute, ...] = ("none", "selective", "full")
+SHARDING_KINDS: tuple[Sharding, ...] = ("none", "optimizer", "full")
+# Typical hidden size per layer of dense transformers: 8,192 in 80 layers, 16,384 in 126, 4,096 in 32.
+HIDDEN_PER_LAYER = 128
+MAX_COUNT = 1 << 24  # GPUs, layers or sequences; more is a typing error
+CopyKind = Literal["host", "peer", "memory"]
+COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 
 class BadQuantity(ValueError):
@@ -60,21 +69,13 @@ def format_bytes(size: float) -> str:
     return f"{size:.4g} B"
 
 
-Recompute = Literal["none", "selective", "full"]
-Sharding = Literal["none", "optimizer", "full"]
-RECOMPUTE_KINDS: tuple[Recompute, ...] = ("none", "selective", "full")
-SHARDING_KINDS: tuple[Sharding, ...] = ("none", "optimizer", "full")
-# Typical hidden size per layer of dense transformers: 8,192 in 80 layers, 16,384 in 126, 4,096 in 32.
-HIDDEN_PER_LAYER = 128
-MAX_COUNT = 1 << 24  # GPUs, layers or sequences; more is a typing error
-
-
 class BadWorkload(ValueError):
     """A shape that cannot be; `field` is the part of it that is wrong, `why` the rest of the sentence."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
-        self.field, self.why = field, why
+        self.field = field
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +185,6 @@ class Gemm:
 
     def describe(self) -> str:
         return f"a product of {self.m:,} x {self.k:,} by {self.k:,} x {self.n:,} in {self.precision}"
-
-
-CopyKind = Literal["host", "peer", "memory"]
-COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from pydantic import AfterValidator, Field, PlainValidator, Strict, model_valida
 from kb import fact_keys
 from kb.fact_text import SLOT_PATTERN, SLOTS
 from kb.schema import Flag, Number, SomeTexts, StrictModel, Text, Texts, squash_blanks
+from kb.taxonomy.customer_fix import CustomerFixRow
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS, Clue, CustomerFixRow, Leaf, Owner, Scope, Taxonomy
+from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
 from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, read_document, validate_document
 
 BUILT_IN_FOLDER = Path(__file__).parent
@@ -22,6 +23,11 @@ _STEP = r"[a-z][a-z0-9_]*(?:\([A-Za-z0-9_.,:= -]*\))?"
 _MIN_SHARE = 0.002  # calibration limits: a decisive clue must lift any leaf to 0.95
 _MAX_SHARE = 0.05  # without clues a leaf must stay near zero
 _MIN_DECISIVE_WEIGHT = 4.0  # lighter evidence is not specific enough to confirm
+_NotEmpty = Field(min_length=1)
+# fields of causes that a check can decide
+_DIAGNOSED_FIELDS = frozenset(
+    {"evidence", "checks", "confirms", "remedies", "suppresses", "customer_words", "customer_fix", "min_hosts", "transient"}
+)
 
 
 class BadTaxonomy(Exception):
@@ -204,13 +210,6 @@ _LeafName = Annotated[
 _BranchName = Annotated[
     str, _build_pattern_validator(r"[A-Z][A-Z0-9_]*", "branch {!r}: a branch is NAME: title, the name in capitals".format)
 ]
-_NotEmpty = Field(min_length=1)
-
-
-# fields of causes that a check can decide
-_DIAGNOSED_FIELDS = frozenset(
-    {"evidence", "checks", "confirms", "remedies", "suppresses", "customer_words", "customer_fix", "min_hosts", "transient"}
-)
 
 
 class _LeafModel(StrictModel):

@@ -9,12 +9,6 @@ from collections.abc import Iterable, Mapping
 _DENIAL_PATTERN = re.compile(
     r"\b(?:no|not|never|without|neither|nor|(?:is|are|was|were|do|does|did|has|have|had|wo|ca|could|would|should)n['’]?t)\s+(?:\w{1,12}\s+){0,2}$"
 )
-
-
-def _compile_patterns(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
-
-
 _GPU = r"(?:gpus?|cards?|devices?|accelerators?|h100s?|h200s?|a100s?|b200s?)"
 _CANT = (
     r"(?:can ?not|can['’]?t|could ?n['’]?t|could not|unable to|fails? to|failed to|does ?n['’]?t|does not|won['’]?t|will not|did ?n['’]?t|"
@@ -28,6 +22,30 @@ _RATE = (
     r"(?:tokens?|samples?|it|steps?|images?) ?(?:/|per) ?s(?:ec(?:ond)?)?|utili[sz]ation)"
 )
 _JOB = r"(?:job|training|run|it|process|script|container|pod|service|server|model|everything|ranks?|workers?|launch|nccl|pytorch|torch)"
+_SIGNATURE_TEXTS: Mapping[str, str] = {
+    "nccl_timeout": "nccl_timeout collective_desync rendezvous_timeout",
+    "ib_err12": "nccl_ib_error nccl_ib_device",
+    "conn_refused": "nccl_connection_refused rendezvous_refused",
+    "init_fail": "nccl_init_failed nccl_no_interface nccl_invalid_usage nccl_shm_failed cuda_system_not_initialized memlock name_resolution "
+                 "certificate_time too_many_files missing_gpu_runtime gpu_init xid:120",
+    "cuda_oom": "cuda_oom",
+    "ecc_text": "cuda_ecc_uncorrectable xid:48 xid:63 xid:64 xid:92 xid:94 xid:95 xid:172",
+    "no_device": "cuda_no_device cuda_driver_mismatch nvml_unknown_error xid:79 driver_mismatch",
+    "invalid_ordinal": "cuda_invalid_ordinal cuda_driver_too_old",
+    "cuda_error": "cuda_illegal_access cuda_launch_failure cuda_illegal_instruction cuda_no_kernel_image cuda_devices_busy cublas_failed "
+                  "cudnn_not_initialized device_assert xid:13 xid:31 xid:43 xid:45",
+    "loss_nan": "loss_nan grad_explodes",
+    "killed": "host_killed sigterm crash_signal aborted time_limit cancelled step_unkillable node_failed dataloader_killed dataloader_shm preempted oom_kill",
+    "hang": "xid:62 xid:109 xid:119 soft_lockup",
+    "py_exception": "python_exception no_space read_only_fs file_not_found permission_denied import_undefined_symbol checkpoint_mismatch "
+                    "checkpoint_corrupt service_unreachable storage_throttled",
+}  # fmt: skip
+SYMPTOM_BY_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names in _SIGNATURE_TEXTS.items() for signature in names.split()}
+
+
+def _compile_patterns(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+
 
 SYMPTOM_PATTERNS: Mapping[str, re.Pattern[str]] = {
     "nccl_timeout": _compile_patterns(
@@ -259,26 +277,6 @@ SYMPTOM_PATTERNS: Mapping[str, re.Pattern[str]] = {
 }
 
 SYMPTOM_CLASSES = (*SYMPTOM_PATTERNS, "vague")
-
-_SIGNATURE_TEXTS: Mapping[str, str] = {
-    "nccl_timeout": "nccl_timeout collective_desync rendezvous_timeout",
-    "ib_err12": "nccl_ib_error nccl_ib_device",
-    "conn_refused": "nccl_connection_refused rendezvous_refused",
-    "init_fail": "nccl_init_failed nccl_no_interface nccl_invalid_usage nccl_shm_failed cuda_system_not_initialized memlock name_resolution "
-                 "certificate_time too_many_files missing_gpu_runtime gpu_init xid:120",
-    "cuda_oom": "cuda_oom",
-    "ecc_text": "cuda_ecc_uncorrectable xid:48 xid:63 xid:64 xid:92 xid:94 xid:95 xid:172",
-    "no_device": "cuda_no_device cuda_driver_mismatch nvml_unknown_error xid:79 driver_mismatch",
-    "invalid_ordinal": "cuda_invalid_ordinal cuda_driver_too_old",
-    "cuda_error": "cuda_illegal_access cuda_launch_failure cuda_illegal_instruction cuda_no_kernel_image cuda_devices_busy cublas_failed "
-                  "cudnn_not_initialized device_assert xid:13 xid:31 xid:43 xid:45",
-    "loss_nan": "loss_nan grad_explodes",
-    "killed": "host_killed sigterm crash_signal aborted time_limit cancelled step_unkillable node_failed dataloader_killed dataloader_shm preempted oom_kill",
-    "hang": "xid:62 xid:109 xid:119 soft_lockup",
-    "py_exception": "python_exception no_space read_only_fs file_not_found permission_denied import_undefined_symbol checkpoint_mismatch "
-                    "checkpoint_corrupt service_unreachable storage_throttled",
-}  # fmt: skip
-SYMPTOM_BY_SIGNATURE: Mapping[str, str] = {signature: symptom for symptom, names in _SIGNATURE_TEXTS.items() for signature in names.split()}
 
 
 def find_symptoms(prose: str) -> tuple[str, ...]:

@@ -9,36 +9,37 @@ from typing import Any, cast, get_args
 from bot.alerts import cards as alert_message
 from bot.cards.blocks import Block, Card
 from bot.incidents.cards import (
+    close_form,
     details,
     diagnosis,
     direct_messages,
     feedback,
+    fleet,
     handoff_card,
     home,
     incident_menu,
     notes,
     progress,
-    report_rows,
+    questions,
+    return_buttons,
+    shared_causes,
 )
 from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.cards.incident_card import IncidentCardView, render_cured_message, render_look_finished
 from bot.incidents.cards.incident_card import render_incident_card as render_living
 from bot.incidents.cards.incident_status import IncidentStatus, get_incident_status
 from bot.incidents.handlers import slack_markup
-from bot.lessons import cards as guide_status
-from bot.lessons import cards as ideas
 from bot.lessons import cards as lesson
-from bot.lessons import cards as recalled_lessons
-from bot.lessons import cards as site_notes
+from bot.lessons import report_blocks
 from bot.provider import cards as provider_ticket
-from bot.provider import cards as received_ticket
-from bot.remediation.cards import approval_card, brakes, card_parts, modals, outcomes, shared_card, side_effects
+from bot.provider import received_ticket_cards
+from bot.remediation.cards import approval_card, brakes, modals, outcomes, queued_hosts, shared_card, side_effects, vote_summary
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.cards.card_parts import QueuedHosts
+from bot.remediation.cards.queued_hosts import QueuedHosts
 from bot.tenants.cards import answers, internal_thread, quota_waiting, tenant_card
 from bot.tenants.cards.view import TenantCause, TenantStage, TenantState, TenantView
-from bot.trackers import cards as followed_ticket
 from bot.trackers import cards as ticket_form
+from bot.trackers import followed_ticket_card
 from graph.context import Progress
 from graph.incident_view import IncidentView
 from graph.remediation.drained_nodes import DrainedNode
@@ -186,9 +187,9 @@ def _shared() -> Rendered:
         "several-with-a-queue": shared_card.render_shared_card([ApprovalCardView(row, GROUP, queued=failed) for row in pending], Brakes()),
         "several-reminder": outcomes.render_shared_reminder([ApprovalCardView(row, GROUP) for row in pending]),
         "several-commands": modals.render_all_actions(pending),
-        "several-votes": outcomes.render_vote_summary(votes),
-        "queue-of-the-next-wave": card_parts.render_queue(QueuedHosts(57, 3, 1, "wave"), 3, "v"),
-        "queue-for-the-brakes": card_parts.render_queue(QueuedHosts(57, 3, 9, "allowance", at=T0), 3, "v"),
+        "several-votes": vote_summary.render_vote_summary(votes),
+        "queue-of-the-next-wave": queued_hosts.render_queue(QueuedHosts(57, 3, 1, "wave"), 3, "v"),
+        "queue-for-the-brakes": queued_hosts.render_queue(QueuedHosts(57, 3, 9, "allowance", at=T0), 3, "v"),
     }
 
 
@@ -238,7 +239,7 @@ def incidents() -> Mapping[str, str]:
             ),
             "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to fix.")),
             "no-cause": diagnosis.render_diagnosis("i1", empty),
-            "question": diagnosis.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
+            "question": questions.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
             "living": render_living(IncidentCardView("i1", by_hand, stats, stands, titles=TITLES)),
             "living-without-a-look": render_living(
                 IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",)))
@@ -249,8 +250,8 @@ def incidents() -> Mapping[str, str]:
             "ticket-waits": handoff_card.render_ticket(build_handoff(waits_), TITLES),
             "ticket-closed": handoff_card.render_ticket(build_handoff(cast(IncidentState, {**STATE, "ticket": closed})), TITLES),
             "details": details.render_details(IncidentView(sample_details.STATE), TITLES, {"gpu-017": "8d3a1c52"}, "an earlier item"),
-            "dialog-close": incident_menu.render_close_form(
-                incident_menu.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017",)), OFFERED
+            "dialog-close": close_form.render_close_form(
+                close_form.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017",)), OFFERED
             ),
             "dialog-assign": incident_menu.render_assign_form("i1", "U1"),
             "dialog-correct": incident_menu.render_correction_form("i1", OFFERED, "GPU.BUS.Fell_Off"),
@@ -258,7 +259,7 @@ def incidents() -> Mapping[str, str]:
             "elements": [
                 incident_menu.render_menu("i1"),
                 feedback.render_feedback_buttons("i1", "x"),
-                *report_rows.render_return_buttons("i1", by_hand.held),
+                *return_buttons.render_return_buttons("i1", by_hand.held),
             ],
         }
     )
@@ -281,7 +282,7 @@ def notes_and_home() -> Mapping[str, str]:
         brakes.render_waiting_approvals([], "None."),
         brakes=brakes.render_brake_status(BrakeStatus("", "", (), (), ())),
         note="the fault is there",
-        fleet=home.render_fleet(home.summarize_groups(GROUPS, [TWO, ONE, held_row()]), [("GPU fell off", 2)], 30, oldest=100),
+        fleet=fleet.render_fleet(fleet.summarize_groups(GROUPS, [TWO, ONE, held_row()]), [("GPU fell off", 2)], 30, oldest=100),
         shared={"C1": True, "C2": None},
     )
     small: Rendered = {
@@ -344,13 +345,13 @@ def _knowledge() -> Rendered:
     )
     fits = report.model_copy(update={"guide": GuideRun(id="gpu_lost", title="A GPU is lost", steps=steps), "root_causes": ()})
     return {
-        "guide that was called": guide_status.render_guide(report),
-        "guide that fits": guide_status.render_guide(fits),
-        "pages": site_notes.render_site_notes(report),
-        "lesson like it": recalled_lessons.render_recalled_lessons(report, TITLES),
-        "lesson that sounds like it": recalled_lessons.render_recalled_lessons(fits, TITLES),
-        "ideas": ideas.render_ideas(unproven),
-        "closed incidents": diagnosis.render_shared_causes(report, {}),
+        "guide that was called": report_blocks.render_guide(report),
+        "guide that fits": report_blocks.render_guide(fits),
+        "pages": report_blocks.render_site_notes(report),
+        "lesson like it": report_blocks.render_recalled_lessons(report, TITLES),
+        "lesson that sounds like it": report_blocks.render_recalled_lessons(fits, TITLES),
+        "ideas": report_blocks.render_ideas(unproven),
+        "closed incidents": shared_causes.render_shared_causes(report, {}),
     }
 
 
@@ -394,19 +395,19 @@ def outside() -> Mapping[str, str]:
         **{name: provider_ticket.render_provider_ticket(view) for name, view in ways.items()},
         "moved": provider_ticket.render_update(ways["sent"]),
         "says": provider_ticket.render_provider_message("inc-9", "please restart"),
-        "arrived": received_ticket.render_received_ticket("i1", "acme", SAID),
-        "news": received_ticket.render_ticket_update("acme", SAID),
-        "lost": received_ticket.render_ticket_lost("acme"),
+        "arrived": received_ticket_cards.render_received_ticket("i1", "acme", SAID),
+        "news": received_ticket_cards.render_ticket_update("acme", SAID),
+        "lost": received_ticket_cards.render_ticket_lost("acme"),
     }
-    there = followed_ticket.FollowedTicket("i1", "jira", "Jira", "there", "olga", "GPU-7", "https://jira.example/GPU-7", "In progress")
+    there = followed_ticket_card.FollowedTicket("i1", "jira", "Jira", "there", "olga", "GPU-7", "https://jira.example/GPU-7", "In progress")
     trackers: Rendered = {
         **{
-            way: followed_ticket.render_followed_ticket(replace(there, way=cast(Any, way), trouble="no route", tries=2))
-            for way in get_args(followed_ticket.TicketStage)
+            way: followed_ticket_card.render_followed_ticket(replace(there, way=cast(Any, way), trouble="no route", tries=2))
+            for way in get_args(followed_ticket_card.TicketStage)
         },
-        "moved": followed_ticket.render_state_change(there),
-        "done": followed_ticket.render_state_change(replace(there, done=True, state="Done")),
-        "remark": followed_ticket.render_comment(there, followed_ticket.TicketComment("comment", "ann", ("replaced it",), T0)),
+        "moved": followed_ticket_card.render_state_change(there),
+        "done": followed_ticket_card.render_state_change(replace(there, done=True, state="Done")),
+        "remark": followed_ticket_card.render_comment(there, followed_ticket_card.TicketComment("comment", "ann", ("replaced it",), T0)),
         "offers": ticket_form.render_open_buttons("i1", [("jira", "Jira"), ("snow", "ServiceNow")]),
         "form": ticket_form.render_tracker_form(
             ticket_form.TrackerForm("i1", "jira", "Jira", "d", "GPU fell off", "all of it", {"Project": "GPU"})

@@ -10,8 +10,9 @@ import pytest
 
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.embeddings import HttpEmbedder
+from kb.history.embedder import RETRY_AFTER_SECONDS, BackoffEmbedder, EmbeddingUnavailable
 from kb.history.incidents import PastIncident
-from kb.history.index import RETRY_AFTER_SECONDS, BackoffEmbedder, EmbeddingUnavailable, PastIncidentIndex, _build_point_id
+from kb.history.index import PastIncidentIndex, _build_point_id
 
 PUMP, LINK, DISK = (
     PastIncident(name, title, title, label, "it broke", "mended")

@@ -16,7 +16,7 @@ from graph.incident.incident_graph import GRAPH_NODES, build_incident_graph, run
 from graph.model.reasoner import Idea, Ideas, Judgement, Objection, ReportExtraction
 from graph.report import Report
 from graph.state import GRAPH_VERSION, Attachment, InboxItem, InboxItemKind, IncidentState, Origin
-from kb.history.lessons import MistakeNote
+from kb.history.mistakes import MistakeNote
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
     DESYNC,

@@ -13,7 +13,7 @@ from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pa
 from graph.learning.rule_labelling import LabelledRow
 from graph.learning.thread_contents import ThreadContents, ThreadReader, is_lasting_statement
 from kb.exports.row import ExportMessage, ExportRow
-from kb.history.text_search import BM25Corpus
+from kb.history.bm25 import BM25Corpus
 from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
 

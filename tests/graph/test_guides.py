@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bot.app.site_files import build_guide_parts
-from bot.cli.diagnosis_output import build_diagnosis_document, render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_output import render_report
 from bot.incidents.cards import details, diagnosis
 from graph.dialogue.guessed import NEEDS
 from graph.dialogue.intents import Intent

@@ -1,6 +1,6 @@
 """Published performance figures beside the predictions of `kb/performance`: the table of docs/performance.md.
 
-Only shape, machine, figure and address are kept. `used` rows supplied a constant of kb.performance.time_model; the
+Only shape, machine, figure and address are kept. `used` rows supplied a constant of kb.performance.efficiency; the
 others are held out.
 """
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kb.customers.cause_words import BadWords, extract_comments, load_customer_words, remove_promises
+from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.loader import BadTaxonomy, load_taxonomy
-from kb.taxonomy.taxonomy import CustomerFix, Leaf
+from kb.taxonomy.taxonomy import Leaf
 
 TAXONOMY = load_taxonomy()
 WORDS = load_customer_words(TAXONOMY)

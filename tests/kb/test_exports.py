@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kb.exports.files import MAX_ROW_CHARS, UnreadableExport, iter_json_values, open_text
+from kb.exports.files import UnreadableExport
+from kb.exports.json_stream import MAX_ROW_CHARS, iter_json_values, open_text
 from kb.exports.reader import iter_export_rows
 from kb.exports.row import ExportRow, UnreadRow, format_iso_time
 

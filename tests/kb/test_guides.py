@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bot.app.site_files import build_guide_parts
-from kb.guides.guide import Guide, GuideStep, MarkReason, StepCondition, compute_step_statuses, find_best_guide, slugify_guide_name
+from kb.guides.guide import Guide, GuideStep, StepCondition, find_best_guide, slugify_guide_name
 from kb.guides.loader import BadGuides, load_guides
+from kb.guides.step_status import MarkReason, compute_step_statuses
 from kb.taxonomy.expressions import Expression
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES

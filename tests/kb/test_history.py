@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.index import PastIncidentIndex
 from kb.history.label_ranking import LabelRanker
-from kb.history.text_search import BM25Corpus, extract_terms, hash_term, strip_boilerplate
+from kb.history.text_search import extract_terms, hash_term, strip_boilerplate
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import CATEGORIES
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kb.logs.job_error_rules import ERROR_RULES, HINT_CAUSES, ErrorRule, list_eligible_rules
 from kb.logs.job_log import JobLogReader, list_job_events, read_job_log
-from kb.logs.log_lines import LogEvent
+from kb.logs.log_events import LogEvent
 from kb.logs.ranks import get_rank_from_path, split_rank_tag
 from kb.needle_search import zero_digits
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kb.fact_keys import KEYS_BY_NAME
 from kb.logs.kernel_log import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
 from kb.logs.kernel_message_rules import MESSAGE_RULES
-from kb.logs.log_lines import LogEvent, fold_events, split_head, split_prefix
+from kb.logs.line_prefixes import split_head, split_prefix
+from kb.logs.log_events import LogEvent, fold_events
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 AT = datetime(2026, 5, 20, 3, 9, tzinfo=UTC)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from graph.state import Origin
-from kb.history.lessons import NOTE_WEIGHT, Lesson, MistakeNotes, compute_note_weights, find_mistakes
+from kb.history.lessons import Lesson
+from kb.history.mistakes import NOTE_WEIGHT, MistakeNotes, compute_note_weights, find_mistakes
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.talk import Talk, case_of
 

@@ -8,23 +8,14 @@ import pytest
 
 from kb.catalogues.accelerators import find_accelerator, load_accelerators
 from kb.performance.comparison import adjust_to_peers, compare_time
+from kb.performance.efficiency import HOST, IN_SWITCH, MEMORY, NETWORK, PEER, PRODUCTS, PRODUCTS_8, RING, TRAINING, get_training_efficiency
 from kb.performance.time_model import (
-    HOST,
-    IN_SWITCH,
-    MEMORY,
-    NETWORK,
-    PEER,
-    PRODUCTS,
-    PRODUCTS_8,
-    RING,
-    TRAINING,
     TimePart,
     compute_expected_time,
     compute_job_amounts,
     compute_model_flops,
     compute_overlapped_time,
     compute_peer_bytes,
-    get_training_efficiency,
 )
 from kb.performance.workloads import (
     AllReduce,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from bot.incidents.dispatch.closed_incidents import build_closed_incident
-from bot.tenants.cards import answers
+from bot.tenants.cards import past_incidents
 from bot.tenants.cards.view import TenantViewContext, build_tenant_view
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident_view import IncidentView
@@ -99,13 +99,13 @@ async def i27_causes() -> None:
             rows = _stored(kept)
             view = build_tenant_view(rows, READER)
             assert [row.shows for row in view.causes] == ([(ERROR.strip(),)] if is_told else []), source
-            assert answers.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
+            assert past_incidents.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
             lesson = draft_lesson(rows.stored, AT, {OOM}, lambda hosts: frozenset({"acme"}), {"gpu-003": "acme", "gpu-004": "acme"}.get)
             assert lesson
             assert lesson.can_serve_tenant("acme") is is_told
         earlier = build_closed_incident(_stored(report).stored, AT)
         assert earlier
-        assert (OOM_TITLE in "".join(answers.format_past_incidents([earlier], ORIGIN, READER))) is is_told
+        assert (OOM_TITLE in "".join(past_incidents.format_past_incidents([earlier], ORIGIN, READER))) is is_told
         assert is_settled_for_tenant(_stored(report, "open"), {OOM}.__contains__) is is_told, "nobody who was told nothing was answered"
 
 

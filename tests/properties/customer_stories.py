@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.policy.channels import NotAllowed, Person, parse_person, require_colleague
-from bot.remediation.approval_buttons import Voter, parse_voter
+from bot.remediation.approval_clicks import Voter, parse_voter
 from bot.tenants.leak_detector import LeakDetector
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import Vocabulary

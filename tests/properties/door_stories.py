@@ -14,11 +14,13 @@ from slack_sdk.signature import SignatureVerifier
 
 from bot.alerts.alert import Alert, count_alerts
 from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
-from bot.alerts.config import AlertConfig, AlertRouting
+from bot.alerts.config import AlertConfig
 from bot.alerts.intake import is_authorized
+from bot.alerts.routing import AlertRouting
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
-from bot.inbound import InboundRequest, InboundResponse, InboundRoute, Unsigned, build_signed_headers, verify_message
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
+from bot.signed_messages import UnsignedMessage, build_signed_headers, verify_message
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
 from bot.store.external_outbox import ClickResult, Outbox, build_tracker_outbox_keys
 from bot.store.replay_guard import ReplayGuard, ReplayState
@@ -57,7 +59,7 @@ async def i23_signed() -> None:
     def hook(at: datetime, key: bytes = KEY, body: bytes = BODY) -> bool:
         try:
             verify_message((KEY,), build_signed_headers(key, "msg_0123456789", at, body), BODY, NOW)
-        except Unsigned:
+        except UnsignedMessage:
             return False
         return True
 

@@ -4,9 +4,10 @@ catch it.
 
 from bot.incidents.context import HandlerContext
 from bot.policy.channels import find_tenant_channel, parse_person, require_colleague
-from bot.remediation.approval_buttons import handle_click, parse_voter
+from bot.remediation.approval_buttons import handle_click
+from bot.remediation.approval_clicks import parse_voter
 from bot.slack.people import People
-from bot.tenants.cards.answers import _describe_cause
+from bot.tenants.cards.past_incidents import _describe_cause
 from bot.tenants.cards.view import TenantViewContext
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.leak_detector import LeakDetector

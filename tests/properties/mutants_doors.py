@@ -3,11 +3,11 @@
 from bot.alerts import alert_store
 from bot.alerts.alert import AlertTally
 from bot.alerts.alert_store import AlertStore
-from bot.alerts.config import AlertRoute, AlertRouting, LabelMatcher
 from bot.alerts.intake import is_authorized
+from bot.alerts.routing import AlertRoute, AlertRouting, LabelMatcher
 from bot.app.http.guard import ConnectionGuard, RoutePool
 from bot.app.http.server import RouteHandler
-from bot.inbound import verify_message
+from bot.signed_messages import verify_message
 from bot.slack.http.signing import verify_signature
 from bot.store import external_outbox
 from bot.store.replay_guard import ReplayGuard

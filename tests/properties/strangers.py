@@ -76,7 +76,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "known": (KnowledgeRow("seed-1", "incident", "GPU.X", "GPU lost", "rank 3 *** hangs", ""),),
         "most": 5,
     },
-    "kb.logs.log_lines.read_head_time": {"head": ("iso", "")},
+    "kb.logs.line_prefixes.read_head_time": {"head": ("iso", "")},
     "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
     "graph.remediation.next_step.hand_off_to_people": {
         "why": "no",
@@ -132,7 +132,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
 }
 # for functions that parse our JSON, the JSON that contains the text
 WITHIN: Mapping[str, Callable[[str], str]] = {
-    "bot.remediation.cards.card_parts.parse_queue_note": lambda text: json.dumps(
+    "bot.remediation.cards.queued_hosts.parse_queue_note": lambda text: json.dumps(
         {"waits": 1, "begun": 1, "next": "", "why": text, "failed": [text], "at": ""}
     ),
 }

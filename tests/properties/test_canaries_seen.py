@@ -18,7 +18,7 @@ from fakeredis import FakeAsyncRedis
 
 from bot.cards.blocks import actions, button
 from bot.cards.buttons import encode_button_value
-from bot.incidents.cards import diagnosis, handoff_card, incident_menu, report_rows
+from bot.incidents.cards import diagnosis, handoff_card, incident_menu, return_buttons
 from bot.incidents.context import HandlerContext
 from bot.incidents.handlers.services import MessageServices
 from bot.policy.channels import build_channel_bindings, list_tenant_channels
@@ -98,7 +98,7 @@ BUTTONS = tuple(
         (
             *diagnosis.BUTTONS,
             *handoff_card.BUTTONS,
-            *report_rows.BUTTONS,
+            *return_buttons.BUTTONS,
             *tenant_card.BUTTONS,
             *internal_thread.BUTTONS,
             *approval.BUTTONS,

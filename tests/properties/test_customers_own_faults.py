@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bot.tenants.cards import tenant_card
-from bot.tenants.cards.view import TenantView, TenantViewContext, add_driver_versions, build_tenant_view, get_no_slot_values
+from bot.tenants.cards.driver_versions import add_driver_versions
+from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import staged
 from deploy.sandbox.cluster.faults import FAULTS, Fault
 from graph.state import Attachment

@@ -17,7 +17,7 @@ from bot.provider.wire_messages import StatesRequest
 from bot.reports.page import sanitize_page
 from bot.reports.page_formats import write_markdown
 from bot.reports.tenant_report import render_tenant_page
-from bot.tenants.cards import answers, tenant_card
+from bot.tenants.cards import past_incidents, tenant_card
 from bot.tenants.cards.answers import AnswerKind, render_answer
 from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import Stage, staged
@@ -139,8 +139,8 @@ async def doors(told: Talk) -> Mapping[str, str]:
         "draft of what people tell": tenant_card.build_operator_draft(view),
         "page": write_markdown(sanitize_page(render_tenant_page(view, rows.opened_at, T0))).decode(),
         "link": await over_the_link(rows, inventory),
-        "earlier": "\n".join(answers.format_past_incidents([closed], ORIGIN, of)),
-        "sought": repr(answers.build_past_query(rows, ORIGIN, of).labels),
+        "earlier": "\n".join(past_incidents.format_past_incidents([closed], ORIGIN, of)),
+        "sought": repr(past_incidents.build_past_query(rows, ORIGIN, of).labels),
         "lesson": lesson.model_dump_json() if lesson and lesson.can_serve_tenant("acme") else "",
         "export": lesson.model_dump_json() if lesson and not (lesson.tenant or lesson.inside) else "",
     }

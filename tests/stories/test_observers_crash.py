@@ -11,10 +11,10 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics import IncidentMetricsStore
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.lessons.store import LessonStore
-from bot.store.closed_incidents import ClosedIncidentIndex
+from bot.store.closed_incident_index import ClosedIncidentIndex
 from bot.store.keys import RedisKeys
 from deploy.sandbox.slack import SlackSandbox
 from graph.closed_incidents import ClosedIncidentQuery

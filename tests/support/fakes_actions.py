@@ -24,7 +24,7 @@ from bot.remediation.action_runner import ActionRunner, EventDelivery
 from bot.remediation.approval_decisions import ApprovalDecisions
 from bot.remediation.proposer import Proposer
 from bot.remediation.reconciler import RemediationReconciler
-from bot.remediation.waves import WaitingRemediationLookup
+from bot.remediation.wave_scheduler import WaitingRemediationLookup
 from bot.remediation.worker import ActionWorker
 from bot.store.keys import ACTION_KEYS, RedisKeys
 from graph.checkpoints.checkpoint import RedisSaver

@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.app.slack_handlers import build_slack_registry
-from bot.incidents.cards import incident_menu
+from bot.incidents.cards import close_form
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics import IncidentMetricsStore
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.services import (
@@ -40,8 +40,8 @@ from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, OriginLookup, PendingMessages, PostedCards
 from bot.slack.registry import SlackRegistry
 from bot.slack.socket_mode import run_socket_mode
-from bot.store.quotas import QuotaWaitingList
-from bot.store.slack_state import ChannelSharingCache
+from bot.store.channel_sharing import ChannelSharingCache
+from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.tasks import BackgroundTasks
 from bot.tenants.cards.view import TenantView
 from bot.tenants.handlers import TenantHandlers
@@ -68,9 +68,7 @@ BOUND = policy.build_channel_bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
 VOCABULARY = Vocabulary(hosts=HOSTS, checks=tuple(CHECKS), remedies={name: name.replace("_", " ") for name in REMEDIES})
-OFFERED = incident_menu.build_label_choices(
-    [("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")]
-)
+OFFERED = close_form.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
 
 
 @dataclass

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.closed_incidents import update_closed_incident
 from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, TurnObserver
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.publishing.progress_updates import ProgressUpdates
 from bot.incidents.publishing.report_attachments import ReportAttachments
@@ -26,7 +26,7 @@ from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
-from bot.store.closed_incidents import ClosedIncidentIndex
+from bot.store.closed_incident_index import ClosedIncidentIndex
 from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from bot.tasks import BackgroundTasks
 from bot.tenants.tenant_cards import TenantCards

@@ -14,7 +14,7 @@ from typing import Any
 
 from kb.logs.compress import Template, add_line_numbers, compress_log
 from kb.logs.job_log import read_job_log
-from kb.logs.log_lines import LogEvent
+from kb.logs.log_events import LogEvent
 from kb.logs.template_filters import FILTERS, FilterRule
 from kb.needle_search import split_lines
 from tools.checks.check_types import Check, Command, Format

@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kb.catalogues import error_numbers
-from kb.catalogues.error_numbers import decode_nvlink_error
+from kb.catalogues import sxid
+from kb.catalogues.nvlink_errors import decode_nvlink_error
+from kb.catalogues.xid import find_xid
 from kb.fact_keys import KEYS
 from kb.logs.kernel_log import NEEDED_TEXTS, KernelLogReader, list_kernel_events
-from kb.logs.log_lines import LogEvent, split_prefix
+from kb.logs.line_prefixes import split_prefix
+from kb.logs.log_events import LogEvent
 from kb.needle_search import split_lines
 from tools.checks.check_types import Check, Command, Format
 from tools.checks.fact_limits import build_left_out_fact
@@ -98,15 +100,15 @@ def _decode_fact(fact: Fact) -> Fact:
 
 
 def _describe_xid(fact: Fact) -> Mapping[str, str]:
-    xid = error_numbers.find_xid(fact.value) if isinstance(fact.value, int) else None
+    xid = find_xid(fact.value) if isinstance(fact.value, int) else None
     if xid is None:
         return {}
     return {"meaning": xid.meaning, "resolution": xid.immediate} if xid.immediate else {"meaning": xid.meaning}
 
 
 def _describe_sxid(fact: Fact) -> Mapping[str, str]:
-    sxid = error_numbers.find_sxid(fact.value) if isinstance(fact.value, int) else None
-    return {"meaning": sxid.meaning, "unit": sxid.unit, "listed": sxid.fatal} if sxid else {}
+    error = sxid.find_sxid(fact.value) if isinstance(fact.value, int) else None
+    return {"meaning": error.meaning, "unit": error.unit, "listed": error.fatal} if error else {}
 
 
 def _describe_nvlink5(fact: Fact) -> Mapping[str, str]:

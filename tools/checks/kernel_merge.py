@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kb.catalogues import error_numbers
-from kb.logs.log_lines import LogEvent
+from kb.catalogues.xid import classify_repeats
+from kb.logs.log_events import LogEvent
 from tools.checks.kernel_unknown_errors import merge_unknown_counts
 from tools.fact import Fact, Status
 
@@ -79,9 +79,7 @@ def merge_host_kernel_logs(facts: Sequence[Fact]) -> Sequence[Fact]:
 def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
     """Return whether this boot's Xid 13 and 31 come from one place, one GPU or several."""
     xids = [fact for fact in facts if fact.key == "kernel.xid" and fact.status is Status.OK and not fact.stale]
-    repeats = error_numbers.classify_repeats(
-        [LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids]
-    )
+    repeats = classify_repeats([LogEvent(fact.key, fact.value, fact.device, fact.time, "", fact.line, fact.attrs) for fact in xids])
     repeat_facts = []
     for device, repeat in repeats.items():
         own = [fact for fact in xids if fact.device == device and fact.value in (13, 31)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kb.logs.kernel_log import is_known_message
-from kb.logs.log_lines import split_prefix
+from kb.logs.line_prefixes import split_prefix
 from kb.needle_search import MAX_LINE_CHARS, zero_digits
 from tools.checks.not_understood import NOT_UNDERSTOOD_KEY, build_not_understood_facts
 from tools.fact import Fact

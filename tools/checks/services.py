@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kb.logs.log_lines import LinePrefix, split_prefix
+from kb.logs.line_prefixes import LinePrefix, split_prefix
 from kb.needle_search import split_lines
 from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines

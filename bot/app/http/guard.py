@@ -50,7 +50,8 @@ class ConnectionGuard:
     """
 
     def __init__(self, server: web.Server, limits: InboundLimits) -> None:
-        self._server, self._limits = server, limits
+        self._server = server
+        self._limits = limits
         self._open: set[GuardedConnection] = set()
         self._waiting: OrderedDict[GuardedConnection, asyncio.TimerHandle] = OrderedDict()
 
@@ -126,7 +127,8 @@ class GuardedConnection(web.RequestHandler):
             lingering_time=LINGERING_SECONDS,
             max_headers=MAX_HEADERS,
         )
-        self._guard, self._aborted = guard, False
+        self._guard = guard
+        self._aborted = False
         self._own_transport: asyncio.Transport | None = (
             None  # kept here: aiohttp forgets a transport that it closes, although the client may never read the rest
         )
@@ -177,7 +179,8 @@ class RoutePool:
     """The requests of one route. When full, the longest awaited body gives way."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._heard = most, 0
+        self._most = most
+        self._heard = 0
         self._reading: OrderedDict[asyncio.Timeout, None] = OrderedDict()
 
     @contextlib.contextmanager
@@ -219,12 +222,14 @@ class LogBudget:
         now = asyncio.get_running_loop().time()
         minute = self._spent.setdefault(kind, _MinuteBudget(now))
         if now - minute.since >= 60:
-            minute.since, minute.lines = now, 0
+            minute.since = now
+            minute.lines = 0
         if minute.lines >= self._lines:
             minute.left_out += 1
             return None
         said = {"left_out": minute.left_out} if minute.left_out else {}
-        minute.lines, minute.left_out = minute.lines + 1, 0
+        minute.lines = minute.lines + 1
+        minute.left_out = 0
         return said
 
 

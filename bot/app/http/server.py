@@ -97,7 +97,9 @@ class RouteHandler:
     """Handles one route's requests, in its own slots."""
 
     def __init__(self, route: InboundRoute, limits: InboundLimits, budget: LogBudget) -> None:
-        self._route, self._limits, self._budget = route, limits, budget
+        self._route = route
+        self._limits = limits
+        self._budget = budget
         self._pool = RoutePool(limits.in_hand)
 
     async def handle(self, request: web.Request) -> web.Response:
@@ -140,7 +142,9 @@ class RouteHandler:
 
 def _build_response(answer: InboundResponse) -> web.Response:
     """Return the answer as HTTP; any status from 300 closes the connection."""
-    headers = {**answer.headers, **({"Retry-After": str(answer.after)} if answer.after else {})}
+    headers = dict(answer.headers)
+    if answer.after:
+        headers["Retry-After"] = str(answer.after)
     if isinstance(answer.body, str):
         made = web.Response(text=answer.body, status=answer.status, headers=headers)
     else:

@@ -8,6 +8,18 @@ from bot.cli.command_runtime import ConfigOption, JsonOption, load_settings_or_e
 
 PANEL = "Brakes and audit"
 commands = typer.Typer()
+ledger = typer.Typer(
+    name="ledger",
+    help="Replace the key that signs approvals and the audit log.",
+    epilog="Example: rackmedic ledger rotate",
+    no_args_is_help=True,
+)
+audit = typer.Typer(
+    name="audit",
+    help="Verify or export the audit log of approvals and actions.",
+    epilog="Example: rackmedic audit verify",
+    no_args_is_help=True,
+)
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic stop 'network maintenance in hall 2'")
@@ -47,12 +59,6 @@ def status(config: ConfigOption = None, json: JsonOption = False) -> None:
     run_async_command(lambda: print_brake_status(settings, as_json=json))
 
 
-ledger = typer.Typer(
-    name="ledger",
-    help="Replace the key that signs approvals and the audit log.",
-    epilog="Example: rackmedic ledger rotate",
-    no_args_is_help=True,
-)
 commands.add_typer(ledger, rich_help_panel=PANEL)
 
 
@@ -70,12 +76,6 @@ def ledger_rotate(config: ConfigOption = None, json: JsonOption = False) -> None
     run_async_command(lambda: run_key_rotation(settings, as_json=json))
 
 
-audit = typer.Typer(
-    name="audit",
-    help="Verify or export the audit log of approvals and actions.",
-    epilog="Example: rackmedic audit verify",
-    no_args_is_help=True,
-)
 commands.add_typer(audit, rich_help_panel=PANEL)
 
 

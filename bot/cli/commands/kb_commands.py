@@ -10,6 +10,18 @@ from bot.cli.command_runtime import ConfigOption, JsonOption, call_or_exit, load
 
 PANEL = "What RackMedic knows"
 commands = typer.Typer()
+kb = typer.Typer(
+    help="Search, show, build and check knowledge of past incidents.",
+    epilog="Example: rackmedic kb search 'NCCL timeout in allreduce'",
+    no_args_is_help=True,
+)
+QueryTextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="A report, or a few words.")]
+EntryIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A label, or the id of an incident or page, from `kb search` or `kb list`.")
+]
+LimitOption = Annotated[int, typer.Option("--most", "-n", min=1, max=100, help="Maximum number of rows.")]
+BuildFolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `kb build` wrote.")]
+LessonIdArgument = Annotated[str, typer.Argument(metavar="LESSON", help="Id from `kb lessons`.")]
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic checks ibstat")
@@ -69,17 +81,7 @@ def guides(
     raise typer.Exit(call_or_exit(lambda: guide_command.print_guides(settings, name, as_json=json)))
 
 
-kb = typer.Typer(
-    help="Search, show, build and check knowledge of past incidents.",
-    epilog="Example: rackmedic kb search 'NCCL timeout in allreduce'",
-    no_args_is_help=True,
-)
 commands.add_typer(kb, name="kb", rich_help_panel=PANEL)
-QueryTextArgument = Annotated[str, typer.Argument(metavar="TEXT", help="A report, or a few words.")]
-EntryIdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A label, or the id of an incident or page, from `kb search` or `kb list`.")
-]
-LimitOption = Annotated[int, typer.Option("--most", "-n", min=1, max=100, help="Maximum number of rows.")]
 
 
 @kb.command(epilog="Example: rackmedic kb search 'NCCL timeout in allreduce'")
@@ -216,9 +218,6 @@ def build(
     raise typer.Exit(call_or_exit(run))
 
 
-BuildFolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that `kb build` wrote.")]
-
-
 @kb.command(epilog="Example: rackmedic kb review drafts")
 def review(
     folder: BuildFolderArgument,
@@ -322,9 +321,6 @@ def try_files(
 
     scored = None if no_bench or not bench.is_bench_installed() else lambda kb_dir: bench.score_cases(kb_dir, n)
     raise typer.Exit(call_or_exit(lambda: try_site_files(settings, files, scored, keep=keep, as_json=json)))
-
-
-LessonIdArgument = Annotated[str, typer.Argument(metavar="LESSON", help="Id from `kb lessons`.")]
 
 
 @kb.command(epilog="Example: rackmedic kb lessons --state draft")

@@ -13,9 +13,10 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.app.site_files import BadSite, find_site_folder, load_all_checks, load_site_skus, load_site_taxonomy
 from bot.cli.command_runtime import print_text
 from bot.cli.doctor.finding import Finding, FindingState, render_findings_table
-from bot.cli.doctor.hosts import check_hosts, check_schedulers
+from bot.cli.doctor.hosts import check_hosts
 from bot.cli.doctor.integrations import check_alerts, check_channels, check_intake, check_provider_link, check_trackers
 from bot.cli.doctor.policy import check_policy
+from bot.cli.doctor.schedulers import check_schedulers
 from bot.cli.safe_console import open_table_console
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.installation import NotInstalled, SlackUnreachable, check_installation

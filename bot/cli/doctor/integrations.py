@@ -1,4 +1,7 @@
-"""Doctor's checks of channels, trackers, the provider link, the ticket intake and the alerts file."""
+"""Doctor's checks of channels, trackers, the provider link, the ticket intake and the alerts file.
+
+A shared operator channel is not served. No ticket is created.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,11 +10,11 @@ from bot.alerts.config import AlertConfig
 from bot.alerts.services import build_alert_routing, load_alert_site
 from bot.app.diagnosis_runtime import WallClock
 from bot.cli.doctor.finding import Finding
-from bot.inbound import parse_webhook_key
 from bot.provider.link import HttpProviderLink, LinkRefused, LinkUnavailable, ProviderLink
 from bot.provider.services import load_intake_keys
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
+from bot.signed_messages import parse_webhook_key
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.trackers.services import open_site_trackers
@@ -19,8 +22,6 @@ from bot.trackers.tracker import Tracker, TrackerRefused, TrackerUnavailable
 from bot.trackers.tracker_kinds import is_readable_by_others
 from kb.needle_search import split_lines
 from tools.inventory.inventory import ChannelRow, Inventory
-
-# Doctor's checks of channels. A shared operator channel is not served.
 
 ChannelSharingLookup = Callable[[str], Awaitable[bool]]
 NOT_SERVED_TEXT = "another organisation reads it or is invited to, so I do not answer there and start no incident there"
@@ -54,12 +55,10 @@ async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Findin
 
 def build_channel_finding(row: ChannelRow) -> Finding:
     whose = f"customer {row.tenant}" if row.kind == "tenant" else "operators"
-    hosts = f"groups {', '.join(row.groups)}" if row.groups else "all of its hosts" if row.tenant else "all hosts"
+    all_hosts = "all of its hosts" if row.tenant else "all hosts"
+    hosts = f"groups {', '.join(row.groups)}" if row.groups else all_hosts
     answers = "answers mentions only" if row.mention_only else "answers what it is plainly asked in its threads"
     return Finding("channel", "ok", f"{row.name or row.channel}: {whose}, {hosts}, {answers}")
-
-
-# Doctor's checks of trackers, without creating tickets.
 
 
 async def check_trackers(settings: Settings) -> list[Finding]:
@@ -86,9 +85,6 @@ async def _probe_tracker(tracker: Tracker) -> Finding:
         )
     except TrackerRefused as error:
         return Finding("tracker", "fail", f"{tracker.name}: {error}", f"fix its row in {ENV_PREFIX}TRACKERS")
-
-
-# Doctor's checks of the provider link, the ticket intake and the alerts file.
 
 
 async def check_provider_link(settings: Settings) -> list[Finding]:

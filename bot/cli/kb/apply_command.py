@@ -34,6 +34,9 @@ BenchmarkScorer = Callable[[Path | None], Mapping[str, bool]]
 # (settings before, settings after, ids of new incidents) -> replay; raises Refusal if fewer are named right
 IncidentReplayer = Callable[[Settings, Settings, Collection[str]], ReplayResult]
 MAX_NAMED: Final = 10
+_DEFAULT_ADVICE: Final = (
+    "Change the label of each entry named after “by”, or refuse it, with `rackmedic kb review --again`, and apply again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,8 @@ def _refuse_conflicts(had: Settings, taken: _AcceptedItems, target: Path, ours: 
     before = {row.id for row in load_site_incidents(had.kb_dir)}
     file = target / "incidents" / ours
     own_ids = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
-    twice = [name for one in taken.entries if (name := str(one["id"])) in before - own_ids]
+    entry_ids = [str(entry["id"]) for entry in taken.entries]
+    twice = [entry_id for entry_id in entry_ids if entry_id in before - own_ids]
     pages = [(page, target / "pages" / page.name) for page in taken.pages]
     if other := [
         str(page_folder) for page, page_folder in pages if page_folder.is_file() and page_folder.read_bytes() != page.read_bytes()
@@ -156,11 +160,6 @@ def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice:
         sentence = f"{replayed.before} of {replayed.of} past incidents are named right without it and {replayed.after} with it:"
         raise Refusal("\n".join(["nothing was taken over.", sentence, *lost, advice or _DEFAULT_ADVICE]))
     return replayed
-
-
-_DEFAULT_ADVICE: Final = (
-    "Change the label of each entry named after “by”, or refuse it, with `rackmedic kb review --again`, and apply again."
-)
 
 
 def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:

@@ -256,7 +256,8 @@ def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) 
         write_file_atomically(out / "incidents" / f"built-{at // INCIDENTS_PER_FILE:03}.yaml", text)
     for guide in built.guides:
         guide_text, name = guide.messages[0].text, _choose_unique_name(guide.id, names)
-        labels = f"labels: {label}\n" if (label := built.about[guide.id]) else ""
+        label = built.about[guide.id]
+        labels = f"labels: {label}\n" if label else ""
         write_file_atomically(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n{labels}---\n{guide_text}\n")
     taxonomy, checks = load_site_taxonomy(settings.kb_dir), load_all_checks(settings)
     titles = taxonomy.titles | {one.label: one.title for one in built.grown.new}

@@ -1,4 +1,4 @@
-"""A folder of `kb build`: items and decisions, which survive a kill."""
+"""A folder of `kb build`: drafted causes and checks, items under review, and decisions, which survive a kill."""
 
 import hashlib
 import json
@@ -22,10 +22,14 @@ from tools.checks import CHECKS
 from tools.checks.output_values import parse_json_lines
 from tools.checks.site.loader import BadChecks, load_site_checks
 
-# Drafted causes and checks: loaded for review, rendered as site files.
-
 BRANCH_TITLE: Final = "branch_title"  # key of a cause entry: the title of its branch, if that is new too
 DraftEntry = Mapping[str, Any]
+BuiltItemKind = Literal["cause", "check", "labelled", "doubtful", "page"]
+ReviewVerdict = Literal["accept", "refuse"]
+REVIEW_ROWS_FILE = ".build/beside.jsonl"
+DECISIONS_FILE = "decisions.jsonl"
+MAX_LINE_CHARS: Final = 1024 * 1024  # longer lines are skipped
+_NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
@@ -36,7 +40,10 @@ def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
         branches = file.get("branches") or {}
         for name, leaf in (file.get("leaves") or {}).items():
             title = branches.get(str(name).partition(".")[0])
-            causes.append({"label": f"{file.get('category')}.{name}", **({BRANCH_TITLE: title} if title else {}), **leaf})
+            cause = {"label": f"{file.get('category')}.{name}"}
+            if title:
+                cause[BRANCH_TITLE] = title
+            causes.append(cause | leaf)
     return causes
 
 
@@ -100,14 +107,6 @@ def _dump_yaml(content: Mapping[str, Any]) -> str:
 
 def _strip_file_name(folder: str, problem: str) -> str:
     return problem.removeprefix(folder).partition(": ")[2] or problem
-
-
-BuiltItemKind = Literal["cause", "check", "labelled", "doubtful", "page"]
-ReviewVerdict = Literal["accept", "refuse"]
-REVIEW_ROWS_FILE = ".build/beside.jsonl"
-DECISIONS_FILE = "decisions.jsonl"
-MAX_LINE_CHARS: Final = 1024 * 1024  # longer lines are skipped
-_NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)

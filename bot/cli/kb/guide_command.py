@@ -54,7 +54,11 @@ def _build_step_row(step: GuideStep) -> dict[str, Any]:
 
 def _format_step_lines(step: GuideStep) -> list[str]:
     action = {"look": f"look: {', '.join(step.look)}", "wait": "wait", "remedy": f"remedy: {step.remedy}", "ask": "for people"}[step.kind]
-    approval = ", proposed for approval" if step.approve else ", proposed for approval where a proven cause needs it" if step.remedy else ""
+    approval = ""
+    if step.approve:
+        approval = ", proposed for approval"
+    elif step.remedy:
+        approval = ", proposed for approval where a proven cause needs it"
     order = f"after {', '.join(step.after)}" if step.after else "at once"
     lines = [f"{step.id}  {step.says}", f"    {action}{approval}; {order}"]
     return [*lines, *(f"    only if {'there is' if one.quantifier == 'any' else 'there is no'} {one}" for one in step.when)]

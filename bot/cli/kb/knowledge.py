@@ -25,7 +25,7 @@ from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import build_text_table, open_console, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
-from kb.history.text_search import BM25Corpus
+from kb.history.bm25 import BM25Corpus
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
@@ -33,6 +33,7 @@ KnowledgeKind = Literal["leaf", "incident", "page"]
 KINDS: Final[tuple[KnowledgeKind, ...]] = ("leaf", "incident", "page")
 TITLE_WEIGHT: Final = 2  # times a title counts beside its text
 MIN_LIKENESS: Final = 0.05  # below it, texts share only common words
+FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "guides", "sku")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +197,6 @@ def lint_folder(settings: Settings, folder: Path | None, *, as_json: bool) -> in
     else:
         open_console(whole=True).print(Text("\n".join(problems) if problems else f"{at}: {', '.join(parts) or 'nothing'} can be used"))
     return 1 if problems else 0
-
-
-FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "pages", "guides", "sku")
 
 
 def find_problems(settings: Settings) -> list[str]:

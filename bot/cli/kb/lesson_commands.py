@@ -26,11 +26,11 @@ from kb.history.lessons import (
     compute_trust,
     count_seen_again,
     find_duplicate_lesson,
-    find_mistakes,
     parse_lessons,
     restore_lesson,
     retire_lesson,
 )
+from kb.history.mistakes import find_mistakes
 from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import SYMPTOMS, Taxonomy
 

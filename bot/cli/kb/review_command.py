@@ -1,4 +1,4 @@
-"""`rackmedic kb review`: review a build. Each answer is stored at once."""
+"""`rackmedic kb review`: review a build at a terminal or from piped input. Each answer is stored at once."""
 
 import json
 import sys
@@ -228,9 +228,6 @@ def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, ti
         show_invisible(label_text),
         *near_lines,
     ]
-
-
-# The review dialog over a terminal or piped input.
 
 
 def open_terminal_dialog() -> ReviewDialog:

@@ -18,9 +18,8 @@ from graph.learning.log_rule_drafts import RuleDraft, build_rule_drafts
 from kb.redact import show_invisible
 from tools.checks.site.rules import BadRules, LogKind, load_rules
 
-# `rackmedic kb rule LOG`: draft log rules.
-
 MAX_LOG_BYTES: Final = 64 * 1024 * 1024
+MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a line
 
 
 def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
@@ -89,11 +88,6 @@ def read_log(path: Path) -> str:
     if len(raw) > MAX_LOG_BYTES:
         raise Refusal(f"{path} has more than {MAX_LOG_BYTES >> 20} MiB; cut it to where it fails", 2)
     return raw.decode("utf-8", "replace")
-
-
-# `rackmedic kb filter LOG`: draft a filter from logs of one job family.
-
-MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a line
 
 
 def draft_filter(

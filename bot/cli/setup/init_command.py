@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from rich.console import Console
@@ -26,82 +25,22 @@ from bot.cli.setup.questions import (
     get_default,
     is_source,
 )
+from bot.cli.setup.site_files import INVENTORY_FILE, SETTINGS_FILE, build_inventory, has_repairs_enabled, render_site_files
 from bot.refusal import Refusal
 from bot.settings import BadSettings, Settings, load_settings
 from kb.yaml_files import load_plain
-from tools.inventory.host_ranges import expand_host_range
 from tools.inventory.inventory import BadInventory, parse_inventory
 from tools.ssh.keys import get_public_key_line
 
-# Answers of `init` as inventory and settings.
-
-INVENTORY_FILE = "inventory.yaml"
-SETTINGS_FILE = "rackmedic.yaml"
-REACH_FIELDS = ("user", "key", "known_hosts", "jump", "controller")  # answers on how hosts are reached
-CONTROL_GROUP = "control"
-SETTING_FIELDS = ("slack_bot_token", "slack_app_token", "redis_url", "data_dir")  # answers that are bot settings
-INVENTORY_HEADER = (
-    "# Which hosts there are, how they are reached, and which channels speak of them. What else can stand here: docs/inventory.md\n"
-)
-SETTINGS_HEADER = "# Settings of RackMedic; `rackmedic settings` lists them all. It holds secrets: for the bot's account only.\n"
-
-
-def build_inventory(answers: Answers) -> dict[str, Any]:
-    hosts, group = answers["hosts"], answers["group"]
-    row = {"sku": answers["sku"], "job_logs": answers["job_logs"]}
-    reach: dict[str, Any] = {**{name: answers[name] for name in REACH_FIELDS}, "kit": has_repairs_enabled(answers)}
-    if answers["controller"] and answers["scheduler"] == "kubernetes":
-        reach["scheduler"] = answers["scheduler"]
-    document: dict[str, Any] = {"defaults": _drop_empty_values(reach)}
-    if is_source(hosts):  # a source has its own groups, so common fields go to `defaults`
-        kind, _, source = hosts.partition(":")
-        document["defaults"] |= _drop_empty_values(row)
-        document |= {"groups": {}, "sources": [{kind: source}]}
-    else:
-        document["groups"] = {group: {"hosts": hosts, **_drop_empty_values(row)}}
-    controller = answers["controller"]
-    if controller and (is_source(hosts) or controller not in expand_host_range(hosts)):
-        document["groups"][CONTROL_GROUP] = {"hosts": controller}  # each host needs a group, and the controller is in no other
-    if answers["channel"]:
-        channel = {"channel": answers["channel"], "kind": "operators", "approvers": answers["approvers"]}
-        document["channels"] = [_drop_empty_values(channel)]
-    return document
-
-
-def build_settings(answers: Answers, folder: Path) -> dict[str, Any]:
-    """Return the settings; unanswered ones keep their defaults."""
-    return {"inventory": str(folder / INVENTORY_FILE)} | _drop_empty_values({name: answers[name] for name in SETTING_FIELDS})
-
-
-def has_repairs_enabled(answers: Answers) -> bool:
-    return answers["repairs"].lower().startswith("y")
-
-
-def render_site_files(answers: Answers, folder: Path) -> Mapping[str, str]:
-    return {
-        INVENTORY_FILE: INVENTORY_HEADER + _dump_yaml(build_inventory(answers)),
-        SETTINGS_FILE: SETTINGS_HEADER + _dump_yaml(build_settings(answers, folder)),
-    }
-
-
-def _drop_empty_values(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if value != ""}
-
-
-def _dump_yaml(document: Mapping[str, Any]) -> str:
-    return str(yaml.safe_dump(dict(document), sort_keys=False, default_flow_style=False, width=120))
-
-
-# Manual steps that remain after `init`, in order.
+APPLY_ROLES_COMMAND = "kubectl apply -f deploy/kubernetes/rbac.yaml"
+# called with question, default and validator; returns a valid answer
+AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class SetupStep:
     do: str
     lines: tuple[str, ...] = ()
-
-
-APPLY_ROLES_COMMAND = "kubectl apply -f deploy/kubernetes/rbac.yaml"
 
 
 def list_remaining_steps(answers: Answers, findings: Sequence[Finding], public: str, folder: Path) -> list[SetupStep]:
@@ -160,10 +99,6 @@ def _list_slack_steps(answers: Answers, folder: Path) -> list[SetupStep]:
 def _list_other_steps(findings: Sequence[Finding]) -> list[SetupStep]:
     rest = [finding for finding in findings if finding.part in ("redis", "inventory", "model") and finding.state in ("fail", "warn")]
     return [SetupStep(f"{finding.part}: {finding.says}", (finding.mend,) if finding.mend else ()) for finding in rest]
-
-
-# called with question, default and validator; returns a valid answer
-AnswerPrompt = Callable[[Question, str, Callable[[str], str]], str]
 
 
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:

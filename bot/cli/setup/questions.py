@@ -1,4 +1,4 @@
-"""Questions of `init`."""
+"""Questions of `init`, each asked until its answer is valid."""
 
 import re
 import sys
@@ -187,9 +187,6 @@ def find_sku_problems(answer: str, skus: tuple[str, ...]) -> list[str]:
 def render_answers_template(folder: str) -> str:
     rows = [f"# {question.asks}: {question.teaches}\n{question.id}: {get_default(question, folder)}".rstrip() for question in QUESTIONS]
     return "\n\n".join(rows) + "\n"
-
-
-# Asks until an answer is valid.
 
 
 def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:

@@ -31,15 +31,6 @@ MAX_BOOTS = 8
 MAX_ACTIONS = 8
 MAX_TIMELINE_ENTRIES = 8
 MAX_PART_CHARS = 1300  # of any other part
-
-
-class NoReportYet(Refusal):
-    """There is nothing to show."""
-
-    def __init__(self) -> None:
-        super().__init__("No diagnosis yet, so there are no details. The card above shows what is being checked.")
-
-
 MAX_DEVICES = 8
 NO_FACT_KEY = ""
 _HCA_IDS = (("PCI", "ib.bdf"), ("GUID", "ib.guid"), ("leaf switch", "fabric.leaf"), ("switch port", NO_FACT_KEY))
@@ -54,6 +45,13 @@ _GPU_IDS = (
 # Kind of device → (name on site, key of the fact).
 HARDWARE_IDS: Mapping[str, Sequence[tuple[str, str]]] = {"gpu": _GPU_IDS, "mlx5_": _HCA_IDS, "ib": _HCA_IDS}
 INCIDENT_WENT_ON_TEXT = "The incident has changed since this card; this is its status now."
+
+
+class NoReportYet(Refusal):
+    """There is nothing to show."""
+
+    def __init__(self) -> None:
+        super().__init__("No diagnosis yet, so there are no details. The card above shows what is being checked.")
 
 
 def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[str, str], shown: str, facts: Sequence[Fact] = ()) -> Block:

@@ -7,88 +7,19 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
-from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click, parse_select_choice
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
 from bot.cards.text import Line, Part, bold, code, italic, parse_backticks
-from bot.incidents.cards import feedback, incident_menu, report_rows
+from bot.incidents.cards import feedback, incident_menu, report_rows, return_buttons
+from bot.incidents.cards.questions import render_host_choice, render_question_blocks
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
-from bot.lessons import cards
+from bot.incidents.cards.shared_causes import render_shared_causes, render_thread_links
+from bot.lessons import report_blocks
 from graph.extraction import report_texts
 from graph.extraction.report_texts import format_report_unknowns
 from graph.report import HostFinding, Report
 from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts
 from kb.needle_search import split_lines
 from tools.inventory.host_ranges import fold_host_names
-from tools.inventory.name_suggestions import UnknownName
-
-# Links to incidents that own a cause of this report.
-
-OTHER_THREAD_TEXT = "another thread"
-
-
-def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """Render a line per owning incident. `links`: incident → thread, where readable."""
-    return [
-        _render_shared_cause(report, incident, links.get(incident, OTHER_THREAD_TEXT))
-        for incident in dict.fromkeys(row.incident for row in report.shared)
-    ]
-
-
-def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """Render the readable threads of cited closed incidents."""
-    links_of_threads = [links[row.incident] for row in report.threads if row.incident in links]
-    return (
-        [blocks.line_section("↪ Threads: ", *[part for link in links_of_threads for part in (link, " · ")][:-1])]
-        if links_of_threads
-        else []
-    )
-
-
-def _render_shared_cause(report: Report, incident: str, where: Part) -> Block:
-    rows = [row for row in report.shared if row.incident == incident]
-    hosts = fold_host_names(host for row in rows for host in row.hosts)
-    covers_all = {row.label for row in rows} == {row.label for row in report.root_causes}
-    subject_parts: tuple[Part, ...] = (bold(hosts), " is") if hosts and not covers_all else ("This is",)
-    later = " I look again here when that is over." if any(row.waits for row in rows) else ""
-    return blocks.line_section("↪ ", *subject_parts, " worked on in ", where, f", and decided there.{later}")
-
-
-# Questions to the reporter, and ideas, which RackMedic never runs.
-
-MAX_QUESTIONS = 5
-HOST_CHOICE_ACTION_ID = "question.meant"
-SELECT_ACTIONS = {HOST_CHOICE_ACTION_ID: "reply"}  # a choice counts as a reply of the person who chose
-
-
-def render_host_choice(incident: str, item: str, unknown: Sequence[UnknownName]) -> list[Block]:
-    """Offer hosts with names similar to the unknown ones."""
-    offered = {row.name: [(host, host) for host in row.nearest if len(host) <= blocks.MAX_OPTION_VALUE_CHARS] for row in unknown}
-    return (
-        [blocks.select_row(HOST_CHOICE_ACTION_ID, encode_button_value(incident, item), "Which host is meant?", offered)]
-        if any(offered.values())
-        else []
-    )
-
-
-def parse_host_choice(payload: Mapping[str, Any]) -> ButtonClick:
-    return parse_select_choice(payload, SELECT_ACTIONS)
-
-
-def render_question_blocks(questions: Sequence[str], suggestions: Sequence[str] = ()) -> list[Block]:
-    question_lines = [(f"{n}. {words}",) for n, words in enumerate(questions[:MAX_QUESTIONS], 1)]
-    ideas = [(f"• {words}",) for words in suggestions[:MAX_QUESTIONS]]
-    hint = (italic("Answer here in your own words, or attach the log."),)
-    return [
-        *([blocks.section((bold("Please tell me"),), *question_lines, hint)] if question_lines else []),
-        *([blocks.section((bold("Worth a try by hand"), " (I run none of these)"), *ideas)] if ideas else []),
-    ]
-
-
-def render_question_card(questions: Sequence[str], suggestions: Sequence[str] = ()) -> Card:
-    return blocks.build_card(
-        f"I have a question: {questions[0]}" if questions else "Some ideas",
-        render_question_blocks(questions, suggestions) or [blocks.line_section("–")],
-    )
-
 
 HAND_OFF_ACTION_ID = "diagnosis.hand_off"
 RECHECK_ACTION_ID = "diagnosis.recheck"
@@ -144,7 +75,7 @@ def render_diagnosis(
                 *_render_answer(report.reply),
                 *render_thread_links(report, links),
                 *_render_files(report),
-                *report_rows.render_return_buttons(incident, report.held),
+                *return_buttons.render_return_buttons(incident, report.held),
                 *_render_host_choice(incident, report),
                 _render_small_print(incident, report, None),
             ],
@@ -162,17 +93,17 @@ def render_diagnosis(
             *_render_causes(own, titles, named=len(own) > 1),
             *_render_also_seen(report, titles),
             *render_shared_causes(report, links),
-            *cards.render_recalled_lessons(report, titles),
-            *cards.render_site_notes(report),
+            *report_blocks.render_recalled_lessons(report, titles),
+            *report_blocks.render_site_notes(report),
             *_render_files(report),
             *_render_logs(report, own),
             *_render_likely_cause(report, titles),
             *_render_peer_differences(report),
             *_render_old_events(report),
             *([blocks.section((bold("Perhaps:"), f" {report.outside}"), (italic(OUTSIDE_IDEA_TEXT),))] if report.outside else []),
-            *cards.render_ideas(report.ideas),
+            *report_blocks.render_ideas(report.ideas),
             *render_question_blocks(report.questions, report.suggestions[:MAX_IDEAS]),
-            *cards.render_guide(report),
+            *report_blocks.render_guide(report),
             *_render_next_steps(report, own, titles, stats, mended=mended),
             *([blocks.line_section(f"🔁 {report.look_again}")] if report.look_again else []),
             _render_small_print(incident, report, stats),

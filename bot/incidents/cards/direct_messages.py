@@ -1,4 +1,7 @@
-"""Answers to direct messages. Pure. Approvals are given only in the incident's thread, so here they are links."""
+"""Answers to direct messages, suggested prompts, status lines and thread titles. No user text gets into them.
+
+Approvals are given only in the incident's thread, so here they are links.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,6 +28,17 @@ KNOWN_REQUESTS: Final = (
     ("status", "your incidents, and the open ones of the channels that you are in"),
     ("approvals", "what waits for your approval; you approve in the thread"),
 )
+PROMPTS_TITLE: Final = "Ask me"
+# Shown after our name while stored data is read.
+READING_STATUS_TEXTS: Final[Mapping[DirectRequest, str]] = {
+    "status": "is reading what is open…",
+    "approvals": "is looking at what waits for you…",
+}
+THREAD_TITLES: Final[Mapping[DirectRequest, str]] = {
+    "status": "Open incidents",
+    "approvals": "Waiting for your decision",
+    "help": "What can be asked",
+}
 
 
 def classify_request(text: str) -> DirectRequest:
@@ -33,7 +47,9 @@ def classify_request(text: str) -> DirectRequest:
     if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
     requests: list[DirectRequest] = [name for name, request_words in REQUEST_WORDS.items() if request_words & set(words)]
-    return requests[0] if requests else "elsewhere" if words else "help"
+    if requests:
+        return requests[0]
+    return "elsewhere" if words else "help"
 
 
 def render_direct_help(channels: Sequence[str]) -> Card:
@@ -78,9 +94,6 @@ def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
     )
 
 
-# Suggested prompts, status lines and thread titles. Pure. No user text gets into them.
-
-
 @dataclass(frozen=True, slots=True)
 class SuggestedPrompt:
     """Slack sends `says` as the user's message; `wish` is the request."""
@@ -95,17 +108,6 @@ SUGGESTED_PROMPTS: Final = (
     SuggestedPrompt("What waits for my approval?", "approvals"),
     SuggestedPrompt("Help: what can I ask here?", "help"),
 )
-PROMPTS_TITLE: Final = "Ask me"
-# Shown after our name while stored data is read.
-READING_STATUS_TEXTS: Final[Mapping[DirectRequest, str]] = {
-    "status": "is reading what is open…",
-    "approvals": "is looking at what waits for you…",
-}
-THREAD_TITLES: Final[Mapping[DirectRequest, str]] = {
-    "status": "Open incidents",
-    "approvals": "Waiting for your decision",
-    "help": "What can be asked",
-}
 
 
 def build_prompt_payload(prompts: Sequence[SuggestedPrompt]) -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
 from bot.cards.text import Line, bold, italic
-from bot.incidents.cards import diagnosis, report_rows
+from bot.incidents.cards import diagnosis, report_rows, return_buttons
 from bot.incidents.cards.handoff_content import Handoff, format_done_action
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
 from graph.report import ReturnableNode
@@ -87,11 +87,14 @@ def _render_causes(handoff: Handoff, titles: CauseTitles) -> list[Block]:
 
 
 def _render_drained_nodes(handoff: Handoff) -> list[Block]:
+    if not handoff.held:
+        return []
     lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in handoff.held[:MAX_DRAINED_NODES]]
     rest = len(handoff.held) - MAX_DRAINED_NODES
+    if rest > 0:
+        lines.append((f"… and {rest} more",))
     returnable = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.held if not row.no_return]
-    sections = [blocks.section((bold("Held"),), *lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
-    return [*sections, *report_rows.render_return_buttons(handoff.incident, returnable)]
+    return [blocks.section((bold("Held"),), *lines), *return_buttons.render_return_buttons(handoff.incident, returnable)]
 
 
 def _render_summary_lines(handoff: Handoff, titles: CauseTitles) -> list[Line]:
@@ -165,9 +168,8 @@ def _render_buttons(handoff: Handoff) -> list[Block]:
     if handoff.ticket.state == "resolved":
         return [blocks.actions(report_button)]
     is_open, is_waiting = handoff.ticket.state == "open", handoff.ticket.state == "waiting"
-    take = blocks.button(
-        "Take" if is_open else "Resume" if is_waiting else "Take over", TAKE_ACTION_ID, value, style="primary" if is_open else ""
-    )
+    take_text = {"open": "Take", "waiting": "Resume"}.get(handoff.ticket.state, "Take over")
+    take = blocks.button(take_text, TAKE_ACTION_ID, value, style="primary" if is_open else "")
     wait = [] if is_waiting else [blocks.button("Waits for others", WAIT_ACTION_ID, value)]
     behind = (
         [blocks.button("Details", diagnosis.DETAILS_ACTION_ID, encode_button_value(handoff.incident, handoff.item))] if handoff.item else []

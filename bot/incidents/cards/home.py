@@ -1,14 +1,13 @@
 """The App Home tab and the help card. Every list is bounded and counts the rest."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import SLACK_ID_PATTERN, Line, Part, bold, channel_link, code, italic, thread_link
-from bot.incidents.cards import report_rows
+from bot.incidents.cards import report_rows, return_buttons
 from graph.remediation.drained_nodes import DrainedNode
 from graph.state import Lifecycle
 
@@ -99,7 +98,9 @@ def _render_unserved_channels(shared: Mapping[str, bool | None]) -> list[Block]:
         name = channel_link(channel) if SLACK_ID_PATTERN.fullmatch(channel) else code(channel)
         lines.append(("🛑 ", name, *(SHARED_CHANNEL_TEXT if by_others else UNKNOWN_SHARING_TEXT)))
     rest = len(shared) - MAX_UNSERVED_CHANNELS
-    return [blocks.section(*lines, *([(f"… and {rest} more",)] if rest > 0 else []))] if lines else []
+    if rest > 0:
+        lines.append((f"… and {rest} more",))
+    return [blocks.section(*lines)] if lines else []
 
 
 def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
@@ -123,7 +124,7 @@ def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> lis
         (italic("Not returned automatically:"), " ", one.no_return) if one.no_return else (italic("I check the node first"),)
     )
     words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*no_return_parts, *_render_thread_link(row)))
-    return [words] if one.no_return else [words, blocks.actions(report_rows.render_return_button(row.id, one.ladder))]
+    return [words] if one.no_return else [words, blocks.actions(return_buttons.render_return_button(row.id, one.ladder))]
 
 
 def render_refused_home(words: str) -> Block:
@@ -183,64 +184,3 @@ def format_age(since: datetime, now: datetime) -> str:
         if seconds >= 2 * length:
             return f"{seconds // length} {unit}"
     return f"{seconds} s"
-
-
-# The fleet and recent causes, for the Home tab. An unreported host is not called healthy.
-
-MAX_GROUPS = 8
-MAX_CAUSES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
-    """Counts of hosts, hosts in open incidents, these incidents, and drained hosts."""
-
-    name: str
-    hosts: int
-    troubled: int
-    incidents: int
-    held: int
-
-
-def summarize_groups(groups: Mapping[str, Collection[str]], incidents: Sequence[OpenIncident]) -> list[GroupSummary]:
-    """Return a row per group, the most troubled first."""
-    of_open = [frozenset(row.hosts) for row in incidents if row.lifecycle != "closed"]
-    drained_hosts = {one.host for row in incidents for one in row.held}
-    rows = [_summarize_group(name, frozenset(hosts), of_open, drained_hosts) for name, hosts in groups.items()]
-    return sorted(rows, key=lambda row: (-row.troubled, -row.held, -row.hosts, row.name))
-
-
-def _summarize_group(name: str, hosts: frozenset[str], of_open: Sequence[frozenset[str]], held: Collection[str]) -> GroupSummary:
-    troubled_hosts = [hosts & named_hosts for named_hosts in of_open if hosts & named_hosts]
-    return GroupSummary(name, len(hosts), len(frozenset().union(*troubled_hosts)), len(troubled_hosts), len(hosts & frozenset(held)))
-
-
-def count_causes(labels: Iterable[Sequence[str]], titles: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Return (cause, number of incidents), the commonest first."""
-    label_counts = Counter(label for row in labels for label in dict.fromkeys(row))
-    return sorted(((titles.get(label, label), number) for label, number in label_counts.items()), key=lambda row: (-row[1], row[0]))
-
-
-def render_fleet(rows: Sequence[GroupSummary], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
-    """Render the rows. `found`: None where causes are not recorded. `oldest`: incidents counted, where not all."""
-    lines: list[Line] = [(bold(row.name), f" {_format_group(row)}") for row in rows[:MAX_GROUPS]]
-    more: list[Line] = (
-        [(f"… and {len(rows) - MAX_GROUPS} more group{'s' * (len(rows) - MAX_GROUPS != 1)}",)] if len(rows) > MAX_GROUPS else []
-    )
-    more += [(f"Counted over the oldest {oldest} incidents.",)] if oldest else []
-    sections = [blocks.section(*lines, *more)] if lines else []
-    return sections if found is None else [*sections, blocks.section((bold(f"Found in {days} days"),), *_render_causes(found))]
-
-
-def _format_group(row: GroupSummary) -> str:
-    count = f"{row.hosts} host{'s' * (row.hosts != 1)}"
-    status_text = (
-        f"🔴 {row.troubled} in {row.incidents} open incident{'s' * (row.incidents != 1)}" if row.troubled else "in no open incident"
-    )
-    return " · ".join((count, status_text, *([f"⛔ {row.held} held by us"] if row.held else [])))
-
-
-def _render_causes(found: Sequence[tuple[str, int]]) -> list[Line]:
-    lines: list[Line] = [(f"{number} × {title}",) for title, number in found[:MAX_CAUSES]]
-    rest = len(found) - MAX_CAUSES
-    return [*lines, *([(f"… and {rest} more cause{'s' * (rest != 1)}",)] if rest > 0 else [])] or [("No cause was proven.",)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, Part, bold, code
-from bot.incidents.cards import diagnosis, progress, report_rows
+from bot.incidents.cards import diagnosis, progress, return_buttons
 from bot.incidents.cards.incident_status import STATUS_SIGNS, IncidentStatus
 from bot.incidents.cards.progress import ProgressCard
 from bot.incidents.cards.report_rows import CauseTitles
@@ -49,7 +49,7 @@ def render_incident_card(living: IncidentCardView) -> Card:
     head = [progress.render_progress_steps(living.busy)] if living.busy else _render_status(living.standing)
     first = 1 if diagnosis_blocks.blocks[0]["type"] == "header" else 0
     first_line = f" {living.standing.first_line}" if living.standing else ""
-    back = [] if living.report.reply else report_rows.render_return_buttons(living.incident, living.report.held)
+    back = [] if living.report.reply else return_buttons.render_return_buttons(living.incident, living.report.held)
     return blocks.build_card(
         f"{diagnosis_blocks.text}{first_line}",
         [*diagnosis_blocks.blocks[:first], *head, *_render_changed(living), *back, *diagnosis_blocks.blocks[first:]],

@@ -19,49 +19,7 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
 StatusSign = Literal["looking", "people", "unclear", "well", "ticket"]
-
-
-class SignRow(NamedTuple):
-    """A sign's mark on cards, Slack reaction, and meaning."""
-
-    mark: str
-    reaction: str
-    means: str
-
-
-# The reaction goes on the message that called us, so that the channel reads as a board.
-STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
-    "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
-    "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
-    "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
-    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
-    "ticket": SignRow("🎫", "ticket", "a person has it"),
-}
 MAX_LINES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentStatus:
-    """`lines`: the most urgent first. `then`: what follows. `tasks`: all steps, where remediations are at one step."""
-
-    sign: StatusSign
-    lines: tuple[str, ...]
-    then: str = ""
-    tasks: tuple[tuple[str, TaskStatus], ...] = ()
-    step: str = ""  # the first line without what the tasks say
-    closed: bool = False
-    mended: bool = False  # every remediation is done and proven: no host is to be avoided any more
-
-    @property
-    def has_begun(self) -> bool:
-        """Before that the approval card says all."""
-        return any(status != "pending" for _, status in self.tasks)
-
-    @property
-    def first_line(self) -> str:
-        return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
-
-
 # Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
     "unknown": "unknown whether it ran; check the host, then answer on its card",
@@ -86,6 +44,46 @@ BEGUN_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
 STATE_PRIORITY = (State.PENDING, State.EXECUTING, State.APPROVED, State.DONE)
 
 
+class SignRow(NamedTuple):
+    """A sign's mark on cards, Slack reaction, and meaning."""
+
+    mark: str
+    reaction: str
+    means: str
+
+
+# The reaction goes on the message that called us, so that the channel reads as a board.
+STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
+    "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
+    "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
+    "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
+    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
+    "ticket": SignRow("🎫", "ticket", "a person has it"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentStatus:
+    """`lines`: the most urgent first. `then`: what follows. `tasks`: all steps, where remediations are at one step."""
+
+    sign: StatusSign
+    lines: tuple[str, ...]
+    then: str = ""
+    tasks: tuple[tuple[str, TaskStatus], ...] = ()
+    step: str = ""  # the first line without what the tasks say
+    closed: bool = False
+    mended: bool = False  # every remediation is done and proven: no host is to be avoided any more
+
+    @property
+    def has_begun(self) -> bool:
+        """Before that the approval card says all."""
+        return any(status != "pending" for _, status in self.tasks)
+
+    @property
+    def first_line(self) -> str:
+        return f"{STATUS_SIGNS[self.sign].mark} {self.lines[0]}"
+
+
 def get_incident_status(
     incident_view: IncidentView,
     records: Sequence[ActionRecord] = (),
@@ -100,12 +98,8 @@ def get_incident_status(
     """
     match incident_view.lifecycle:
         case "closed":
-            return IncidentStatus(
-                "well",
-                ("Closed: the fix held." if (cured := is_all_cured(incident_view.remediations)) else "Closed.",),
-                closed=True,
-                mended=cured,
-            )
+            is_cured = is_all_cured(incident_view.remediations)
+            return IncidentStatus("well", ("Closed: the fix held." if is_cured else "Closed.",), closed=True, mended=is_cured)
         case "handed_off":
             is_waiting = incident_view.ticket is not None and incident_view.ticket.state == "waiting"
             has = f"{taken_by} has it{', and it waits for others' if is_waiting else ''}."
@@ -229,9 +223,14 @@ def _format_step_count(remediation: Remediation) -> str:
 def _list_plan_tasks(remediations: Sequence[Remediation], records: Mapping[str, ActionRecord]) -> tuple[tuple[str, TaskStatus], ...]:
     first, steps = remediations[0], _list_step_indexes(remediations[0])
     record = records.get(first.approval)
-    now: TaskStatus = "in_progress" if record and record.state in BEGUN_STATES else "pending"
-    states: list[TaskStatus] = ["complete" if n < first.rung else now if n == first.rung else "pending" for n in steps]
-    return tuple((_describe_step(remediations, n), status) for n, status in zip(steps, states, strict=True))
+    current: TaskStatus = "in_progress" if record and record.state in BEGUN_STATES else "pending"
+
+    def get_status(step: int) -> TaskStatus:
+        if step < first.rung:
+            return "complete"
+        return current if step == first.rung else "pending"
+
+    return tuple((_describe_step(remediations, step), get_status(step)) for step in steps)
 
 
 def _describe_next_step(remediations: Sequence[Remediation]) -> str:
@@ -263,8 +262,10 @@ def _describe_step(remediations: Sequence[Remediation], step: int) -> str:
 def _describe_common_step(steps: Sequence[RemediationStep], hosts: str) -> str:
     args = [{"approval": "…", **step.args} for step in steps]
     values_by_name = {name: {row.get(name, "…") for row in args} for name in args[0]}
-    values = {name: hosts if name == "node" else values.pop() if len(values) == 1 else "…" for name, values in values_by_name.items()}
-    return fill_slots(REMEDIES[steps[0].remedy].does, values)
+    common_values = {name: next(iter(values)) if len(values) == 1 else "…" for name, values in values_by_name.items()}
+    if "node" in common_values:
+        common_values["node"] = hosts
+    return fill_slots(REMEDIES[steps[0].remedy].does, common_values)
 
 
 def _describe_wait(remediation: Remediation, records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:

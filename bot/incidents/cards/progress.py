@@ -74,7 +74,9 @@ def render_progress(card: ProgressCard) -> Card:
 
 def render_progress_steps(card: ProgressCard) -> Block:
     at = next((n for n, stages in enumerate(STEP_STAGES.values()) if card.stage in stages), 0)
-    states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
+    states: list[TaskStatus] = ["pending"] * len(STEP_STAGES)
+    states[:at] = ["complete"] * at
+    states[at] = "in_progress"
     count = f"{card.done} of {card.total} checks" if card.total else ""
     step_lines = [
         " · ".join(filter(None, (title, count if n == LOOK_STEP_INDEX else "", describe_current_activity(card) if n == at else "")))

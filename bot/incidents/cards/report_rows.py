@@ -1,25 +1,19 @@
-"""Rows and buttons that several cards share."""
+"""Rows that several cards share."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any
 
-from bot.cards import blocks
-from bot.cards.blocks import Block
-from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
-from bot.cards.text import Line, bold, clip_text, code
+from bot.cards.text import Line, bold, code
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
 from graph.extraction.report_texts import format_confidence_percent
 from graph.extraction.uploaded_files import format_file_read
-from graph.report import FileReadResult, ReturnableNode
+from graph.report import FileReadResult
 from graph.state import Evidence, Hypothesis, LogDigest, UnobservedCheck
 from kb.fact_text import is_readable_line
 from tools.inventory.host_ranges import fold_host_names
-
-# Rows that several cards share.
 
 CauseTitles = Mapping[str, str]  # label → title
 NO_CAUSE_TITLES: CauseTitles = MappingProxyType({})
@@ -43,11 +37,10 @@ def fold_hosts(names: Iterable[str]) -> str:
 
 def format_cause_place(hypothesis: Hypothesis) -> str:
     """Return the devices where known, else the hosts."""
-    return (
-        ", ".join(hypothesis.devices[:4]) + (f" and {len(hypothesis.devices) - 4} more" if len(hypothesis.devices) > 4 else "")
-        if hypothesis.devices
-        else fold_host_names(hypothesis.hosts)
-    )
+    if not hypothesis.devices:
+        return fold_host_names(hypothesis.hosts)
+    more = len(hypothesis.devices) - MAX_DEVICES
+    return ", ".join(hypothesis.devices[:MAX_DEVICES]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_confidence(p: float) -> str:
@@ -130,7 +123,9 @@ def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
         grouped.setdefault(row.check, []).append(row.host)
     unobserved_names = [f"{fold_host_names(names)} {check}" for check, names in list(grouped.items())[:MAX_NAMED_UNOBSERVED]]
     rest = len(grouped) - MAX_NAMED_UNOBSERVED
-    return (", ".join(unobserved_names), f" and {rest} more" if rest > 0 else "") if unobserved_names else ()
+    if not unobserved_names:
+        return ()
+    return ", ".join(unobserved_names), f" and {rest} more" if rest > 0 else ""
 
 
 def render_files(rows: Sequence[FileReadResult]) -> list[Line]:
@@ -140,34 +135,3 @@ def render_files(rows: Sequence[FileReadResult]) -> list[Line]:
 def format_logs(digests: Sequence[LogDigest]) -> list[str]:
     """Return monospace lines: name and size of each log, then its most telling templates."""
     return [line for digest in select_telling_templates(digests) for line in format_log_digest(digest)]
-
-
-# Buttons that ask for a drained node's return. A click checks the node; it runs no action.
-
-ASK_RETURN_ACTION_ID = "held.ask_return"
-BUTTONS = {ASK_RETURN_ACTION_ID: "ask_return"}
-MAX_NODES = 5
-MAX_NODE_NAME_CHARS = 40
-
-
-def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> list[Block]:
-    """Render each button in its own row: action ids must be unique in a row."""
-    return [
-        blocks.actions(
-            blocks.button(
-                f"Ask again to return {clip_text(one.host, MAX_NODE_NAME_CHARS)}",
-                ASK_RETURN_ACTION_ID,
-                encode_button_value(incident, one.ladder),
-            )
-        )
-        for one in nodes[:MAX_NODES]
-    ]
-
-
-def render_return_button(incident: str, remediation: str) -> Block:
-    return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, remediation))
-
-
-def parse_return_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a click; its item is the remediation's id."""
-    return parse_button_click(payload, BUTTONS)

@@ -19,7 +19,9 @@ class CauseOwnership:
     """Claims causes for incidents."""
 
     def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._names = redis, clock, names or RedisKeys()
+        self._redis = redis
+        self._clock = clock
+        self._names = names or RedisKeys()
         self._keep = redis.register_script(scripts.CLAIM_CAUSES_SCRIPT)
 
     async def claim_causes(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:

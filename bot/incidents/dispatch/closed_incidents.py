@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from bot.store.closed_incidents import ClosedIncidentIndex
+from bot.store.closed_incident_index import ClosedIncidentIndex
 from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosureOutcome
 from graph.incident.lifecycle import is_all_cured
 from graph.incident_view import IncidentView

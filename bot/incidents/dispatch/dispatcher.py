@@ -34,7 +34,17 @@ from graph.state import InboxItem, IncidentState, Lifecycle, Origin
 from kb.redact import redact_stored_data
 from tools.clock import Clock
 
-# What a failed turn may have changed on machines; never a claim that nothing happened.
+log = structlog.get_logger()
+# Delays between attempts while Redis is away; after the last, the sweeper retries.
+REDIS_BACKOFF_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
+TOO_EARLY_RETRY_DELAY = timedelta(seconds=5)  # after an observer raised TooEarly
+# Called with the incident, its state after the turn, and the turn's report. Idempotent: a killed worker's call is
+# repeated. Raises TooEarly to be called again, however often.
+TurnObserver = Callable[[str, IncidentState, Report], Awaitable[None]]
+REPORT_OBSERVER = "report"  # the name of the observer that posts the report
+# Returns an item's origin, after starting its thread if it had none.
+OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
+TimerPlanner = Callable[[IncidentState, Report, InboxItem, datetime], Mapping[str, datetime]]
 
 
 def format_machine_effects(item: InboxItem) -> str:
@@ -49,16 +59,6 @@ def format_machine_effects(item: InboxItem) -> str:
     if item.data.get("ran"):
         return f"{remedy} ran ({approval}), and its card says how it ended; I could not work out what follows from it."
     return f"{approval} ({remedy}) is over without having run, as its card says; I could not work out what follows from it."
-
-
-log = structlog.get_logger()
-# Delays between attempts while Redis is away; after the last, the sweeper retries.
-REDIS_BACKOFF_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
-TOO_EARLY_RETRY_DELAY = timedelta(seconds=5)  # after an observer raised TooEarly
-# Called with the incident, its state after the turn, and the turn's report. Idempotent: a killed worker's call is
-# repeated. Raises TooEarly to be called again, however often.
-TurnObserver = Callable[[str, IncidentState, Report], Awaitable[None]]
-REPORT_OBSERVER = "report"  # the name of the observer that posts the report
 
 
 class TurnGate(Protocol):
@@ -91,11 +91,6 @@ class TurnRunner(Protocol):
 
 async def return_item_unchanged(item: InboxItem) -> InboxItem:
     return item
-
-
-# Returns an item's origin, after starting its thread if it had none.
-OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
-TimerPlanner = Callable[[IncidentState, Report, InboxItem, datetime], Mapping[str, datetime]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ class FairSemaphore:
     """
 
     def __init__(self, places: int, weight: Callable[[str], int] = get_equal_weight) -> None:
-        self._places, self._weight = places, weight
+        self._places = places
+        self._weight = weight
         self._half = max(1, places // 2)
         self._taken: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}

@@ -7,7 +7,8 @@ from typing import Final
 
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.quotas import ExceededLimit, Quota, Quotas, QuotaUsage, find_exceeded_limit
-from bot.store.quotas import QuotaStore, QuotaWaitingList
+from bot.store.quota_usage import QuotaStore
+from bot.store.quota_waiting_list import QuotaWaitingList
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident_view import IncidentView
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, IncidentState, Origin

@@ -130,7 +130,9 @@ class ThreadActivity:
     """`most`: answers per ANSWER_WINDOW."""
 
     def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: RedisKeys | None = None) -> None:
-        self._redis, self._clock, self._most = redis, clock, most
+        self._redis = redis
+        self._clock = clock
+        self._most = most
         self._names = names or RedisKeys()
         self._heard, self._spoke, self._may = (
             redis.register_script(script) for script in (RECORD_MESSAGE_SCRIPT, RECORD_REPLY_SCRIPT, ADMIT_ANSWER_SCRIPT)
@@ -143,7 +145,7 @@ class ThreadActivity:
         ]
         by, asked, questioned = raw.split(" ")
         return PreviousActivity(
-            follows="us" if by == SELF_AUTHOR else "self" if by == user else "person" if by else "nobody",
+            follows=_name_previous_speaker(by, user),
             asked=asked == "1" and by in (SELF_AUTHOR, user),
             after_question=questioned == "1",
             quiet_until=datetime.fromtimestamp(float(quiet), UTC) if quiet else None,
@@ -195,3 +197,11 @@ class ThreadActivity:
 
     def _get_keys(self, incident: str) -> list[str]:
         return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
+
+
+def _name_previous_speaker(previous: str, user: str) -> PreviousSpeaker:
+    if previous == SELF_AUTHOR:
+        return "us"
+    if previous == user:
+        return "self"
+    return "person" if previous else "nobody"

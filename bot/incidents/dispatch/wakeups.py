@@ -111,7 +111,8 @@ class StreamWakeups:
         self._task = self._broker.register_task(self._build_task(), task_name="advance")
         self._at_once = at_once
         self._advance: WakeHandler | None = None
-        self._stopping, self._finish = asyncio.Event(), asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._finish = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     async def start(self, advance: WakeHandler) -> None:

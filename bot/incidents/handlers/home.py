@@ -14,7 +14,7 @@ import structlog
 
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, OldButton
-from bot.incidents.cards import home, notes, report_rows
+from bot.incidents.cards import fleet, home, notes, return_buttons
 from bot.incidents.cards.home import HomeTab, OpenIncident
 from bot.incidents.context import HandlerContext, require_approvals, translate_ledger_errors
 from bot.incidents.handlers.open_work import (
@@ -29,7 +29,7 @@ from bot.incidents.handlers.services import HomeServices
 from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
-from bot.remediation.approval_buttons import DECISION_TIMEOUT_SECONDS, Voter, parse_voter
+from bot.remediation.approval_clicks import DECISION_TIMEOUT_SECONDS, Voter, parse_voter
 from bot.remediation.cards import brakes
 from bot.slack.client import build_message_args
 from bot.slack.payloads import Payload
@@ -84,9 +84,9 @@ async def _build_home_tab(services: HomeServices, user: str, team: str, note: st
 async def _render_fleet(services: HomeServices, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
     async with guard_store():
         metrics, _ = await services.incident_metrics.list_since(services.context.clock.now() - FLEET_HISTORY_WINDOW)
-    found = home.count_causes((row.labels for row in metrics), titles)
+    found = fleet.count_causes((row.labels for row in metrics), titles)
     oldest = MAX_INCIDENTS if len(incidents) >= MAX_INCIDENTS else 0
-    return home.render_fleet(home.summarize_groups(services.host_groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
+    return fleet.render_fleet(fleet.summarize_groups(services.host_groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
 
 
 async def _list_unserved_channels(services: HomeServices) -> dict[str, bool | None]:
@@ -133,7 +133,7 @@ class ReturnRequest:
 
 async def handle_return_click(services: HomeServices, payload: Payload) -> None:
     """Start a return request in the background. Raises Refusal."""
-    pressed, voter = report_rows.parse_return_click(payload), parse_voter(payload)
+    pressed, voter = return_buttons.parse_return_click(payload), parse_voter(payload)
     require_approvals(services.context)
     async with guard_store():
         origin = await services.context.inbox.get_origin(pressed.incident)
@@ -171,7 +171,9 @@ async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
     if on.voter.team != on.origin.team:
         raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
     await on.services.context.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
-    await on.services.context.require_permission(f"button.{report_rows.ASK_RETURN_ACTION_ID}", on.voter.user, on.origin.channel, on.origin)
+    await on.services.context.require_permission(
+        f"button.{return_buttons.ASK_RETURN_ACTION_ID}", on.voter.user, on.origin.channel, on.origin
+    )
     if on.at_home:
         await require_operator(on.services.context, on.voter.user, on.voter.team)
     elif thread != (on.origin.channel, on.origin.thread_ts):

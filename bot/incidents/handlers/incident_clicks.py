@@ -4,15 +4,14 @@ User and place come only from Slack's payload; a button counts only in its own i
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
-from bot.incidents.cards import details, diagnosis, feedback, handoff_card, incident_menu
+from bot.incidents.cards import close_form, details, diagnosis, feedback, handoff_card, incident_menu, questions
+from bot.incidents.cards.close_form import IncidentClosure
 from bot.incidents.cards.handoff_content import require_unresolved_ticket
-from bot.incidents.cards.incident_menu import IncidentClosure
-from bot.incidents.dispatch.metrics import Feedback
 from bot.incidents.handlers import slack_markup
+from bot.incidents.handlers.feedback_clicks import handle_vote
 from bot.incidents.handlers.forms import authorize_form_sender, open_form
 from bot.incidents.handlers.open_or_join import open_or_join_incident
 from bot.incidents.handlers.services import IncidentFormServices, MessageServices
@@ -23,49 +22,12 @@ from bot.slack.payloads import Payload, get_full_text, get_thread_ts, parse_file
 from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
-from kb.redact import redact
 from tools.inventory.host_ranges import fold_host_names
-
-# Feedback on a diagnosis. It changes no incident, and only its author sees the answer.
-
-
-async def handle_vote(services: IncidentFormServices, payload: Payload, team: str, channel: str, user: str) -> None:
-    """Store “Useful”, or open the form. The caller has authorised the user."""
-    pressed = feedback.parse_feedback_click(payload)
-    if pressed.does == feedback.NOT_USEFUL:
-        await services.context.client.views_open(
-            trigger_id=str(payload["trigger_id"]), view=feedback.render_feedback_form(pressed.incident, pressed.item)
-        )
-        return
-    await _store_feedback(services, Feedback(pressed.incident, f"{team}:{user}", True, services.context.clock.now()))
-    services.context.tasks.spawn_task("thanks", _post_thanks(services, channel, user, payload))
-
-
-async def handle_feedback_form(services: IncidentFormServices, payload: Payload) -> None:
-    """Store a submitted form. Raises BadForm."""
-    said = feedback.parse_feedback_form(payload)
-    team, user = await authorize_form_sender(services.context, payload, said.incident)
-    await _store_feedback(
-        services, Feedback(said.incident, f"{team}:{user}", False, services.context.clock.now(), said.reason, redact(said.words))
-    )
-
-
-async def _store_feedback(services: IncidentFormServices, said: Feedback) -> None:
-    async with guard_store():
-        report = IncidentView(await services.context.load_state(said.incident)).report
-        labels = tuple(cause.label for cause in report.root_causes) if report else ()
-        await services.incident_metrics.add_feedback(replace(said, labels=labels))
-
-
-async def _post_thanks(services: IncidentFormServices, channel: str, user: str, payload: Payload) -> None:
-    thread = str((payload.get("container") or {}).get("thread_ts") or (payload.get("message") or {}).get("thread_ts") or "")
-    await services.context.client.chat_postEphemeral(channel=channel, user=user, text=feedback.THANKS_TEXT, thread_ts=thread or None)
-
 
 # Action id → parser of its card.
 CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.parse_diagnosis_click),
-    **dict.fromkeys(diagnosis.SELECT_ACTIONS, diagnosis.parse_host_choice),
+    **dict.fromkeys(questions.SELECT_ACTIONS, questions.parse_host_choice),
     **dict.fromkeys(handoff_card.BUTTONS, handoff_card.parse_ticket_click),
     feedback.VOTE_ACTION_ID: feedback.parse_feedback_click,
     incident_menu.MENU_ACTION_ID: incident_menu.parse_menu_choice,
@@ -126,10 +88,10 @@ def _begin_report(services: IncidentFormServices, incident: str, payload: Payloa
 
 async def handle_close_form(services: IncidentFormServices, payload: Payload) -> None:
     """Store the closing form. Raises BadForm."""
-    closing = incident_menu.parse_close_form(payload)
+    closing = close_form.parse_close_form(payload)
     team, user = await authorize_form_sender(services.context, payload, closing.incident)
     if unknown := await _list_unknown_hosts(services, closing):
-        raise BadForm({incident_menu.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
+        raise BadForm({close_form.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
     data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
     await _store_item(services, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
 
@@ -167,7 +129,7 @@ async def handle_diagnose_shortcut(services: MessageServices, payload: Payload) 
 
 
 async def _open_close_form(services: IncidentFormServices, incident: str, trigger: str) -> None:
-    view = incident_menu.render_close_form(await _build_closing_defaults(services, incident), services.label_choices)
+    view = close_form.render_close_form(await _build_closing_defaults(services, incident), services.label_choices)
     await services.context.client.views_open(trigger_id=trigger, view=view)
 
 

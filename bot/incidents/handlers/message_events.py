@@ -70,7 +70,10 @@ class MessageEvents:
     def __init__(
         self, services: MessageServices, tenants: TenantHandlers | None, error_cards: ErrorCardLookup, alert_bots: Collection[str] = ()
     ) -> None:
-        self._services, self._tenants, self._error_cards, self._alert_bots = services, tenants, error_cards, alert_bots
+        self._services = services
+        self._tenants = tenants
+        self._error_cards = error_cards
+        self._alert_bots = alert_bots
         self._seen = RecentKeys()
 
     async def handle(self, body: Payload, us: str) -> None:

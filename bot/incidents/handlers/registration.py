@@ -4,10 +4,10 @@ from functools import partial
 
 import structlog
 
-from bot.incidents.cards import feedback, incident_menu, report_rows
+from bot.incidents.cards import close_form, feedback, incident_menu, return_buttons
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.handlers import forms, home, incident_clicks
-from bot.incidents.handlers.incident_clicks import handle_feedback_form
+from bot.incidents.handlers.feedback_clicks import handle_feedback_form
 from bot.incidents.handlers.message_events import MessageEvents
 from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices
 from bot.slack.handlers import SlackHandlers
@@ -26,11 +26,11 @@ def build_incident_handlers(
     return SlackHandlers(
         clicks={
             **dict.fromkeys(incident_clicks.CLICK_PARSERS, partial(incident_clicks.handle_click, services)),
-            **dict.fromkeys(report_rows.BUTTONS, partial(home.handle_return_click, home_services)),
+            **dict.fromkeys(return_buttons.BUTTONS, partial(home.handle_return_click, home_services)),
             **dict.fromkeys(quota_waiting.BUTTONS, partial(home.handle_quota_waiver, home_services)),
         },
         forms={
-            incident_menu.CLOSE_CALLBACK_ID: partial(incident_clicks.handle_close_form, services),
+            close_form.CLOSE_CALLBACK_ID: partial(incident_clicks.handle_close_form, services),
             feedback.CALLBACK_ID: partial(handle_feedback_form, services),
             incident_menu.ASSIGN_CALLBACK_ID: partial(forms.handle_assign_form, services),
             incident_menu.CORRECT_CALLBACK_ID: partial(forms.handle_correct_form, services),

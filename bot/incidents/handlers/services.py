@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.alerts.posted_alerts import PostedAlerts
-from bot.incidents.cards.incident_menu import LabelChoices
+from bot.incidents.cards.close_form import LabelChoices
 from bot.incidents.context import HandlerContext
 from bot.incidents.direct_messages import DirectMessages
-from bot.incidents.dispatch.metrics import IncidentMetricsStore
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.reports.incident_sources import TenantReportContext
 from bot.reports.page_formats import PageFormat
-from bot.store.quotas import QuotaWaitingList
+from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.tasks import KeyedLocks
 from graph.dialogue.said import Vocabulary
 from graph.state import Origin

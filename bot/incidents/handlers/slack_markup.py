@@ -22,14 +22,13 @@ HELP_INTENTS: Final = (
     Intent.HELP,
     Intent.NEW_FACTS,
 )
+MAX_MENTION_CHARS = 128  # of one mention, with the name that Slack may add
+_MENTION_FORMATS: Mapping[str, Callable[[str], str]] = {"@": "@{}".format, "#": "#{}".format, "!": "@{}".format}
 
 
 def list_help_rows() -> list[tuple[str, str]]:
     """Return (what to say, what it means) rows."""
     return [(INTENTS[intent].form, describe_intent(intent)) for intent in HELP_INTENTS]
-
-
-MAX_MENTION_CHARS = 128  # of one mention, with the name that Slack may add
 
 
 def strip_bot_mention(raw: str, us: str) -> str:
@@ -53,9 +52,6 @@ def render_plain_text(raw: str) -> str:
     for code, char in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         text = text.replace(code, char)
     return text
-
-
-_MENTION_FORMATS: Mapping[str, Callable[[str], str]] = {"@": "@{}".format, "#": "#{}".format, "!": "@{}".format}
 
 
 def _format_entity(found: re.Match[str]) -> str:

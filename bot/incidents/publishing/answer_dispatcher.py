@@ -25,8 +25,6 @@ from bot.tasks import BackgroundTasks, cancel_tasks
 from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
 
-# Dispatchers that only post answers: the outbox, and the runner shared with direct messages.
-
 ANSWER_RETENTION = timedelta(days=1)  # how long a thread is remembered after its last answer
 ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # `posts` is high: an answer expires by time instead
 
@@ -57,9 +55,6 @@ async def run_answer_dispatcher(
         await cancel_tasks(sweeping)
         await desk.drain()
         await wakeups.aclose()
-
-
-# Wiring of direct messages: an inbox and dispatcher with the guarantees of incidents.
 
 
 def new_conversation_id() -> str:

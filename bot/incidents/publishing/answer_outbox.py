@@ -1,4 +1,7 @@
-"""The outbox of short answers: stored before Slack is acknowledged, posted once."""
+"""The outbox of short answers without a turn: stored before Slack is acknowledged, so rate limits or a crash only delay them.
+
+Each answer is posted once: after a crash the thread is searched for it first.
+"""
 
 import hashlib
 import json
@@ -24,7 +27,12 @@ from kb.redact import redact_data
 from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
 
-# Short answers without a turn, stored before Slack is acknowledged: rate limits or a crash only delay them.
+log = structlog.get_logger()
+GIVE_UP_AFTER: Final = timedelta(hours=1)
+RECHECK_READERS_AFTER: Final = timedelta(seconds=15)  # after which it is asked again who reads the channel
+PERMANENT_SLACK_ERRORS: Final = frozenset(
+    {"channel_not_found", "not_in_channel", "is_archived", "restricted_action", "invalid_blocks", "msg_too_long"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +66,6 @@ class AnswerOutbox:
 def parse_card(item: InboxItem) -> Card:
     said = item.data["card"]
     return Card(tuple(said["blocks"]), str(said["text"]))
-
-
-# Post the outbox's answers, each once: after a crash the thread is searched for the answer first.
-
-log = structlog.get_logger()
-GIVE_UP_AFTER: Final = timedelta(hours=1)
-RECHECK_READERS_AFTER: Final = timedelta(seconds=15)  # after which it is asked again who reads the channel
-PERMANENT_SLACK_ERRORS: Final = frozenset(
-    {"channel_not_found", "not_in_channel", "is_archived", "restricted_action", "invalid_blocks", "msg_too_long"}
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,11 @@ class IncidentReportWriter:
     """Renders one report at a time, off the event loop."""
 
     def __init__(self, client: SlackClient, sources: IncidentSources, tasks: BackgroundTasks) -> None:
-        self._client, self._sources, self._tasks = client, sources, tasks
-        self._one, self._begun = asyncio.Lock(), set[tuple[str, str]]()
+        self._client = client
+        self._sources = sources
+        self._tasks = tasks
+        self._one = asyncio.Lock()
+        self._begun = set[tuple[str, str]]()
 
     def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None:
         """Start a report for operators. Raises Refusal while one is in progress."""

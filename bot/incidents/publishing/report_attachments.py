@@ -38,8 +38,11 @@ class ReportAttachments:
         drawing_source: DrawingSource,
         report_writer: IncidentReportWriter | None = None,
     ) -> None:
-        self._client, self._cards, self._evidence = client, cards, evidence
-        self._drawing_source, self._report_writer = drawing_source, report_writer
+        self._client = client
+        self._cards = cards
+        self._evidence = evidence
+        self._drawing_source = drawing_source
+        self._report_writer = report_writer
         self._drawing = asyncio.Lock()
 
     async def upload_report_files(self, origin: Origin, incident: str, report: Report, state: IncidentState) -> None:

@@ -10,7 +10,7 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
-from bot.incidents.cards import diagnosis, handoff_card, incident_card, notes
+from bot.incidents.cards import diagnosis, handoff_card, incident_card, notes, questions
 from bot.incidents.cards.handoff_content import Handoff, build_handoff, format_evidence_file, list_output_digests
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
@@ -135,7 +135,7 @@ class SlackReportPublisher:
             return None
         if item.get("kind") == "timer" and not report.reply and not IncidentView(state).is_timer_recheck:
             asks = (item.get("data") or {}).get("why") == REMINDER_DUE and report.questions
-            return diagnosis.render_question_card(report.questions) if asks else None
+            return questions.render_question_card(report.questions) if asks else None
         rows = IncidentView(state)
         held = rows.ticket or HandoffTicket()
         told = (item.get("data") or {}).get("said") or {}

@@ -40,7 +40,7 @@ LOCK_WAIT = timedelta(seconds=12)  # how long one writer waits for another
 
 
 class UpdateInProgress(TooEarly):
-    """Another process paints this message at this moment. Whoever asked asks again later."""
+    message = "Another process paints this message at this moment. Whoever asked asks again later."
 
 
 async def skip_tenant_card(incident: str) -> None:
@@ -200,7 +200,7 @@ class StatusMessages:
     async def _hold_message_lock(self, incident: str, wait: timedelta = LOCK_WAIT) -> AsyncIterator[None]:
         async with self.cards.hold_lock(incident, "living", wait=wait) as alone:
             if not alone:
-                raise UpdateInProgress(UpdateInProgress.__doc__)
+                raise UpdateInProgress(UpdateInProgress.message)
             yield
 
     async def _put_message(self, origin: Origin, made: IncidentCardView) -> None:

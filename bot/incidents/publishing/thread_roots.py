@@ -6,7 +6,7 @@ from typing import Any
 
 from bot.cards.blocks import Card
 from bot.cards.text import Part, thread_link
-from bot.incidents.cards import diagnosis, notes
+from bot.incidents.cards import notes, shared_causes
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy import channels as policy
 from bot.slack.client import SlackClient, post_message
@@ -16,9 +16,8 @@ from graph.report import Report
 from graph.state import Origin
 from tools.inventory.inventory import ChannelRow
 
-# Links from a report to other incidents' threads.
-
 NO_CHANNELS: Mapping[str, ChannelRow] = {}
+HISTORY_LIMIT = 200  # messages searched for a root that was posted before a crash
 
 
 async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLookup, bound: Mapping[str, ChannelRow]) -> dict[str, Part]:
@@ -27,15 +26,12 @@ async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLo
     for incident in dict.fromkeys(row.incident for row in report.shared):
         other = await origin_of(incident)
         if other is not None and policy.can_follow_thread(origin, other, bound):
-            found[incident] = thread_link(other.team, other.channel, other.thread_ts, diagnosis.OTHER_THREAD_TEXT)
+            found[incident] = thread_link(other.team, other.channel, other.thread_ts, shared_causes.OTHER_THREAD_TEXT)
     for row in report.threads:
         other = await origin_of(row.incident)
         if other is not None and policy.can_follow_thread(origin, other, bound):
             found[row.incident] = thread_link(other.team, other.channel, other.thread_ts, f"{row.opened:%Y-%m-%d}")
     return found
-
-
-HISTORY_LIMIT = 200  # messages searched for a root that was posted before a crash
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,25 @@ STATE_HEADLINES: Mapping[State, str] = {
     State.SUPERSEDED: "Superseded:",
     State.REVOKED: "Revoked:",
 }
+MAX_NAMED_DEVICES = 4
+LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host does not answer.
+# For a row among others.
+STATE_WORDS: Mapping[State, str] = {
+    **{state: state.value for state in State},
+    State.EXECUTING: "running",
+    State.DONE: "ran, being verified",
+    State.DENIED: "rejected",
+    State.REVOKED: "revoked",
+}
+PROOF_TEXTS: Mapping[str, str] = {
+    "passes_now": "The checks that found the fault no longer report it. Re-check after the next job or in some hours.",
+    "unchanged": "The fault is still there.",
+    "worse": "More is wrong than before. The target stays out of service.",
+    "cured": "Re-checked later: the fault has not come back.",
+    "recurred": "Re-checked later: the fault came back.",
+}
+# For actions proved by the scheduler.
+SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
 
 
 class EndingText(NamedTuple):
@@ -61,26 +80,6 @@ ENDING_TEXTS: Mapping[tuple[State, str], EndingText] = {
     (State.FAILED, "cured"): EndingText("✅", "Failed, and yet cured:", "failed, cured"),
     (State.FAILED, "recurred"): EndingText("🔴", "Recurred:", "recurred"),
 }
-
-LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host does not answer.
-# For a row among others.
-STATE_WORDS: Mapping[State, str] = {
-    **{state: state.value for state in State},
-    State.EXECUTING: "running",
-    State.DONE: "ran, being verified",
-    State.DENIED: "rejected",
-    State.REVOKED: "revoked",
-}
-
-PROOF_TEXTS: Mapping[str, str] = {
-    "passes_now": "The checks that found the fault no longer report it. Re-check after the next job or in some hours.",
-    "unchanged": "The fault is still there.",
-    "worse": "More is wrong than before. The target stays out of service.",
-    "cured": "Re-checked later: the fault has not come back.",
-    "recurred": "Re-checked later: the fault came back.",
-}
-# For actions proved by the scheduler.
-SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
 
 
 def _find_remedy(action: Action) -> Remedy | None:
@@ -202,7 +201,10 @@ def describe_outcome(record: ActionRecord) -> str:
     """Return the proof's result as a sentence; empty without one."""
     if record.action.remedy == "run_check" and record.outcome:
         return "The check has answered; the diagnosis uses its output."
-    return (PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS})[record.outcome] if record.outcome else ""
+    if not record.outcome:
+        return ""
+    texts = PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS}
+    return texts[record.outcome]
 
 
 def describe_proof(action: Action) -> str:
@@ -235,7 +237,9 @@ def format_short_headline(record: ActionRecord, held: str = "") -> str:
 def summarize_action(action: Action) -> str:
     """Return what it does, on which host and device, and its risk."""
     names = [escape_ambiguous(name.removeprefix(f"{action.target}/")) for name in action.devices]
-    devices = f" {', '.join(names[:4])}{' …' if len(names) > 4 else ''}" if names else ""
+    devices = f" {', '.join(names[:MAX_NAMED_DEVICES])}" if names else ""
+    if len(names) > MAX_NAMED_DEVICES:
+        devices += " …"
     return f"{describe_action(action)} · {escape_ambiguous(format_targets(action))}{devices} · {action.risk}"
 
 

@@ -14,7 +14,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, StaleCard
 from bot.cards.text import Line, Part, bold, clip_text, count_utf16_units, escape_ambiguous, exact_code, strip_markup
-from bot.remediation.cards import action_text, card_parts, side_effects
+from bot.remediation.cards import action_text, card_parts, queued_hosts, side_effects
 from tools.action import Action
 from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, is_digest
@@ -41,7 +41,7 @@ BUTTONS: Mapping[str, ClickAction] = {
     NOT_RAN_ACTION_ID: "not_ran",
     APPROVE_ALL_ACTION_ID: "approve_all",
     SHOW_ALL_ACTION_ID: "show_all",
-    card_parts.LET_GO_ACTION_ID: "let_go",
+    queued_hosts.LET_GO_ACTION_ID: "let_go",
 }
 # These buttons name every action that they affect.
 MULTI_ACTION_BUTTON_IDS = frozenset({APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID})
@@ -76,7 +76,7 @@ class ApprovalCardView:
     held: str = ""  # Why an approved action waits, or that the host does not answer.
     tail: Sequence[str] = ()  # Last lines of the output.
     warning: str = ""  # Shown on every card, e.g. that the ledger's store may lose data.
-    queued: card_parts.QueuedHosts | None = None  # Hosts that wait behind this card.
+    queued: queued_hosts.QueuedHosts | None = None  # Hosts that wait behind this card.
     known: side_effects.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
 
 
@@ -91,7 +91,7 @@ def render_approval_card(view: ApprovalCardView) -> Card:
         action_text.format_headline(record, view.held),
         [
             blocks.header(_format_headline(record, view.held)),
-            *card_parts.render_queue(view.queued, 1, encode_action(record)),
+            *queued_hosts.render_queue(view.queued, 1, encode_action(record)),
             *core,
             *_render_impact(view),
             *card_parts.render_warning(view.warning),

@@ -1,9 +1,7 @@
 """The parts of an approval card around its core: approvers, status, conditions, votes. Long texts are cut."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
@@ -14,7 +12,6 @@ from bot.cards.text import (
     bold,
     clip_text,
     code,
-    escape_ambiguous,
     exact_code,
     format_slack_date,
     format_utc_time,
@@ -26,66 +23,6 @@ from tools.checks import CHECKS
 from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
-
-# The hosts that wait behind a card, and the button that releases the next wave after a failure.
-
-LET_GO_ACTION_ID = "approval.let_go"
-MAX_NAMED_HOSTS = 5
-MAX_QUEUE_LINE_CHARS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedHosts:
-    """Hosts of the same cause that wait; the numbers are hosts."""
-
-    waits: int
-    begun: int  # Proposed so far.
-    next: int  # Size of the next wave.
-    # `wave`: the last one is not over. `allowance`: the brakes leave too little. `failed`: a person must look first.
-    why: str
-    failed: tuple[str, ...] = ()
-    at: datetime | None = None  # When the allowance is back.
-
-
-def parse_queue_note(text: str) -> QueuedHosts | None:
-    """Parse a note of `WaveQueue.format_note`; None if nothing waits."""
-    if not text:
-        return None
-    row = json.loads(text)
-    at = datetime.fromisoformat(row["at"]) if row["at"] else None
-    return QueuedHosts(row["waits"], row["begun"], row["next"], row["why"], tuple(row["failed"]), at)
-
-
-def render_queue(queued: QueuedHosts | None, host_count: int, value: str) -> list[Block]:
-    """Render `3 of 60 now · 57 wait` and the reason. `host_count`: hosts of the card; `value`: the button's value."""
-    if queued is None:
-        return []
-    head = bold(f"{host_count} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
-    queue_block = blocks.clipped_section(("⏸ ", head, *_format_wait_reason(queued)), room=MAX_QUEUE_LINE_CHARS)
-    return [queue_block, blocks.actions(_render_let_go_button(queued, value))] if queued.why == "failed" else [queue_block]
-
-
-def _format_wait_reason(queued: QueuedHosts) -> Line:
-    following = "the next" if queued.next == 1 else f"the next {queued.next}"
-    if queued.why == "failed":
-        return (f": needs a human, {len(queued.failed)} of the first {queued.begun} did not pass ({_format_failed_hosts(queued)})",)
-    if queued.why == "wave":
-        return (f": {following} when these are verified",)
-    if queued.at is None:
-        return (f": {following} when the brakes leave room",)
-    return (f": {following} at {queued.at.astimezone(UTC):%H:%M} UTC, when the brakes leave room",)
-
-
-def _format_failed_hosts(queued: QueuedHosts) -> str:
-    rest = len(queued.failed) - MAX_NAMED_HOSTS
-    return ", ".join(map(escape_ambiguous, queued.failed[:MAX_NAMED_HOSTS])) + (f" and {rest} more" if rest > 0 else "")
-
-
-def _render_let_go_button(queued: QueuedHosts, value: str) -> Block:
-    dialog_text = f"You checked {_format_failed_hosts(queued)} and want the same fix proposed on more hosts. Nothing runs yet: each host still needs approval."
-    sure = blocks.confirm("Did you check the hosts?", dialog_text[:300], f"Propose {queued.next}", "Not now")
-    return blocks.button(f"Propose the next {queued.next}", LET_GO_ACTION_ID, value, ask=sure)
-
 
 NOBODY_MAY_APPROVE_TEXT = "No approver is configured for this action"
 PeopleNames = Mapping[str, str]
@@ -130,7 +67,8 @@ def render_status(record: ActionRecord, names: PeopleNames, began: datetime | No
 def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Line]:
     """Render what happens next, or how the action ended."""
     sentence = replace_user_ids(record.says, names)
-    state_lines: list[Line] = [(f"No longer true: {sentence}" if _is_condition_failure(record) else sentence,)] if sentence else []
+    state_text = f"No longer true: {sentence}" if sentence and _is_condition_failure(record) else sentence
+    state_lines: list[Line] = [(state_text,)] if state_text else []
     person_name = get_person_name(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
@@ -208,7 +146,8 @@ def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult],
     good = [one.says for one in seen if one.ok is True] if record.state in OPEN_STATES else []
     shown_conditions = " · ".join(good[:MAX_CONDITIONS])
     rest = f" · and {len(good) - MAX_CONDITIONS} more" if len(good) > MAX_CONDITIONS else ""
-    return (clip_text(f"✓ {shown_conditions}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * MAX_LINE_CHARS),) if good else ()
+    checked_at = f" ({at:%H:%M} UTC)" if at else ""
+    return (clip_text(f"✓ {shown_conditions}{rest}{checked_at}", 2 * MAX_LINE_CHARS),) if good else ()
 
 
 def render_condition(one: ConditionResult) -> Line:
@@ -257,8 +196,9 @@ def _join_some_names(rows: Sequence[str]) -> str:
 def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (), at: datetime | None = None) -> Block:
     """Render met conditions, proof, undo and time limit. Raise TooLong if they do not fit."""
     action = record.action
+    met_conditions = render_met_conditions(record, seen, at)
     return blocks.exact_context(
-        *([holding] if (holding := render_met_conditions(record, seen, at)) else []),
+        *([met_conditions] if met_conditions else []),
         (
             clip_text(f"Proof: {action_text.describe_proof(action)}", MAX_LINE_CHARS),
             f" · {clip_text(f'Undo: {action_text.describe_undo(action)}', MAX_LINE_CHARS)} · Time limit: {action_text.format_time_limit(action)}",

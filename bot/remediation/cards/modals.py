@@ -1,4 +1,8 @@
-"""Dialogs of an approval card: every action, the reject form and the form that edits arguments. Pure."""
+"""Dialogs of an approval card: all actions in full, the reject form, and the form that edits an action's arguments.
+
+The reason of a rejection is required for the next diagnosis and the audit log. Submitting an edit voids all votes, and the
+editor may not approve the result.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,11 +21,16 @@ from tools.ledger.record import ActionRecord
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import ARGUMENT_KINDS
 
-# The read-only "Show all" dialog: every action of a card, whole.
-
 MAX_DETAIL_CHARS = 260
 MAX_PAGE_CHARS = 2600
 NO_KNOWN_ROWS: Mapping[str, KnownRows] = {}
+REJECT_CALLBACK_ID = "reject_modal.submit"
+REASON_BLOCK_ID = "reject_modal.reason"
+MAX_REASON_CHARS = 400
+EDIT_CALLBACK_ID = "edit_modal.submit"
+FIELD_ID_PREFIX = "edit_modal.arg."
+MAX_VALUE_CHARS = 256
+MAX_PROBLEM_CHARS = 150
 
 
 def render_all_actions(records: Sequence[ActionRecord], known: Mapping[str, KnownRows] = NO_KNOWN_ROWS) -> Block:
@@ -65,13 +74,6 @@ def _render_action(record: ActionRecord) -> Block:
         return blocks.section((bold("Too large to show whole"), f": {action.approval}, {error}"))
 
 
-# The reject form. The reason is required for the next diagnosis and the audit log.
-
-REJECT_CALLBACK_ID = "reject_modal.submit"
-REASON_BLOCK_ID = "reject_modal.reason"
-MAX_REASON_CHARS = 400
-
-
 @dataclass(frozen=True, slots=True)
 class Rejection:
     approval: str
@@ -102,14 +104,6 @@ def parse_reject_form(payload: Mapping[str, Any]) -> Rejection:
     if not reason:
         raise BadForm({REASON_BLOCK_ID: "Say why, in one sentence."})
     return Rejection(approval, digest, reason[:MAX_REASON_CHARS])
-
-
-# The form that edits an action's arguments. Submitting voids all votes, and the editor may not approve the result.
-
-EDIT_CALLBACK_ID = "edit_modal.submit"
-FIELD_ID_PREFIX = "edit_modal.arg."
-MAX_VALUE_CHARS = 256
-MAX_PROBLEM_CHARS = 150
 
 
 @dataclass(frozen=True, slots=True)

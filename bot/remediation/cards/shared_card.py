@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bot.cards import blocks
-from bot.cards.blocks import Block, Card, TooLong
+from bot.cards.blocks import Block, Card
 from bot.cards.text import (
     Line,
     Part,
@@ -21,91 +21,12 @@ from bot.cards.text import (
     format_utc_time,
     strip_markup,
 )
-from bot.remediation.cards import action_text, approval_card, card_parts, side_effects
+from bot.remediation.cards import action_text, approval_card, card_parts, queued_hosts
+from bot.remediation.cards.action_row import has_met_conditions, render_action_row
 from bot.remediation.cards.approval_card import APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID, ApprovalCardView
-from tools.action import Action
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
-
-# One action as a row of a shared card: state, host, exact command, digest prefix, buttons.
-#
-# Host and command are whole, or the action gets its own card; details are cut to MAX_DETAIL_CHARS. A command that all
-# rows share appears once above them.
-
-MAX_DETAIL_CHARS = 300  # For preconditions, votes and result below the command.
-MAX_STATUS_CHARS = 50  # For the words of the state.
-MAX_ROWS_CHARS = 8600  # For all rows of one card, so that the message also holds the shared parts.
-DIGEST_PREFIX_CHARS = 16
-MAX_VOTES = 2
-
-
-def render_action_row(view: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
-    """Render the row. `told_above`: the command and shared conditions appear above all rows."""
-    record = view.record
-    if not told_above:
-        text = blocks.exact_command_section(
-            (_render_first_line(record, view.held),),
-            approval_card.format_command(record.action),
-            _render_detail_lines(view),
-            MAX_DETAIL_CHARS,
-        )
-        return [blocks.divider(), text, *approval_card.render_buttons(record)]
-    own = _render_detail_lines(view, held_alike=has_met_conditions(view))
-    return [blocks.exact_line_section(_render_first_line(record, view.held), own, MAX_DETAIL_CHARS), *approval_card.render_buttons(record)]
-
-
-def has_met_conditions(view: ApprovalCardView) -> bool:
-    """Return whether a dry run saw every precondition hold."""
-    return bool(view.seen) and all(one.ok is True for one in view.seen)
-
-
-def count_row_chars(action: Action) -> int:
-    """Return the row's maximal size; more than MAX_ROWS_CHARS if it cannot be a row."""
-    try:
-        core = blocks.exact_command_section(
-            ((*action_text.render_place(action), *_render_digest(action)),), approval_card.format_command(action), (), 0
-        )
-    except TooLong:
-        return MAX_ROWS_CHARS + 1
-    text = blocks.count_text_chars(core) + MAX_STATUS_CHARS + MAX_DETAIL_CHARS
-    return text + approval_card.count_button_chars(action) if text < blocks.MAX_SECTION_CHARS else MAX_ROWS_CHARS + 1
-
-
-def _render_first_line(record: ActionRecord, held: str) -> Line:
-    mark, word = action_text.get_state_word(record, held)
-    count: Line = (
-        (" · ", card_parts.format_approval_count(record))
-        if record.state is State.PENDING and (record.approvals or record.terms.quorum > 1)
-        else ()
-    )
-    return (f"{mark} ", *action_text.render_place(record.action), " · ", bold(word), *count, *_render_digest(record.action))
-
-
-def _render_digest(action: Action) -> Line:
-    return (" ", code(f"{action.digest[:DIGEST_PREFIX_CHARS]}…"))
-
-
-def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
-    record = view.record
-    condition_lines: list[Line] = (
-        [*([] if held_alike else _render_condition_lines(view)), *side_effects.render_known_lines(record.action, view.known)]
-        if record.state in OPEN_STATES
-        else []
-    )
-    votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
-    return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
-
-
-def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
-    """Render unmet preconditions one by one and the others as a number."""
-    if not view.seen:
-        return []
-    bad = [one for one in view.seen if one.ok is not True]
-    good, condition_count = len(view.seen) - len(bad), len(view.seen)
-    held_line: Line = (f"✓ {good} of {condition_count} precondition{'s' if condition_count > 1 else ''} hold{'s' if good == 1 else ''}",)
-    return [*map(card_parts.render_condition, bad), *([held_line] if good else [])]
-
 
 MAX_HOSTS_CHARS = 400  # Longer host lists are left to the rows.
 MAX_CONDITIONS_CHARS = 500
@@ -127,7 +48,7 @@ def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Car
         [
             blocks.header(head),
             *_render_decision_request(records, shown[0].group),
-            *card_parts.render_queue(shown[0].queued, len(shown), approval_card.encode_action(records[0])),
+            *queued_hosts.render_queue(shown[0].queued, len(shown), approval_card.encode_action(records[0])),
             _render_targets(shown),
             *card_parts.render_warning(shown[0].warning[:MAX_WARNING_CHARS]),
             *_render_brake_warnings(records, brakes),
@@ -177,7 +98,10 @@ def _summarize_none_well(records: Sequence[ActionRecord]) -> tuple[str, str]:
     ends = {action_text.get_state_word(record) for record in records}
     if len(ends) == 1:
         mark, word = ends.pop()
-        return mark, f"{'Both' if len(records) == 2 else f'All {len(records)}'} {word}:" if len(records) > 1 else f"{word.capitalize()}:"
+        if len(records) == 1:
+            return mark, f"{word.capitalize()}:"
+        everyone = "Both" if len(records) == 2 else f"All {len(records)}"
+        return mark, f"{everyone} {word}:"
     has_begun = any(record.state in (State.DONE, State.FAILED) and not action_text.is_refused(record) for record in records)
     return ("❌", f"None of {len(records)} worked:") if has_begun else ("🚫", f"None of {len(records)} was run:")
 

@@ -1,4 +1,7 @@
-"""What an approver must know of an action's side effects: files, processes, and the jobs and users of its nodes. Pure."""
+"""What an approver must know of an action's side effects: files, processes, tasks, and the jobs and users of its nodes.
+
+None of it is part of the signed action: jobs start and end while it waits, and the run finds the files again.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +24,26 @@ MAX_PROCESS_VALUE_CHARS = 64
 MAX_COMMAND_LINE_CHARS = 200
 PROCESS_REMEDIES = frozenset({"kill_gpu_process"})
 GPU_PROCESS_KEYS = ("proc.orphan", "proc.gpu_memory")
+WOULD_END_ROW = "would end"
+UNREAD_TASKS_ROW = "could not be read"
+MAX_TASK_CHARS = 200
+JOBS_ROW = "jobs"
+UNREAD_JOBS_ROW = "jobs could not be read"
+ROW_NAMES = frozenset({JOBS_ROW, UNREAD_JOBS_ROW})
+MAX_JOBS = 8
+MAX_JOBS_CHARS = 300
+MAX_USERS = 5  # named owners of the jobs that are not listed
+WOULD_GO_ROW = "would go"
+UNREAD_FILES_ROW = "could not be read"
+NOT_LISTED_ROW = "not listed"
+MAX_PATH_CHARS = 600
+MINUTES_PER_DAY = 24 * 60
+MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
+CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
+# Suffixes under which training frameworks write a checkpoint before renaming it.
+UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
+IN_USE_SUFFIX = ", in use"
+USE_UNREAD_SUFFIX = ", use not read"
 
 
 def build_process_rows(action: Action, facts: Iterable[Fact]) -> KnownRows:
@@ -69,16 +92,11 @@ def render_process_lines(known: KnownRows) -> list[Line]:
         return []
     first: list[Part] = []
     for name, value in known:
+        if name == "command line":
+            continue
         parts: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
-        first += [" · " if first else "", *parts] if name != "command line" else []
+        first += [" · " if first else "", *parts]
     return [tuple(first), *(("runs ", code(value)) for name, value in known if name == "command line")]
-
-
-# What an approver must know before a job is cancelled: its tasks, owners and hosts. Not part of the signed action.
-
-WOULD_END_ROW = "would end"
-UNREAD_TASKS_ROW = "could not be read"
-MAX_TASK_CHARS = 200
 
 
 def build_task_rows(seen: CancelPreview) -> KnownRows:
@@ -102,28 +120,12 @@ def render_task_lines(known: KnownRows) -> list[Line]:
     ]
 
 
-# Show the jobs and users on the nodes of an action. They are not part of the signed action, because jobs start and end while it waits.
-
-JOBS_ROW = "jobs"
-UNREAD_JOBS_ROW = "jobs could not be read"
-ROW_NAMES = frozenset({JOBS_ROW, UNREAD_JOBS_ROW})
-MAX_JOBS = 8
-MAX_JOBS_CHARS = 300
-
-
 def build_job_rows(seen: NodeJobs) -> KnownRows:
     """Return the rows stored with the card."""
-    unread = [(UNREAD_JOBS_ROW, strip_markup(redact(seen.why))[:MAX_JOBS_CHARS])] if seen.why else []
-    return [
-        *unread,
-        *(
-            [(JOBS_ROW, strip_markup(redact(_format_jobs(seen)))[:MAX_JOBS_CHARS])]
-            if seen.jobs
-            else []
-            if seen.why
-            else [(JOBS_ROW, "none")]
-        ),
-    ]
+    rows = [(UNREAD_JOBS_ROW, strip_markup(redact(seen.why))[:MAX_JOBS_CHARS])] if seen.why else []
+    if seen.jobs:
+        rows.append((JOBS_ROW, strip_markup(redact(_format_jobs(seen)))[:MAX_JOBS_CHARS]))
+    return rows or [(JOBS_ROW, "none")]
 
 
 def render_job_lines(known: KnownRows) -> list[Line]:
@@ -138,25 +140,11 @@ def _format_jobs(seen: NodeJobs) -> str:
     job_texts = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
     rest = seen.jobs[MAX_JOBS:]
     users = sorted({row.user for row in rest})
-    more = f" and {len(rest)} more of {', '.join(users[:5])}{' and others' if len(users) > 5 else ''}" if rest else ""
-    return ", ".join(job_texts) + more
-
-
-# What an approver must know of files before deletion: count, size, and each path with owner, age and use.
-#
-# It is not part of the signed action: the run finds the files again.
-
-WOULD_GO_ROW = "would go"
-UNREAD_FILES_ROW = "could not be read"
-NOT_LISTED_ROW = "not listed"
-MAX_PATH_CHARS = 600
-MINUTES_PER_DAY = 24 * 60
-MAX_FILES_ON_CARD = 8  # Of more files the card shows the largest; a dialog shows all that the node listed.
-CHECKPOINT_PATTERN = re.compile(r"ckpt|checkpoint|global_?step|step[-_.]?[0-9]", re.IGNORECASE)
-# Suffixes under which training frameworks write a checkpoint before renaming it.
-UNFINISHED_PATTERN = re.compile(r"\.(?:tmp|part|partial|incomplete)\b", re.IGNORECASE)
-IN_USE_SUFFIX = ", in use"
-USE_UNREAD_SUFFIX = ", use not read"
+    text = ", ".join(job_texts)
+    if not rest:
+        return text
+    others = " and others" if len(users) > MAX_USERS else ""
+    return f"{text} and {len(rest)} more of {', '.join(users[:MAX_USERS])}{others}"
 
 
 def build_file_rows(seen: DeletePreview) -> KnownRows:
@@ -166,8 +154,10 @@ def build_file_rows(seen: DeletePreview) -> KnownRows:
     count = f"{seen.files:,} file{'s' if seen.files != 1 else ''}, {format_bytes(seen.size)}"
     more = "" if seen.whole else "at least "
     other_files = seen.files - len(seen.largest)
-    rest = ((NOT_LISTED_ROW, f"{other_files:,} smaller file{'s' if other_files != 1 else ''}"),) if other_files > 0 else ()
-    return ((WOULD_GO_ROW, f"{more}{count}" if seen.files else "no file is old enough"), *rest, *map(_build_file_row, seen.largest))
+    rows = [(WOULD_GO_ROW, f"{more}{count}" if seen.files else "no file is old enough")]
+    if other_files > 0:
+        rows.append((NOT_LISTED_ROW, f"{other_files:,} smaller file{'s' if other_files != 1 else ''}"))
+    return (*rows, *map(_build_file_row, seen.largest))
 
 
 def render_file_lines(known: KnownRows) -> list[Line]:
@@ -179,9 +169,10 @@ def render_file_lines(known: KnownRows) -> list[Line]:
         if name == UNREAD_FILES_ROW:
             lines.append(("⚠ The list of files to delete ", bold("could not be read"), f": {value}"))
         elif name == WOULD_GO_ROW:
-            lines.append(
-                ("Would be deleted: ", bold(value), ", the largest:" if len(shown_paths) < len(paths) or rest else ":" if paths else "")
-            )
+            list_heading = ":" if paths else ""
+            if len(shown_paths) < len(paths) or rest:
+                list_heading = ", the largest:"
+            lines.append(("Would be deleted: ", bold(value), list_heading))
     hidden = len(paths) - len(shown_paths)
     more = " and ".join(filter(None, (f"{hidden} more in Show all" if hidden else "", rest)))
     return [

@@ -62,9 +62,11 @@ class _Plot:
     """Axes with a logarithmic message size."""
 
     def __init__(self, canvas: Canvas, all_of: Bandwidths) -> None:
-        self._sheet, self._all = canvas, all_of
+        self._sheet = canvas
+        self._all = all_of
         sizes = all_of.sizes
-        self._low, self._high = log2(sizes[0]), log2(sizes[-1])
+        self._low = log2(sizes[0])
+        self._high = log2(sizes[-1])
         most = max([*(row.best for row in all_of.curves), *all_of.bands, 1.0])
         self._step = _choose_grid_step(most)
         self._top = self._step * (int(most / self._step) + 1)

@@ -26,6 +26,14 @@ DOUBT: Final = "#7a5200"
 LINES: Final = ("#1f5fa8", "#a34700", "#6a3d9a", "#1a6b3c", "#8a1c5c", "#3f5560", "#7a5200", "#0b6b70")
 # from low to high; text in a cell is black or white by contrast
 HEAT_SCALE: Final = ("#2c3f8f", "#2f6fae", "#59a6b5", "#b9d7a0", "#f3d36b", "#e58b3a", "#b3261e")
+ImageFormat = Literal["png", "svg"]
+TextAnchor = Literal["start", "middle", "end"]
+FONT_FAMILY = "DejaVu Sans"
+MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
+_LINE_BREAKS_TO_BLANKS = str.maketrans("\n\t\r", "   ")
+_NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
+_WIDE_CHARS = frozenset("mwMW@%—…&")
+_LAST_LATIN_CODE = 0x24F
 
 
 def compute_luminance(colour: str) -> float:
@@ -54,14 +62,6 @@ def blend_colours(colours: tuple[str, ...], part: float) -> str:
     low, high = colours[first], colours[first + 1]
     mixed = [round(int(low[n : n + 2], 16) * (1 - rest) + int(high[n : n + 2], 16) * rest) for n in (1, 3, 5)]
     return "#" + "".join(f"{value:02x}" for value in mixed)
-
-
-ImageFormat = Literal["png", "svg"]
-TextAnchor = Literal["start", "middle", "end"]
-FONT_FAMILY = "DejaVu Sans"
-MAX_PNG_PIXELS = 1_000_000  # keeps a PNG below 200 kB; small pictures are drawn at double scale
-_NARROW_CHARS = frozenset("ijlft.,:;'|!()[]{} -/\\`I·")
-_WIDE_CHARS = frozenset("mwMW@%—…&")
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class Canvas:
 
 def replace_undrawable(text: str) -> str:
     """Return one line with `?` for what the font cannot draw."""
-    return "".join(char if _is_drawable(char) else " " if char in "\n\t\r" else "?" for char in text)
+    return "".join(char if _is_drawable(char) else "?" for char in text.translate(_LINE_BREAKS_TO_BLANKS))
 
 
 def _is_drawable(char: str) -> bool:
@@ -140,10 +140,16 @@ def _is_drawable(char: str) -> bool:
 
 
 def estimate_text_width(text: str, size: float) -> float:
-    return size * sum(
-        0.36 if char in _NARROW_CHARS else 1.0 if char in _WIDE_CHARS else 0.7 if char.isupper() or ord(char) > 0x24F else 0.62
-        for char in text
-    )
+    return size * sum(map(_estimate_char_width, text))
+
+
+def _estimate_char_width(char: str) -> float:
+    """Return the width at size 1."""
+    if char in _NARROW_CHARS:
+        return 0.36
+    if char in _WIDE_CHARS:
+        return 1.0
+    return 0.7 if char.isupper() or ord(char) > _LAST_LATIN_CODE else 0.62
 
 
 def fit_text(text: str, size: float, room: float) -> str:

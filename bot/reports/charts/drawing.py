@@ -38,7 +38,8 @@ def _format_cell(text: str) -> str:
 
 
 def _measure_columns(text: str) -> int:
-    return sum(0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+    visible = [char for char in text if not unicodedata.combining(char)]
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in visible)
 
 
 @dataclass(frozen=True, slots=True)

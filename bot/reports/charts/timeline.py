@@ -96,16 +96,7 @@ def _draw_strip(canvas: Canvas, events: Sequence[TimelineEvent]) -> None:
     for at in compute_ticks(begin, end):
         x = LEFT_MARGIN + (right - LEFT_MARGIN) * (at - begin).total_seconds() / reach
         canvas.draw_path(((x, TOP_MARGIN), (x, low + 4)), palette.UNKNOWN)
-        words = (
-            f"{at:%Y-%m-%d}"
-            if begin.year != end.year
-            else f"{at:%m-%d %H:%M}"
-            if reach > 86_400
-            else f"{at:%H:%M:%S}"
-            if reach < 300
-            else f"{at:%H:%M}"
-        )
-        canvas.draw_text(x, low + 17, words, size=10, fill=palette.FAINT, anchor="middle")
+        canvas.draw_text(x, low + 17, _format_tick(at, begin, end), size=10, fill=palette.FAINT, anchor="middle")
     step = max(1, -(-len(events) // MAX_DOTS))
     kept_events = [event for number, event in enumerate(events) if number % step == 0 or event.kind in BAD_KINDS | GOOD_KINDS]
     for event in kept_events[: 2 * MAX_DOTS]:
@@ -129,16 +120,21 @@ def compute_ticks(begin: datetime, end: datetime) -> list[datetime]:
     return [datetime.fromtimestamp(mark, begin.tzinfo) for mark in marks if mark >= begin.timestamp()]
 
 
+def _format_tick(at: datetime, begin: datetime, end: datetime) -> str:
+    """Return date or time, as precise as the timeline's length needs."""
+    if begin.year != end.year:
+        return f"{at:%Y-%m-%d}"
+    if end - begin > timedelta(days=1):
+        return f"{at:%m-%d %H:%M}"
+    return f"{at:%H:%M:%S}" if end - begin < timedelta(minutes=5) else f"{at:%H:%M}"
+
+
 def _choose_ink(kind: TimelineKind) -> str:
-    return (
-        palette.BAD
-        if kind in BAD_KINDS
-        else palette.GOOD
-        if kind in GOOD_KINDS
-        else palette.DOUBT
-        if kind == "unsure"
-        else palette.LINES[0]
-    )
+    if kind in BAD_KINDS:
+        return palette.BAD
+    if kind in GOOD_KINDS:
+        return palette.GOOD
+    return palette.DOUBT if kind == "unsure" else palette.LINES[0]
 
 
 def _draw_row(canvas: Canvas, y: float, row: MomentGroup, when: str) -> None:

@@ -139,7 +139,10 @@ def build_operator_draft(view: TenantView) -> str:
 def _build_cause_draft(cause: TenantCause) -> list[str]:
     location = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
     fix = None if cause.ours else cause.said.fix
-    return [f"{cause.said.words}{location}", *([fix.change, *([cause.block] if cause.block else []), fix.works] if fix else [])]
+    lines = [f"{cause.said.words}{location}"]
+    if fix:
+        lines += [fix.change, *([cause.block] if cause.block else []), fix.works]
+    return lines
 
 
 def _get_mark(view: TenantView) -> str:

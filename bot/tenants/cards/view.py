@@ -1,10 +1,16 @@
-"""What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure."""
+"""What a tenant may know of their incident, selected from stored rows, never cut from an internal card.
+
+Only this crosses: the catalogue's words for a cause, the tenant's own hosts, lines that their own job wrote, and the
+status. A file's line counts as theirs only if its owner and job are established and the job runs on their hosts alone.
+Never a command, a person, another host, a scheduler's reason, a confidence or internal text.
+"""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from bot.tenants.cards.driver_versions import SlotValueLookup, add_driver_versions
 from graph.extraction.uploaded_files import MAX_NAME_CHARS
 from graph.incident.questions import list_tenant_question_ids
 from graph.incident.visibility import list_visible_hosts
@@ -14,21 +20,13 @@ from graph.report import Report
 from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, Hypothesis, Origin, Remediation
 from kb.customers.cause_words import CauseWords, CustomerWords, remove_promises
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.fact import Fact, Status
+from tools.fact import Fact
 from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
-
-# What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure.
-#
-# Only this crosses: the catalogue's words for a cause, the tenant's own hosts, lines that their own job wrote, and the
-# status. A file's line counts as theirs only if its owner and job are established and the job runs on their hosts alone.
-# Never a command, a person, another host, a scheduler's reason, a confidence or internal text.
 
 TenantStage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
 # Status of our side; empty if nothing is ours.
 TenantState = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
-# Values for a cause's block on these hosts: slot → value, from the site's profile.
-SlotValueLookup = Callable[[str, Sequence[str]], Mapping[str, str]]
 MAX_CAUSES = 3
 MAX_EVIDENCE_LINES = 2
 ALL_CHECKS_FAILED = "all"  # Check id that means that nothing on the host was observed.
@@ -145,9 +143,10 @@ def build_tenant_view(
     state = _get_state(incident_view, causes, [row for row in incident_view.remediations if row.target not in context.others], begun)
     if state not in APPROVED_STATES:
         causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
+    question_ids = list_tenant_question_ids(incident_view, report)
     return TenantView(
         incident_view.id,
-        _get_stage(incident_view, report, causes, question_ids := list_tenant_question_ids(incident_view, report)),
+        _get_stage(incident_view, report, causes, question_ids),
         state,
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
@@ -180,8 +179,9 @@ def _list_unread_files(incident_view: IncidentView, report: Report) -> tuple[str
 
 def _get_stage(incident_view: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
     if causes:
-        responsibilities = {row.ours for row in causes}
-        return "both" if len(responsibilities) > 1 else "ours" if responsibilities == {True} else "yours"
+        if len({cause.ours for cause in causes}) > 1:
+            return "both"
+        return "ours" if causes[0].ours else "yours"
     if asks and not _is_handed_over(incident_view):
         return "asked"
     if report.outcome == "no_fault":
@@ -229,44 +229,6 @@ def _build_cause(row: Hypothesis, context: TenantViewContext) -> TenantCause:
     return TenantCause(
         cause_words, False, host_names, lines, cause_words.fix.choose_block(context.known(row.label, hosts)) if cause_words.fix else ""
     )
-
-
-# Fill driver versions into the blocks that a tenant pastes.
-
-DRIVER_VERSION_KEY = "driver.version"
-CUDA_VERSION_KEY = "driver.cuda_version"
-
-
-def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:
-    """Add the oldest version on the cause's hosts (else on all `own`): what runs on that runs everywhere."""
-    read = [
-        fact
-        for fact in facts
-        if fact.key in (DRIVER_VERSION_KEY, CUDA_VERSION_KEY) and fact.status is Status.OK and not fact.stale and fact.host in own
-    ]
-
-    def filled(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
-        slots = {
-            slot: min(values, key=_parse_version)
-            for slot, key in (("driver", DRIVER_VERSION_KEY), ("cuda", CUDA_VERSION_KEY))
-            if (
-                values := [
-                    str(fact.value) for fact in read if fact.key == key and fact.host in (hosts or own) and _parse_version(str(fact.value))
-                ]
-            )
-        }
-        return {**slots, **known(label, hosts)}
-
-    return filled
-
-
-def _parse_version(version: str) -> tuple[int, ...]:
-    """Return an empty tuple for anything but a plain version."""
-    parts = version.split(".")
-    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() and len(part) < 8 for part in parts) else ()
-
-
-# Build the reader of a tenant's view from the inventory.
 
 
 def build_tenant_view_context(

@@ -24,7 +24,8 @@ from typing import Any
 import structlog
 from rich.console import Console
 
-from bot.cli.diagnosis_output import build_diagnosis_document, render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_output import render_report
 from bot.cli.safe_console import format_json_line
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.grammar import recognise

@@ -37,7 +37,8 @@ from graph.incident.incident_graph import IncidentTurns
 from graph.model.reasoner import Reasoner
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import Lesson, MistakeNotes
+from kb.history.lessons import Lesson
+from kb.history.mistakes import MistakeNotes
 from kb.history.site_pages import SitePage
 from tests.bench.arms.arm import Knowledge
 from tests.bench.loop.virtual_time import Leaping, LoopClock

@@ -26,8 +26,9 @@ from graph.extraction.text_classifier import rank_labels_by_text
 from graph.incident.plan import MAX_PAST_INCIDENTS
 from graph.model.embeddings import HttpEmbedder
 from graph.state import IncidentBrief
+from kb.history.embedder import Embedder
 from kb.history.incidents import PastIncident, load_seeds
-from kb.history.index import Embedder, PastIncidentIndex
+from kb.history.index import PastIncidentIndex
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import Taxonomy

@@ -32,9 +32,9 @@ from graph.learning.thread_contents import ThreadContents
 from graph.model.client import ModelReasoner
 from graph.model.reasoner import IntentChoices, IntentGuess, PromptMaterial, ReportExtraction
 from graph.state import IncidentBrief, Origin
+from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.label_ranking import LabelRanker
-from kb.history.text_search import BM25Corpus
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.questions.catalogue import Attribution, Extraction, Need, Questions, Sentence, load_site

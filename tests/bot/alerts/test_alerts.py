@@ -24,12 +24,13 @@ from bot.alerts.webhook_messages import UnreadableAlerts, parse_alertmanager_web
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
 from bot.cli.doctor.integrations import check_alerts
-from bot.inbound import InboundRequest, InboundResponse, build_signed_headers
+from bot.inbound import InboundRequest, InboundResponse
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.policy.channels import build_channel_bindings
 from bot.settings import BadSettings, load_settings
+from bot.signed_messages import build_signed_headers
 from bot.slack.client import build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import PostedCards

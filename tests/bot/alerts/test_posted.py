@@ -14,7 +14,8 @@ import pytest
 from bot.alerts.alert_store import AlertStore
 from bot.alerts.config import AlertConfig
 from bot.alerts.intake import AlertIntake
-from bot.alerts.posted_alerts import PostedAlertBatcher, PostedAlerts, parse_posted_alerts
+from bot.alerts.post_batcher import PostedAlertBatcher
+from bot.alerts.posted_alerts import PostedAlerts, parse_posted_alerts
 from bot.incidents.handlers.messages import handle_message
 from bot.slack.payloads import parse_message
 from bot.store.replay_guard import ReplayGuard

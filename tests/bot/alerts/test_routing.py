@@ -12,8 +12,9 @@ from redis.asyncio import Redis
 
 from bot.alerts.alert import Alert
 from bot.alerts.alert_store import MAX_NEW_EPISODES, AlertStore
-from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config, parse_matcher
+from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
+from bot.alerts.routing import AlertRouting, parse_matcher
 from bot.alerts.services import build_alert_routing, build_alert_threads
 from bot.alerts.webhook_messages import parse_own_webhook
 from bot.cli.doctor.integrations import check_alerts

@@ -13,7 +13,7 @@ import structlog
 from redis.asyncio import Redis
 
 from bot.cards.buttons import OldButton
-from bot.incidents.cards import details, diagnosis, direct_messages, handoff_card, home, incident_menu, notes
+from bot.incidents.cards import close_form, details, diagnosis, direct_messages, handoff_card, home, incident_menu, notes, questions
 from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.fingerprint import compute_fingerprint
@@ -499,7 +499,7 @@ async def test_the_chosen_host_counts_as_a_reply_of_the_person(bot: Behind) -> N
     incident, ts = await opened(bot)
     report = REPORT.model_copy(update={"unknown_hosts": (UnknownName("gpu-099", ("gpu-019", "gpu-009")),)})
     card = await post_message(bot.context.client, OPS, ts, diagnosis.render_diagnosis(incident, report))
-    await bot.slack.click("priya", card, diagnosis.HOST_CHOICE_ACTION_ID, value="gpu-009")
+    await bot.slack.click("priya", card, questions.HOST_CHOICE_ACTION_ID, value="gpu-009")
     await bot.settled()
     last = (await bot.inbox.list_waiting(incident))[-1]
     assert (last.kind, last.user, last.text, last.data) == ("reply", "U0PRIYA", "gpu-009", {"report": "x"})
@@ -798,15 +798,15 @@ async def test_closing_asks_for_the_root_cause_and_stores_it(bot: Behind) -> Non
     assert view
     label, cause, _ = (block["element"] for block in view["blocks"])
     assert (label["initial_option"]["value"], cause["initial_value"]) == ("GPU.BUS.Fell_Off", "Xid 79")
-    wrong = await bot.slack.submit("anton", view["id"], {incident_menu.HOSTS_BLOCK_ID: "gpu-[1-"})
-    assert incident_menu.HOSTS_BLOCK_ID in wrong["errors"]
+    wrong = await bot.slack.submit("anton", view["id"], {close_form.HOSTS_BLOCK_ID: "gpu-[1-"})
+    assert close_form.HOSTS_BLOCK_ID in wrong["errors"]
     slip = await bot.slack.submit(
-        "anton", view["id"], {incident_menu.CAUSE_BLOCK_ID: "riser reseated", incident_menu.HOSTS_BLOCK_ID: "gpu-[017,999]"}
+        "anton", view["id"], {close_form.CAUSE_BLOCK_ID: "riser reseated", close_form.HOSTS_BLOCK_ID: "gpu-[017,999]"}
     )
-    assert set(slip["errors"]) == {incident_menu.HOSTS_BLOCK_ID}
-    assert "gpu-999" in slip["errors"][incident_menu.HOSTS_BLOCK_ID]
+    assert set(slip["errors"]) == {close_form.HOSTS_BLOCK_ID}
+    assert "gpu-999" in slip["errors"][close_form.HOSTS_BLOCK_ID]
     taken = await bot.slack.submit(
-        "anton", view["id"], {incident_menu.CAUSE_BLOCK_ID: "riser reseated", incident_menu.HOSTS_BLOCK_ID: "gpu-[017-018]"}
+        "anton", view["id"], {close_form.CAUSE_BLOCK_ID: "riser reseated", close_form.HOSTS_BLOCK_ID: "gpu-[017-018]"}
     )
     await bot.settled()
     assert taken == {}
@@ -821,8 +821,8 @@ async def test_a_closing_that_cannot_be_stored_keeps_the_form_open(bot: Behind) 
     view = bot.slack.view("anton")
     assert view
     bot.server.connected = False
-    answer = await bot.slack.submit("anton", view["id"], {incident_menu.CAUSE_BLOCK_ID: "riser reseated"})
-    assert answer["errors"] == {incident_menu.CAUSE_BLOCK_ID: notes.render_not_stored(False).text}
+    answer = await bot.slack.submit("anton", view["id"], {close_form.CAUSE_BLOCK_ID: "riser reseated"})
+    assert answer["errors"] == {close_form.CAUSE_BLOCK_ID: notes.render_not_stored(False).text}
 
 
 async def chosen(bot: Behind, does: str) -> tuple[str, dict[str, Any]]:
@@ -867,8 +867,8 @@ async def test_what_it_really_was_is_noted_by_a_form(bot: Behind) -> None:
 
 async def test_the_closing_form_opens_without_a_ticket(bot: Behind) -> None:
     incident, view = await chosen(bot, "close_form")
-    assert view["callback_id"] == incident_menu.CLOSE_CALLBACK_ID
-    values = {incident_menu.CLOSE_LABEL_BLOCK_ID: "GPU.BUS.Fell_Off", incident_menu.CAUSE_BLOCK_ID: "riser reseated"}
+    assert view["callback_id"] == close_form.CLOSE_CALLBACK_ID
+    values = {close_form.CLOSE_LABEL_BLOCK_ID: "GPU.BUS.Fell_Off", close_form.CAUSE_BLOCK_ID: "riser reseated"}
     assert await bot.slack.submit("anton", view["id"], values) == {}
     await bot.settled()
     assert (await bot.inbox.list_waiting(incident))[-1].kind == "close"

@@ -8,7 +8,7 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from slack_sdk.models.views import View
 
 from bot.cards.blocks import Card
-from bot.incidents.cards import details, diagnosis, handoff_card, progress
+from bot.incidents.cards import details, diagnosis, handoff_card, progress, questions
 from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.cards.progress import ProgressCard
 from bot.remediation.cards import approval_card as approval
@@ -96,7 +96,7 @@ def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
         "diagnosis": diagnosis.render_diagnosis("i1", report, IncidentCosts(hosts=hosts, checks=9)),
         "answer": diagnosis.render_diagnosis("i1", report.model_copy(update={"reply": text or "–"})),
         "progress": progress.render_progress(ProgressCard("i1", "execute", text, text, 3, 9, (text,) * 9)),
-        "question": diagnosis.render_question_card(report.questions, report.suggestions),
+        "question": questions.render_question_card(report.questions, report.suggestions),
         "ticket": handoff_card.render_ticket(build_handoff(state_of(report))),
         "approval": approval.render_approval_card(shown),
         "outcome": outcomes.render_outcome(shown),

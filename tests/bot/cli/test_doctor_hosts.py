@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from bot.cli.doctor.hosts import SCHEDULERS, check_hosts, check_schedulers
+from bot.cli.doctor.hosts import check_hosts
+from bot.cli.doctor.schedulers import SCHEDULERS, check_schedulers
 from tools.fact import Status
 from tools.inventory.inventory import Inventory, parse_inventory
 from tools.transport import AccessBarrier, CommandResult, Unreachable

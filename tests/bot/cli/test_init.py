@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from bot.cli.doctor.finding import Finding
-from bot.cli.setup.init_command import build_inventory, list_remaining_steps, render_site_files, run_init
+from bot.cli.setup.init_command import list_remaining_steps, run_init
 from bot.cli.setup.questions import QUESTIONS, Answers, Question, find_answer_problem, get_default, render_answers_template
+from bot.cli.setup.site_files import build_inventory, render_site_files
 from bot.refusal import Refusal
 from bot.settings import load_settings
 from tests.support.terminal import ROOT, environment, rackmedic

@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.closed_incidents import update_closed_incident
 from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver
 from bot.incidents.dispatch.lease import Leases
-from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.sweeper import plan_timers
-from bot.store.closed_incidents import ClosedIncidentIndex
+from bot.store.closed_incident_index import ClosedIncidentIndex
 from graph.closed_incidents import ClosedIncidentQuery
 from graph.report import Report
 from graph.state import InboxItem, InboxItemKind, IncidentState, Origin

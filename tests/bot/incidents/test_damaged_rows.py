@@ -15,7 +15,7 @@ from bot.remediation.action_index import ActionIndex
 from bot.slack.client import _get_retry_after
 from bot.slack.payloads import parse_files, parse_message
 from bot.store.keys import RedisKeys
-from bot.store.quotas import QuotaWaitingList
+from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.tasks import to_coroutine
 from tests.bot.incidents.dispatch.test_dispatcher import Office, turn_of
 from tests.support.clock import SetClock

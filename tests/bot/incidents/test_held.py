@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from bot.cards.buttons import OldButton
-from bot.incidents.cards import diagnosis, report_rows
+from bot.incidents.cards import diagnosis, return_buttons
 from bot.slack.client import post_message
 from graph.incident_view import serialize_remediations
 from graph.report import Report, ReturnableNode
@@ -48,7 +48,7 @@ async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) 
     await place.ask()
     for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return to service waits for approval")):
         ts = await answered(place, OPS, ladder)
-        await place.bot.slack.click("olga", ts, report_rows.ASK_RETURN_ACTION_ID)
+        await place.bot.slack.click("olga", ts, return_buttons.ASK_RETURN_ACTION_ID)
         await place.bot.settled()
         assert says in place.whispered("olga")
 
@@ -56,7 +56,7 @@ async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) 
 async def test_one_who_may_not_speak_here_asks_for_nothing(place: Ward) -> None:
     await place.ask()
     ts = await answered(place)
-    await place.bot.slack.click("gus", ts, report_rows.ASK_RETURN_ACTION_ID)
+    await place.bot.slack.click("gus", ts, return_buttons.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "full members" in place.whispered("gus")
     assert "waits for approval" not in place.whispered("gus")
@@ -67,7 +67,7 @@ async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -
     await place.bot.settled()
     report = Report(item="a", outcome="diagnosed", reply="Held:", held=(ReturnableNode(ladder="gone", host="gpu-017"),))
     ts = await post_message(place.bot.context.client, OPS, other, diagnosis.render_diagnosis(place.incident, report)) or ""
-    await place.bot.slack.click("olga", ts, report_rows.ASK_RETURN_ACTION_ID)
+    await place.bot.slack.click("olga", ts, return_buttons.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert str(OldButton()) in place.whispered("olga")
 
@@ -76,7 +76,7 @@ async def test_home_lists_what_we_hold_and_says_there_what_became_of_a_press(pla
     holding(place, "l1", outcome="undecided", says="no decision in time", since=None, fault=None)
     before = str(await home_of(place, "olga"))
     assert "what was wrong is not noted" in before, "no button where nobody could look"
-    assert report_rows.ASK_RETURN_ACTION_ID not in before
+    assert return_buttons.ASK_RETURN_ACTION_ID not in before
 
 
 async def test_a_press_on_home_is_answered_on_home(place: Ward) -> None:
@@ -87,7 +87,7 @@ async def test_a_press_on_home_is_answered_on_home(place: Ward) -> None:
     words = str(view)
     assert "drained by RackMedic since 2026-05-20 03:10 UTC, approved by Priya, for GPU fell off the bus; no decision in time" in words
     assert "hosts at once 0 of 1" in words
-    await place.bot.slack.click_view("olga", view["id"], report_rows.ASK_RETURN_ACTION_ID)
+    await place.bot.slack.click_view("olga", view["id"], return_buttons.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "the fault is there: Xid 119 on gpu3" in str(place.bot.slack.home("olga"))
     assert place.whispered("olga") == ""

@@ -15,9 +15,10 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.wakeups import LocalWakeups
 from bot.policy.approvals import STALLED_JOB_CONDITION, build_terms, can_still_be_decided, compute_policy_hash, get_quorum
 from bot.policy.channels import NotAllowed
+from bot.remediation.action_edits import build_edited_step
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import get_reminder_time
-from bot.remediation.approval_decisions import CannotPropose, HostRecordContradiction, build_edited_step
+from bot.remediation.approval_decisions import CannotPropose, HostRecordContradiction
 from bot.remediation.proposer import is_job_stalled
 from bot.remediation.worker import ActionWorker
 from tests.support.clock import T0, SetClock

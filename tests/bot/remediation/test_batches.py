@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bot.remediation.action_cards import MAX_ACTIONS_PER_CARD, ActionCards, CardBatches, CardPostInProgress
+from bot.remediation.action_cards import ActionCards, CardPostInProgress
+from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD, CardBatches
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards import modals
 from bot.slack.posted_messages import PostedCards

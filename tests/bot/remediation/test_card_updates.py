@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bot.remediation.approval_buttons import RETRY_DELAYS_SECONDS, update_card_with_retries
+from bot.remediation.approval_clicks import RETRY_DELAYS_SECONDS, update_card_with_retries
 from bot.slack.rate_limits import SlackTurnTimeout
 from tests.bot.remediation.cards.test_approval_cards import record_of
 

@@ -18,8 +18,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.remediation.action_cards import ActionCards
-from bot.remediation.approval_buttons import update_card_with_retries
 from bot.remediation.approval_card_data import ApprovalCardSources
+from bot.remediation.approval_clicks import update_card_with_retries
 from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
 from bot.slack.client import PacedClient
 from bot.slack.people import People

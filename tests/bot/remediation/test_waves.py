@@ -10,9 +10,9 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import card_parts, shared_card
+from bot.remediation.cards import queued_hosts, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.waves import QUEUE_NOTE_PREFIX, find_queue_note
+from bot.remediation.wave_scheduler import QUEUE_NOTE_PREFIX, find_queue_note
 from graph.incident.context import load_incident_context
 from graph.remediation.outcomes import describe_remediation
 from tests.bot.remediation.cards.test_approval_cards import GROUP, fits
@@ -98,7 +98,7 @@ async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the
     incident = await mention(office)
     first = await office.pending(incident)
     await work(office, incident, first)
-    queued = card_parts.parse_queue_note(await note(office, incident))
+    queued = queued_hosts.parse_queue_note(await note(office, incident))
     assert queued is not None
     assert (queued.begun, queued.waits, queued.next, queued.why, queued.failed) == (3, 57, 3, "allowance", ())
     assert queued.at is not None
@@ -118,12 +118,12 @@ def test_who_waits_stands_on_the_card_and_the_button_is_there_only_for_a_human_t
         ("allowance", "3 of 60 now · 57 wait*: the next 3 at 04:10 UTC, when the brakes leave room", False),
         ("failed", "3 of 60 now · 57 wait*: needs a human, 1 of the first 3 did not pass (gpu-001)", True),
     ):
-        queued = card_parts.QueuedHosts(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
+        queued = queued_hosts.QueuedHosts(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
         shown = [ApprovalCardView(record, GROUP, queued=queued) for record in rows_of(3)]
         card = shared_card.render_shared_card(shown, Brakes())
         assert fits(card)
         assert said in str(card.blocks)
-        assert (card_parts.LET_GO_ACTION_ID in str(card.blocks)) is button
+        assert (queued_hosts.LET_GO_ACTION_ID in str(card.blocks)) is button
         single = approval.render_approval_card(replace(shown[0], queued=replace(queued, begun=1, waits=59)))
         assert fits(single)
         assert "1 of 60 now · 59 wait" in str(single.blocks)

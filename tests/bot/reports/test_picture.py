@@ -9,8 +9,8 @@ import pytest
 
 from bot.cli.picture import PictureRequest, print_picture, write_picture_file
 from bot.refusal import Refusal
-from bot.reports.drawing_source import PICTURES, NothingToDraw, PictureName, build_single_drawing
 from bot.reports.incident_sources import UnknownIncident
+from bot.reports.single_drawing import PICTURES, NothingToDraw, PictureName, build_single_drawing
 from graph.report import AttachedChart
 from tests.bot.reports.samples import EXTREMES, SECRET, Kept, many_hosts, one_host
 from tests.support.terminal import rackmedic

@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 
 from bot.slack.client import build_slack_client
 from bot.slack.people import CACHE_SECONDS, DECISION_CACHE_SECONDS, People, SlackAnswerMissing
+from bot.store.channel_sharing import ChannelSharingCache
 from bot.store.keys import RedisKeys
-from bot.store.slack_state import ChannelSharingCache
 from deploy.sandbox.slack import SlackSandbox
 
 pytest_plugins = ("tests.support.fixtures_redis",)

@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisGone
 
 from bot.incidents.dispatch.closed_incidents import build_closed_incident, update_closed_incident
 from bot.policy.channels import build_channel_bindings, get_incident_visibility
-from bot.store.closed_incidents import ClosedIncidentIndex
+from bot.store.closed_incident_index import ClosedIncidentIndex
 from bot.store.keys import RedisKeys
 from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentQuery
 from graph.incident_view import serialize_remediations

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bot.cli.doctor.command import find_evidence_problem
-from bot.store.retention import EvidenceRetrier
+from bot.store.evidence_retrier import EvidenceRetrier
 from tools.evidence import DirectoryEvidence
 
 

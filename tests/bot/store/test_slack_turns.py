@@ -7,7 +7,7 @@ import asyncio
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.store.slack_state import SlackRateSlots
+from bot.store.slack_rate_slots import SlackRateSlots
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 EACH = 60.0

@@ -10,6 +10,7 @@ import pytest
 
 from bot.tenants.cards import internal_thread, quota_waiting, tenant_card
 from bot.tenants.cards.answers import ANSWER_BY_INTENT, AnswerKind, render_answer
+from bot.tenants.cards.driver_versions import add_driver_versions
 from bot.tenants.cards.phrases import PHRASES, get_phrase
 from bot.tenants.cards.quota_waiting import WaitingTenantView
 from bot.tenants.cards.view import (
@@ -18,7 +19,6 @@ from bot.tenants.cards.view import (
     TenantState,
     TenantView,
     TenantViewContext,
-    add_driver_versions,
     build_tenant_view,
     get_no_slot_values,
 )

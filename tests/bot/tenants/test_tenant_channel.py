@@ -18,7 +18,7 @@ from bot.reports.incident_sources import TenantReportContext
 from bot.slack.payloads import parse_message
 from bot.slack.people import People
 from bot.slack.posted_messages import PostedCards
-from bot.store.slack_state import ChannelSharingCache
+from bot.store.channel_sharing import ChannelSharingCache
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantView

@@ -13,7 +13,7 @@ from bot.refusal import Refusal
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantView
-from bot.tenants.handlers import TenantErrorCards
+from bot.tenants.error_cards import TenantErrorCards
 from tests.bot.tenants.test_tenant_channel import REPORT, dress, features_of, reported
 from tests.support.fakes_bot import ACME, Behind, slack_side
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot.inbound import build_signed_headers, parse_webhook_key
+from bot.signed_messages import build_signed_headers, parse_webhook_key
 from bot.trackers.ticket_draft import DraftSection, TrackerDraft, render_adf
 from bot.trackers.tracker_kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, post

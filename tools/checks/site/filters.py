@@ -15,8 +15,9 @@ from pydantic import AfterValidator, Field
 
 from kb.logs.job_error_rules import classify_line
 from kb.logs.kernel_log import list_kernel_events
-from kb.logs.template import build_template, has_trouble_word
+from kb.logs.template import build_template
 from kb.logs.template_filters import FILTERS, FilterRule, build_exact_rule
+from kb.logs.template_selection import has_trouble_word
 from kb.schema import StrictModel, Text
 from kb.yaml_files import FilePosition, Problems, list_yaml_files, read_document, validate_document
 from tools.checks.check_types import Check

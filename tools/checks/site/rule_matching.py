@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kb.logs.kernel_log import has_prefixes
-from kb.logs.log_lines import split_prefix
+from kb.logs.line_prefixes import split_prefix
 from kb.needle_search import Needles, cut_lines
 from kb.redact import redact
 from tools.checks.check_types import Check, Format

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from kb.logs.job_error_rules import classify_line
 from kb.logs.kernel_log import list_kernel_events
-from kb.logs.log_lines import find_time, split_prefix
+from kb.logs.line_prefixes import find_time, split_prefix
 from kb.logs.ranks import find_rank_in_message, split_rank_tag
 from kb.redact import redact
 from kb.schema import StrictModel, Text

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from bot.incidents.cards.home import MAX_GROUPS, GroupSummary, OpenIncident, count_causes, render_fleet, summarize_groups
+from bot.incidents.cards.fleet import MAX_GROUPS, GroupSummary, count_causes, render_fleet, summarize_groups
+from bot.incidents.cards.home import OpenIncident
 from graph.remediation.drained_nodes import DrainedNode
 from tests.support.clock import T0
 

@@ -13,7 +13,7 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
-from bot.incidents.cards import details, diagnosis, handoff_card, home, incident_menu, notes, progress, report_rows
+from bot.incidents.cards import close_form, details, diagnosis, handoff_card, home, notes, progress, questions, return_buttons
 from bot.incidents.cards.handoff_content import (
     InvalidTicketChange,
     build_handoff,
@@ -178,7 +178,7 @@ def test_questions_tell_how_to_answer() -> None:
     words = shown(diagnosis.render_diagnosis("i1", report).blocks)
     assert "1. Which hosts?" in words
     assert "Try a smaller batch" in words
-    assert valid(diagnosis.render_question_card(report.questions, report.suggestions))
+    assert valid(questions.render_question_card(report.questions, report.suggestions))
 
 
 UNKNOWN = (UnknownName("gpu-099", ("gpu-019", "gpu-009")), UnknownName("foo-12"))
@@ -193,19 +193,19 @@ def test_of_an_unknown_host_the_nearest_are_offered_and_a_choice_is_a_new_fact(r
     options = [option for group in select["option_groups"] for option in group["options"]]
     assert [option["value"] for option in options] == ["gpu-019", "gpu-009"]
     chosen = {"action_id": select["action_id"], "block_id": block["block_id"], "selected_option": options[1]}
-    assert diagnosis.parse_host_choice({"type": "block_actions", "actions": [chosen]}) == ButtonClick("reply", "i1", "T1.C1.1", "gpu-009")
+    assert questions.parse_host_choice({"type": "block_actions", "actions": [chosen]}) == ButtonClick("reply", "i1", "T1.C1.1", "gpu-009")
     assert reply or "gpu-099 (did you mean gpu-019 or gpu-009?), foo-12." in shown(card.blocks)
 
 
 def test_a_choice_that_is_none_of_ours_is_refused() -> None:
-    assert not diagnosis.render_host_choice("i1", "T1", (UnknownName("foo-12"),))
+    assert not questions.render_host_choice("i1", "T1", (UnknownName("foo-12"),))
     for actions in (
         [],
-        [{"action_id": diagnosis.HOST_CHOICE_ACTION_ID, "block_id": "x"}],
+        [{"action_id": questions.HOST_CHOICE_ACTION_ID, "block_id": "x"}],
         [{"action_id": "other", "block_id": "{}", "selected_option": {}}],
     ):
         with pytest.raises(OldButton):
-            diagnosis.parse_host_choice({"actions": actions})
+            questions.parse_host_choice({"actions": actions})
 
 
 def test_what_was_asked_is_answered_above_what_else_was_seen() -> None:
@@ -367,23 +367,21 @@ def test_a_ticket_of_an_empty_incident_still_renders() -> None:
     assert valid(handoff_card.render_ticket(build_handoff({"id": "i1"})))
 
 
-OFFERED = incident_menu.build_label_choices(
-    [("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")]
-)
+OFFERED = close_form.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
 
 
 def submit(view: Block, label: str, cause: str, hosts: str) -> dict[str, Any]:
     values = {
-        incident_menu.CLOSE_LABEL_BLOCK_ID: {incident_menu.CLOSE_LABEL_BLOCK_ID: {"selected_option": {"value": label} if label else None}},
-        incident_menu.CAUSE_BLOCK_ID: {incident_menu.CAUSE_BLOCK_ID: {"value": cause or None}},
-        incident_menu.HOSTS_BLOCK_ID: {incident_menu.HOSTS_BLOCK_ID: {"value": hosts or None}},
+        close_form.CLOSE_LABEL_BLOCK_ID: {close_form.CLOSE_LABEL_BLOCK_ID: {"selected_option": {"value": label} if label else None}},
+        close_form.CAUSE_BLOCK_ID: {close_form.CAUSE_BLOCK_ID: {"value": cause or None}},
+        close_form.HOSTS_BLOCK_ID: {close_form.HOSTS_BLOCK_ID: {"value": hosts or None}},
     }
     return {"type": "view_submission", "view": {"private_metadata": view["private_metadata"], "state": {"values": values}}}
 
 
 def test_a_closing_form_comes_back_as_it_was_filled() -> None:
-    closing = incident_menu.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
-    view = incident_menu.render_close_form(closing, OFFERED)
+    closing = close_form.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017", "gpu-018"))
+    view = close_form.render_close_form(closing, OFFERED)
     label, cause, hosts = (block["element"] for block in view["blocks"])
     assert [[option["value"] for option in group["options"]] for group in label["option_groups"]] == [
         ["GPU.BUS.Fell_Off"],
@@ -391,18 +389,18 @@ def test_a_closing_form_comes_back_as_it_was_filled() -> None:
         [NO_FAULT, ABSTAIN],
     ]
     assert (
-        incident_menu.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"]))
+        close_form.parse_close_form(submit(view, label["initial_option"]["value"], cause["initial_value"], hosts["initial_value"]))
         == closing
     )
 
 
 def test_a_closing_form_says_under_each_field_what_to_mend() -> None:
-    view = incident_menu.render_close_form(incident_menu.IncidentClosure("i1", "", ""), OFFERED)
+    view = close_form.render_close_form(close_form.IncidentClosure("i1", "", ""), OFFERED)
     with pytest.raises(BadForm) as bad:
-        incident_menu.parse_close_form(submit(view, "", "", "gpu-[1-"))
-    assert set(bad.value.problems) == {incident_menu.CLOSE_LABEL_BLOCK_ID, incident_menu.CAUSE_BLOCK_ID, incident_menu.HOSTS_BLOCK_ID}
+        close_form.parse_close_form(submit(view, "", "", "gpu-[1-"))
+    assert set(bad.value.problems) == {close_form.CLOSE_LABEL_BLOCK_ID, close_form.CAUSE_BLOCK_ID, close_form.HOSTS_BLOCK_ID}
     with pytest.raises(OldButton):
-        incident_menu.parse_close_form({"view": {}})
+        close_form.parse_close_form({"view": {}})
 
 
 def test_home_lists_the_oldest_incident_first_with_a_link_to_its_thread() -> None:
@@ -437,7 +435,7 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
     assert words.index("gpu-002") < words.index("gpu-001"), "the longest held first"
     assert stuck.no_return in words
     asked = [button for block in view["blocks"] if block["type"] == "actions" for button in block["elements"]]
-    assert [report_rows.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
+    assert [return_buttons.parse_return_click(click(button)) for button in asked] == [ButtonClick("ask_return", "i1", "l1")]
 
 
 def test_an_empty_home_says_so_in_a_word_each() -> None:

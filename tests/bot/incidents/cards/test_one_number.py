@@ -11,7 +11,8 @@ from rich.console import Console
 
 from bot.cards.blocks import Card
 from bot.cli.cluster_access import open_command_world, open_stage
-from bot.cli.diagnosis_output import build_diagnosis_document, render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_output import render_report
 from bot.incidents.cards import details, diagnosis
 from bot.settings import load_settings
 from graph.extraction import report_texts

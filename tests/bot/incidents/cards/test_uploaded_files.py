@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bot.cli.diagnosis_output import build_diagnosis_document, render_report
+from bot.cli.diagnosis_document import build_diagnosis_document
+from bot.cli.diagnosis_output import render_report
 from bot.incidents.cards import diagnosis
 from graph.extraction.uploaded_files import UNREAD_REASONS
 from graph.report import FileReadResult, Report

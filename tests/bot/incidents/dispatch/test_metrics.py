@@ -9,16 +9,9 @@ from fakeredis import FakeAsyncRedis
 
 from bot.cli.stats import build_stats_document, render_stats
 from bot.incidents.cards import diagnosis, feedback
-from bot.incidents.dispatch import metrics as kept_courses
-from bot.incidents.dispatch.metrics import (
-    Feedback,
-    IncidentMetrics,
-    IncidentMetricsStore,
-    percentile,
-    record_metrics,
-    summarize_metrics,
-    update_metrics,
-)
+from bot.incidents.dispatch import metrics_store
+from bot.incidents.dispatch.metrics import Feedback, IncidentMetrics, percentile, summarize_metrics, update_metrics
+from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.slack.client import post_message
 from graph.report import Report
 from graph.state import HandoffTicket, HumanCorrection, Hypothesis, IncidentState, Lifecycle
@@ -145,9 +138,9 @@ async def test_each_turn_is_counted_once_and_the_oldest_go_first() -> None:
         for _ in range(2):
             await record_metrics(courses, SetClock(T0), "inc-1", turned(), report)
         assert [row.labels for row in (await courses.list_since(T0))[0]] == [(DEAD,)]
-        await redis.zadd("rm:courses:age", {f"old-{n}": n for n in range(kept_courses.MAX_ENTRIES)})
+        await redis.zadd("rm:courses:age", {f"old-{n}": n for n in range(metrics_store.MAX_ENTRIES)})
         await courses.save_metrics("inc-2", IncidentMetrics(at(9)))
-        assert await redis.zcard("rm:courses:age") == kept_courses.MAX_ENTRIES
+        assert await redis.zcard("rm:courses:age") == metrics_store.MAX_ENTRIES
         assert (await courses.list_since(at(1)))[0] == [IncidentMetrics(at(9))]
 
 

@@ -31,7 +31,8 @@ from bot.policy.quotas import (
     find_exceeded_limit,
 )
 from bot.store.keys import RedisKeys
-from bot.store.quotas import QuotaStore, QuotaWaitingList
+from bot.store.quota_usage import QuotaStore
+from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.tenants.cards.phrases import PHRASES
 from bot.tenants.quota_notices import render_notice
 from graph.report import Report

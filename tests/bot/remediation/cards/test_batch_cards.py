@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from bot.cards import text
 from bot.cards.blocks import Card, count_text_chars
 from bot.cards.buttons import StaleCard
-from bot.remediation.action_cards import MAX_ACTIONS_PER_CARD
+from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD
+from bot.remediation.cards import action_row, card_parts, modals, queued_hosts, shared_card, vote_summary
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import card_parts, modals, outcomes, shared_card
-from bot.remediation.cards import shared_card as approval_row
 from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import view_problems
 from tests.bot.remediation.cards.test_approval_cards import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
@@ -211,7 +210,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
     if len(kept) < 2:
         return
     seen = [ConditionResult(kept[0].says or "idle", None, kept[0].says)] * 4
-    queued = card_parts.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
+    queued = queued_hosts.QueuedHosts(50, len(kept), 9, "failed", tuple(record.action.target for record in kept))
     shown = [
         ApprovalCardView(record, GROUP, {}, seen, record.proposed_at, record.proposed_at, record.says, [], record.says, queued)
         for record in kept
@@ -232,7 +231,7 @@ def within(made: list[ActionRecord], votes: tuple[Vote, ...]) -> list[ActionReco
     """Return the first records that fit one card, with these votes."""
     kept, used = list[ActionRecord](), 0
     for record in made:
-        if used + (size := approval_row.count_row_chars(record.action)) <= approval_row.MAX_ROWS_CHARS:
+        if used + (size := action_row.count_row_chars(record.action)) <= action_row.MAX_ROWS_CHARS:
             kept, used = [*kept, replace(record, votes=votes)], used + size
     return kept
 
@@ -241,7 +240,7 @@ def test_ten_ordinary_actions_share_one_card() -> None:
     clocks = ("sh", "-c", 'nvidia-smi -i "$1" -rgc && nvidia-smi -i "$1" -rac', "reset-clocks", "0000:9b:00.0")
     for command in (clocks, ("systemctl", "restart", "nvidia-fabricmanager.service"), ("nvidia-smi", "-pl", "700")):
         records = rows_of(MAX_ACTIONS_PER_CARD, command=command)
-        assert sum(approval_row.count_row_chars(record.action) for record in records) <= approval_row.MAX_ROWS_CHARS
+        assert sum(action_row.count_row_chars(record.action) for record in records) <= action_row.MAX_ROWS_CHARS
         card = render(records, seen=[ConditionResult("idle", False, "4711 " * 100)] * 3, warning="w" * 1000)
         assert fits(card)
         assert sum(map(count_text_chars, card.blocks)) <= 12_000
@@ -287,7 +286,7 @@ def test_a_press_on_all_tells_what_counted_and_for_each_other_why_not() -> None:
         VoteResult("apr-y", records[7], refusals.OwnRequest("yours")),
     ]
     votes += [VoteResult("apr-z", replace(records[8], state=State.DENIED), refusals.NotOpen("It is denied."))]
-    card = outcomes.render_vote_summary(votes)
+    card = vote_summary.render_vote_summary(votes)
     assert card.text == "6 approved, 1 expired, 1 requested by you, 1 already denied"
     words = str(card.blocks)
     for host in ("gpu-007", "gpu-008", "gpu-009"):
