@@ -81,7 +81,7 @@ def _get_thread_ts(payload: Payload) -> str:
 
 def _require_same_digest(record: ActionRecord, digest: str) -> None:
     if record.digest != digest:
-        raise LedgerSays(WrongDigest)
+        raise LedgerSays(WrongDigest())
 
 
 def _require_state(record: ActionRecord, *states: State) -> None:

@@ -27,9 +27,9 @@ REFUSAL_WORDS: Mapping[type[Refused], str] = {
 
 def describe_vote(vote: VoteResult) -> str:
     if vote.refusal is None:
-        return "approved" if vote.seen and vote.seen.state is not State.PENDING else "counted, more approvers needed"
-    if isinstance(vote.refusal, refusals.NotOpen) and vote.seen is not None:
-        return "expired" if vote.seen.state is State.EXPIRED else f"already {vote.seen.state}"
+        return "approved" if vote.record and vote.record.state is not State.PENDING else "counted, more approvers needed"
+    if isinstance(vote.refusal, refusals.NotOpen) and vote.record is not None:
+        return "expired" if vote.record.state is State.EXPIRED else f"already {vote.record.state}"
     return next((words for kind, words in REFUSAL_WORDS.items() if isinstance(vote.refusal, kind)), "not counted")
 
 
@@ -45,4 +45,4 @@ def render_vote_summary(votes: Sequence[VoteResult]) -> Card:
 
 
 def _render_target(vote: VoteResult) -> Part:
-    return exact_code(vote.seen.action.target if vote.seen else vote.approval)
+    return exact_code(vote.record.action.target if vote.record else vote.approval)
