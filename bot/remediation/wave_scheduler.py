@@ -11,7 +11,7 @@ from bot.remediation.waves import ChangeAllowance, WaveQueue, plan_waves
 from graph.state import Remediation
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
-from tools.ledger.manual_brakes import LedgerBrakes
+from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord
 
 log = structlog.get_logger()
@@ -23,7 +23,7 @@ RELEASE_NOTE_PREFIX = "let go "
 class WaveScheduler:
     """Reads, plans and notes; proposes nothing."""
 
-    book: LedgerBrakes
+    book: Ledger
     index: ActionIndex
     inventory: Inventory
     clock: Clock
