@@ -317,17 +317,19 @@ def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
     anchors = set(sorted(anchors)[: most - 1])
     places, room = most - 1 - len(anchors), MAX_MESSAGE_CHARS - 100 - sum(count_text_chars(blocks[i]) for i in anchors)
-    kept_anchors = set(anchors)
+    kept = set(anchors)
     for i, block in enumerate(blocks):
         if i in anchors:
             continue
         places, room = places - 1, room - count_text_chars(block)
         if places < 0 or room < 0:
             break
-        kept_anchors.add(i)
-    gap = next(i for i in range(len(blocks)) if i not in kept_anchors)
-    note = context((f"… {len(blocks) - len(kept_anchors)} more parts of this card are not shown",))
-    return [*blocks[:gap], note, *(blocks[i] for i in range(gap, len(blocks)) if i in kept_anchors)]
+        kept.add(i)
+    left_out = [i for i in range(len(blocks)) if i not in kept]
+    if not left_out:  # a form whose menus alone are longer than that
+        return list(blocks)
+    note = context((f"… {len(left_out)} more parts of this card are not shown",))
+    return [*blocks[: left_out[0]], note, *(blocks[i] for i in range(left_out[0], len(blocks)) if i in kept)]
 
 
 def count_text_chars(block: Any) -> int:

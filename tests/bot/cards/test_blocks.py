@@ -171,6 +171,13 @@ def test_what_does_not_fit_is_counted() -> None:
     assert fitted[-1]["elements"][0]["text"] == "… 32 more parts of this card are not shown"
 
 
+def test_a_form_whose_menus_alone_are_too_long_keeps_every_input() -> None:
+    options = [(f"cause-{n}", f"a long title of cause {n:03d} ".ljust(70, "x")) for n in range(100)]
+    inputs = [blocks.input_block(f"menu-{n}", "Cause", blocks.select({"All": options})) for n in range(4)]
+    assert sum(map(blocks.count_text_chars, inputs)) > blocks.MAX_MESSAGE_CHARS
+    assert blocks.fit_blocks(inputs) == inputs
+
+
 def test_a_choice_of_any_length_is_split_under_headings() -> None:
     element = blocks.select({"GPU": [(f"GPU.x.{n}", f"Fault {n}") for n in range(250)]}, initial="GPU.x.249")
     assert [group["label"]["text"] for group in element["option_groups"]] == ["GPU", "GPU (2)", "GPU (3)"]
