@@ -24,17 +24,16 @@ class BadAlerts(ValueError):
 
 
 class AlertConfig(StrictModel):
-    """`channel` is bound to the operators by the inventory, and takes what no route leads elsewhere. `minutes`: a cause that fires again within them
-    is the same incident."""
+    """The alerts file of a site: who may send alerts, and where they open incidents."""
 
-    channel: str
+    channel: str  # an operators' channel of the inventory, for alerts that match no route
     token: SecretStr = SecretStr("")
     user: str = ""
     password: SecretStr = SecretStr("")
     keys: tuple[SecretStr, ...] = ()
     labels: AlertLabels = AlertLabels()
     routes: AlertRoutes = ()
-    minutes: float = Field(30.0, gt=0, le=24 * 60)
+    minutes: float = Field(30.0, gt=0, le=24 * 60)  # a repeat within this time joins the open incident
 
     def build_routing(self, hosts: Mapping[str, Collection[str]], known: Collection[str] = ()) -> AlertRouting:
         """Return the routing. `hosts`: by operators' channel; `known`: all hosts."""

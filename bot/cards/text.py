@@ -207,7 +207,7 @@ def _apply_style(words: str, style: str) -> str:
         return ""
     if style == "token":
         return words
-    mark = {"bold": "*", "code": "`", "italic": "_"}.get(style, "")
+    mark = {"bold": "*", "italic": "_"}.get(style, "")
     if style == "code":  # copied text must not contain invisible characters
         return _isolate_rtl(f"`{_escape_mrkdwn(words)}`")
     return f"{mark}{_escape_mrkdwn(isolate_rtl_words(_neutralize_emoji(words)))}{mark}"

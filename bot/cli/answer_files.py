@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.refusal import Refusal
 from bot.reports.charts.drawing import Drawing
-from bot.reports.drawing_source import DrawingSource, FactsNotKept
+from bot.reports.drawing_source import DrawingSource, FactsNotKept, load_no_records
 from bot.reports.figures import build_bandwidth_expectation
 from bot.reports.incident_sources import IncidentSources, use_id_as_name
 from bot.reports.page_formats import FORMATS, PageFormat, parse_page_format
@@ -78,20 +78,9 @@ class AnswerFiles:
 
     def _build_drawing_source(self) -> DrawingSource:
         ports = self.world.ports
-        drawing_source = DrawingSource(
-            ports.evidence, use_id_as_name, ports.taxonomy.titles, partial(build_bandwidth_expectation, ports.inventory, ports.skus)
-        )
-        return (
-            drawing_source
-            if self.ledger is None
-            else DrawingSource(
-                drawing_source.evidence,
-                drawing_source.name_of,
-                drawing_source.titles,
-                drawing_source.expected,
-                self.ledger.list_incident_records,
-            )
-        )
+        expect_bandwidth = partial(build_bandwidth_expectation, ports.inventory, ports.skus)
+        list_records = self.ledger.list_incident_records if self.ledger else load_no_records
+        return DrawingSource(ports.evidence, use_id_as_name, ports.taxonomy.titles, expect_bandwidth, list_records)
 
     def _build_incident_sources(self) -> IncidentSources:
         ports = self.world.ports

@@ -79,11 +79,27 @@ def bench_run(
     config: ConfigOption = None,
 ) -> None:
     """Solve cases with several arms and write all figures. Progress goes to stderr."""
-    code = _load_bench()
-    selection = code.Wanted(
-        out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _get_command_line(), kb
+    bench_cli = _load_bench()
+    selection = bench_cli.Wanted(
+        out=out,
+        cases=cases,
+        layer=layer,
+        n=n,
+        arms=arms,
+        seed=seed,
+        seed_file=seed_file,
+        attempts=attempts,
+        jobs=jobs,
+        transport=transport,
+        permute=permute,
+        record=record,
+        replay=replay,
+        loop=loop,
+        bots=bots,
+        command=_get_command_line(),
+        kb=kb,
     )
-    run = _run_resumable(lambda: code.run_bench(load_settings_or_exit(config), selection, lambda line: print_text(line, err=True)))
+    run = _run_resumable(lambda: bench_cli.run_bench(load_settings_or_exit(config), selection, lambda line: print_text(line, err=True)))
     print_text(f"{run['cases']} cases in {run['wall_seconds']:.0f} s: {out}", err=True)
 
 
@@ -96,8 +112,8 @@ def bench_report(
     loop: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="File that `bench run --loop` wrote; may be repeated.")] = None,
 ) -> None:
     """Write results as Markdown: intervals, pictures, gates and the hardest cases."""
-    code = _load_bench()
-    for path in _run_resumable(lambda: code.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
+    bench_cli = _load_bench()
+    for path in _run_resumable(lambda: bench_cli.write_report(results, out, made_by, texts=True, gates=gates, loops=loop or ())):
         print_text(path)
 
 
@@ -117,9 +133,11 @@ def bench_publish(
 
     The closed loop is included if you ask for it.
     """
-    code = _load_bench()
-    publishing = code.Publishing(out, seed, n, jobs, loop, work)
-    for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), publishing, lambda line: print_text(line, err=True))):
+    bench_cli = _load_bench()
+    publishing = bench_cli.Publishing(out, seed, n, jobs, loop, work)
+    for path in _run_resumable(
+        lambda: bench_cli.publish(load_settings_or_exit(config), publishing, lambda line: print_text(line, err=True))
+    ):
         print_text(path)
 
 
@@ -139,10 +157,10 @@ def bench_questions(
 
     A: what a conversation says. B: the right check and a drafted check. C: the cause.
     """
-    code = _load_bench()
+    bench_cli = _load_bench()
     print_text(
         _run_resumable(
-            lambda: code.ask_questions(load_settings_or_exit(config), record, replay, out, lambda line: print_text(line, err=True))
+            lambda: bench_cli.ask_questions(load_settings_or_exit(config), record, replay, out, lambda line: print_text(line, err=True))
         )
     )
 
@@ -155,8 +173,8 @@ def bench_new_case(
     seed: Annotated[str, typer.Option(help="Another seed makes another case.")] = "1",
 ) -> None:
     """Write one case to start from; edit it and check it with `bench lint`."""
-    code = _load_bench()
-    print_text(_run_resumable(lambda: code.new_case(out, layer, seed, fault)))
+    bench_cli = _load_bench()
+    print_text(_run_resumable(lambda: bench_cli.new_case(out, layer, seed, fault)))
 
 
 @bench.command(name="gates", epilog="Example: rackmedic bench gates")
@@ -171,8 +189,10 @@ def bench_gates(
 
     Gates: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when one fails.
     """
-    code = _load_bench()
-    if not _run_resumable(lambda: code.try_gates(seed, n, jobs, out, lambda line: print_text(line, err=True), print_text, anew=freeze)):
+    bench_cli = _load_bench()
+    if not _run_resumable(
+        lambda: bench_cli.try_gates(seed, n, jobs, out, lambda line: print_text(line, err=True), print_text, anew=freeze)
+    ):
         raise typer.Exit(1)
 
 
@@ -182,6 +202,6 @@ def bench_lint(cases: Annotated[Path, typer.Argument(metavar="CASES", help="A ca
 
     Exit 1 when one is not.
     """
-    code = _load_bench()
-    if _run_resumable(lambda: code.lint(cases, print_text)):
+    bench_cli = _load_bench()
+    if _run_resumable(lambda: bench_cli.lint(cases, print_text)):
         raise typer.Exit(1)

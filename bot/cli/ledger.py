@@ -84,6 +84,7 @@ async def engage_kill_switch(settings: Settings, why: str) -> int:
 
 
 async def release_brake(settings: Settings, group: str) -> int:
+    """Reset the breaker of a group, or release the kill switch if `group` is empty."""
     async with _open_ledger(settings) as ledger:
         tripped, altered = group in (await ledger.get_brake_status()).breakers, await ledger.has_altered_brakes()
         await (ledger.reset_breaker(group, get_terminal_identity()) if group else ledger.resume(get_terminal_identity()))

@@ -11,7 +11,7 @@ STORE_TIMEOUT_SECONDS: Final = 2.0  # Slack waits three seconds for an acknowled
 
 
 class StoreUnreachable(Exception):
-    """What happened could not be noted down."""
+    """Redis did not answer in time, or refuses writes."""
 
 
 @asynccontextmanager

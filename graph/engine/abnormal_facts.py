@@ -28,7 +28,6 @@ MIN_BLOCKED_OBSERVATIONS = 3
 # BMC hardware events that hold, at any age, until they are cleared or the part is replaced
 PERSISTENT_BMC_EVENTS = frozenset({"psu", "fan", "memory"})
 
-# share of all cores that processes outside any job take from one
 MIN_HOG_CPU_SHARE = 0.25  # share of all cores that processes outside any job take
 
 # count from which the counted thing is abnormal
@@ -41,7 +40,6 @@ COUNT_LIMITS: Mapping[str, int] = {
 }
 
 
-# cumulative link counters: (limit in total, limit per day); both must be reached
 # cumulative link counters: (limit in total, limit per day where the rate is known); both must be reached
 LINK_COUNTER_LIMITS: Mapping[str, tuple[int, float]] = {
     "ib.link_downed":           (6, 1),

@@ -310,13 +310,15 @@ def _weigh_clues(leaf: Leaf, subject: Subject, start: float, hits: ClueHits, mat
     matches = [ClueMatch(clue, fact, _compute_weight(clue, fact), matcher.format_match(clue, fact)) for clue, fact in best.values()]
     trusted = [m.weight for m in matches if can_be_proven_by_text(leaf) or not _is_low_trust(m.fact)]
     doubted = sum(m.weight for m in matches if not can_be_proven_by_text(leaf) and _is_low_trust(m.fact))
-    most = max(MAX_LOW_TRUST_LOG_ODDS, sum(weight for weight in trusted if weight > 0))
-    odds = start + sum(trusted) + max(-MAX_LOW_TRUST_LOG_ODDS, min(most, doubted))
-    odds = min(odds, max(start, MAX_OLD_EVENTS_LOG_ODDS)) if has_only_old_events(m.fact for m in matches if m.weight > 0) else odds
+    low_trust_cap = max(MAX_LOW_TRUST_LOG_ODDS, sum(weight for weight in trusted if weight > 0))
+    log_odds = start + sum(trusted) + max(-MAX_LOW_TRUST_LOG_ODDS, min(low_trust_cap, doubted))
+    log_odds = (
+        min(log_odds, max(start, MAX_OLD_EVENTS_LOG_ODDS)) if has_only_old_events(m.fact for m in matches if m.weight > 0) else log_odds
+    )
     return Belief(
         leaf,
         subject,
-        min(odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else odds,
+        min(log_odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else log_odds,
         support=tuple(
             sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _is_low_trust(m.fact), -m.weight, m.clue.id))
         ),

@@ -18,13 +18,13 @@ MISSING_TARGET_REASONS = frozenset({"no_tool", "no_device"})
 
 @dataclass(slots=True)
 class Coverage:
-    """Which (host, check) pairs were asked, observed, skipped or failed, and why."""
+    """Which (host, check) pairs were asked, skipped or failed, and why, and which (host, fact key) pairs were observed."""
 
     reference: ReferenceData
     hosts: Sequence[str]
     unobserved: Mapping[tuple[str, str], str] = field(default_factory=dict)
     asked: frozenset[tuple[str, str]] = frozenset()
-    observed: frozenset[tuple[str, str]] = frozenset()
+    observed_keys: frozenset[tuple[str, str]] = frozenset()
     # checks that were asked and did not run, and why: busy GPUs, no tool
     skipped: Mapping[tuple[str, str], str] = field(default_factory=dict)
     # checks with an omitted part, and why: no target configured, or the answer was too long
@@ -70,7 +70,7 @@ class Coverage:
         unasked: list[tuple[str, str]] = []
         for host in self.hosts:
             unasked += [(host, check.id) for check in deciding if (host, check.id) not in self.asked]
-            if any((host, key) in self.observed for key in keys):
+            if any((host, key) in self.observed_keys for key in keys):
                 continue
             for check in deciding:
                 if (host, check.id) in self.unobserved and not self._is_pointless(host, check.id):

@@ -80,7 +80,7 @@ def find_hosts(
     """Return known hosts in the text, and unknown names and ranges that look like hosts.
 
     Args:
-        known: Pass a `HostIndex`, which has its own domains, to read many texts.
+        host_index: Names of known hosts. To read many texts, pass a `HostIndex`; `domains` is then ignored.
         domains: Domains of known hosts; a full name elsewhere is another host. None accepts any, as in machine output.
         lenient: Read `gpu_003` as gpu-003 where no other host can be meant.
     """
@@ -91,12 +91,12 @@ def find_hosts(
 def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
     host_spans: list[HostSpan] = []
 
-    def take(match: re.Match[str]) -> str:
+    def blank_out_range(match: re.Match[str]) -> str:
         names = parse_bracket_range(match[0], host_index)
         host_spans.extend([HostSpan(match.start(), match.end(), names)] if names else [])
         return " " * len(match[0]) if names else match[0]
 
-    rest = BRACKET_RANGE_PATTERN.sub(take, text) if host_index else text
+    rest = BRACKET_RANGE_PATTERN.sub(blank_out_range, text) if host_index else text
     at = 0
     while match := HOST_NAME_PATTERN.search(rest, at):
         host_list = parse_host_list(rest, match, host_index)
@@ -123,16 +123,16 @@ def expand_host_numbers(text: str, host_index: "Collection[str] | HostIndex") ->
     """
     index = host_index if isinstance(host_index, HostIndex) else HostIndex(host_index)
 
-    def full(match: re.Match[str]) -> str:
+    def expand_number(match: re.Match[str]) -> str:
         text_before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
         return match[0] if _OTHER_COUNT_PATTERN.search(text_before) else index.find_by_digits(match[0]) or match[0]
 
-    def all_of(match: re.Match[str]) -> str:
+    def expand_numbered_hosts(match: re.Match[str]) -> str:
         names = _parse_numbered_hosts(match, index)
         prefix = "hosts " if match[0].lower().startswith("hosts") else ""
         return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(index.find_host, names)) else match[0]
 
-    def between(match: re.Match[str]) -> str:
+    def expand_bare_range(match: re.Match[str]) -> str:
         text_before = match.string[max(0, match.start() - _MAX_COUNT_CHARS) : match.start()]
         first, last, width = int(match["first"]), int(match["last"]), len(match["first"])
         if _OTHER_COUNT_PATTERN.search(text_before) or not first < last < first + MAX_EXPANDED_HOSTS:
@@ -140,7 +140,9 @@ def expand_host_numbers(text: str, host_index: "Collection[str] | HostIndex") ->
         names = [index.find_by_digits(f"{number:0{width}}") for number in range(first, last + 1)]
         return ", ".join(filter(None, names)) if all(names) else match[0]
 
-    return _BARE_NUMBER_PATTERN.sub(full, _BARE_RANGE.sub(between, _NODE_NUMBERS_PATTERN.sub(all_of, text)))
+    return _BARE_NUMBER_PATTERN.sub(
+        expand_number, _BARE_RANGE.sub(expand_bare_range, _NODE_NUMBERS_PATTERN.sub(expand_numbered_hosts, text))
+    )
 
 
 def find_job_id(text: str) -> str:

@@ -87,7 +87,7 @@ def build_fault_condition(remediation: Remediation, host_assessment: Assessment,
 
 
 def _is_unreachable_fault(host_assessment: Assessment, leaf: Leaf) -> bool:
-    return REACHABILITY_KEY in host_assessment.reference.list_decisive_keys(leaf) and not host_assessment.coverage.observed
+    return REACHABILITY_KEY in host_assessment.reference.list_decisive_keys(leaf) and not host_assessment.coverage.observed_keys
 
 
 def is_contradicted(remediation: Remediation, host_assessment: Assessment) -> bool:

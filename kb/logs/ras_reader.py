@@ -36,7 +36,7 @@ class RasReader:
         self._counts: list[tuple[int, int]] = []
 
     def read_line(self, line: str) -> Mapping[str, Any] | None:
-        """Return a lagging rank's op, rank, node, launched and others, or None."""
+        """Return a lagging rank's op, rank, node, launched, others and counts, or None."""
         if different := _DIFFERENT_PATTERN.search(line):
             self._operation = different[1]
             self._counts = []
@@ -50,8 +50,8 @@ class RasReader:
         if not rank or not self._counts:
             return None
         launched = int(rank[2] or 0) if rank[2] or rank[3] else self._counts[-1][1]
-        largest_world = max(self._counts)[1]
-        if launched == largest_world:
+        majority_launched = max(self._counts)[1]
+        if launched == majority_launched:
             return None
         node = {"node": rank["node"]} if rank["node"] else {}
-        return {"op": self._operation, "rank": rank[1], "launched": launched, "others": largest_world, **node, "counts": True}
+        return {"op": self._operation, "rank": rank[1], "launched": launched, "others": majority_launched, **node, "counts": True}

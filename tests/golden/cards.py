@@ -242,7 +242,7 @@ def incidents() -> Mapping[str, str]:
             "question": questions.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
             "living": render_living(IncidentCardView("i1", by_hand, stats, stands, titles=TITLES)),
             "living-without-a-look": render_living(
-                IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",)))
+                IncidentCardView("i1", status=IncidentStatus("ticket", ("Waiting for a person to take it.",)))
             ),
             "ended": render_cured_message(IncidentStatus("well", ("Fixed; re-check at 14:02 UTC.",)), "GPU fell off the bus on gpu-017"),
             "told": render_look_finished(REPORT),

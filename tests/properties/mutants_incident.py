@@ -75,7 +75,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         "I13",
         (
             Edit(Belief.deciding, "can_be_proven_by_text(self.leaf) or (m.fact.host and not is_tenant_writable(m.fact.key))", "True"),
-            Edit(_weigh_clues, "max(-MAX_LOW_TRUST_LOG_ODDS, min(most, doubted))", "doubted"),
+            Edit(_weigh_clues, "max(-MAX_LOW_TRUST_LOG_ODDS, min(low_trust_cap, doubted))", "doubted"),
         ),
     ),
     Mutant(
@@ -191,12 +191,14 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant("evidence is cited of another host", "I17", (Edit(cite_evidence, "host=fact.host", "host='n3'"),)),
     Mutant("two proofs are averaged", "I18", (Edit(_weigh_clues, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
     Mutant(
-        "a tenant's word outweighs a machine's", "I18", (Edit(_weigh_clues, "max(-MAX_LOW_TRUST_LOG_ODDS, min(most, doubted))", "doubted"),)
+        "a tenant's word outweighs a machine's",
+        "I18",
+        (Edit(_weigh_clues, "max(-MAX_LOW_TRUST_LOG_ODDS, min(low_trust_cap, doubted))", "doubted"),),
     ),
     Mutant(
         "a difference to peers alone accuses a host",
         "I18",
-        (Edit(_weigh_clues, "min(odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else odds", "odds"),),
+        (Edit(_weigh_clues, "min(log_odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else log_odds", "log_odds"),),
     ),
     Mutant("what did not help counts as mended", "I20", (Edit(_handle_done, "event.outcome not in PASSED_OUTCOMES", "False"),)),
     Mutant("a node returns beside a fix that failed", "I20", (Edit(_request_return, "UNRESOLVED_OUTCOMES", "()"),)),

@@ -171,11 +171,11 @@ def parse_journal(text: str) -> Sequence[Fact]:
     unknown: list[str] = []
     telling = frozenset(iter_trouble_lines(text))
     for line in split_lines(text):
-        is_journal = False
+        has_known_event = False
         for value, unit, prefix in _find_events(line):
-            is_journal = True
+            has_known_event = True
             groups.setdefault((value, unit), []).append((prefix, line))
-        if not is_journal and _is_error(line, telling):
+        if not has_known_event and _is_error(line, telling):
             unknown.append(line)
     facts = [_fold_events(value, unit, lines) for (value, unit), lines in groups.items()]
     facts += build_not_understood_facts(CHECK, unknown)
@@ -236,9 +236,13 @@ UNIT_ALIASES: Mapping[str, str] = {"chrony": "chronyd"}
 def drop_missing_units(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Drop the unused name of a unit with two names, and missing optional units."""
     missing = {fact.device or "" for fact in facts if fact.key == "service.state" and fact.value == "not-found"}
-    needless = {common if other not in missing and common in missing else other for other, common in UNIT_ALIASES.items()} & missing
-    needless |= missing & set(_OPTIONAL_UNITS.split())
-    return [fact for fact in facts if fact.device not in needless or fact.value != "not-found"]
+    dropped = missing & set(_OPTIONAL_UNITS.split())
+    for other, common in UNIT_ALIASES.items():
+        if other in missing:
+            dropped.add(other)
+        elif common in missing:
+            dropped.add(common)
+    return [fact for fact in facts if fact.device not in dropped or fact.value != "not-found"]
 
 
 _COMMON_UNITS = "nvidia-fabricmanager nvidia-persistenced nvidia-dcgm docker openibd chronyd chrony slurmd"

@@ -17,6 +17,8 @@ COMMON_REFUSALS: Mapping[str, str] = {
     "kubectl: not found": "kubectl is not installed on the controller",
 }
 
+# `tools.remedies.scheduler` offers these two as Kubernetes' way to drain and to return a node, so they are no rows of their own and undo each other
+# by the remedies' common ids.
 CORDON = Remedy(
     id="cordon_node",
     does="Cordon {node}",

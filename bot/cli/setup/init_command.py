@@ -138,7 +138,9 @@ def _read_answers_file(file: Path, folder: Path) -> Answers:
 
 def _format_yaml_value(value: object) -> str:
     """Return a value as typed: YAML reads `yes` as true."""
-    return {True: "yes", False: "no", None: ""}.get(value, str(value)) if value is None or isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)
 
 
 def _ask_questions(ask: AnswerPrompt, folder: Path) -> Answers:

@@ -23,7 +23,7 @@ class IncidentCardView:
     incident: str
     report: Report | None = None
     stats: IncidentCosts | None = None
-    standing: IncidentStatus | None = None
+    status: IncidentStatus | None = None
     busy: ProgressCard | None = None
     links: Mapping[str, Part] = field(default_factory=dict)  # incident → thread in which it works on a shared cause
     changed: str = ""  # what was likely while some hosts were silent, where the result differs
@@ -32,34 +32,32 @@ class IncidentCardView:
     @property
     def mark(self) -> str:
         """The headline's mark once a fault is mended or handed off; else empty."""
-        over = self.report is not None and self.report.outcome == "diagnosed" and self.standing is not None and not self.busy
-        return STATUS_SIGNS[self.standing.sign].mark if over and self.standing and self.standing.sign in ("well", "ticket") else ""
+        over = self.report is not None and self.report.outcome == "diagnosed" and self.status is not None and not self.busy
+        return STATUS_SIGNS[self.status.sign].mark if over and self.status and self.status.sign in ("well", "ticket") else ""
 
 
-def render_incident_card(living: IncidentCardView) -> Card:
-    if living.report is None:
-        return progress.render_progress(living.busy) if living.busy else _render_without_report(living)
-    report = living.report.model_copy(update={"next_step": ""}) if _has_newer_next_step(living.standing) else living.report
-    if living.standing and living.standing.closed and not living.busy:
+def render_incident_card(view: IncidentCardView) -> Card:
+    if view.report is None:
+        return progress.render_progress(view.busy) if view.busy else _render_without_report(view)
+    report = view.report.model_copy(update={"next_step": ""}) if _has_newer_next_step(view.status) else view.report
+    if view.status and view.status.closed and not view.busy:
         report = _remove_open_guide(report)
-    mended = living.standing is not None and living.standing.mended and not living.busy
-    diagnosis_blocks = diagnosis.render_diagnosis(
-        living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended
-    )
-    head = [progress.render_progress_steps(living.busy)] if living.busy else _render_status(living.standing)
-    first = 1 if diagnosis_blocks.blocks[0]["type"] == "header" else 0
-    first_line = f" {living.standing.first_line}" if living.standing else ""
-    back = [] if living.report.reply else return_buttons.render_return_buttons(living.incident, living.report.held)
+    mended = view.status is not None and view.status.mended and not view.busy
+    diagnosis_card = diagnosis.render_diagnosis(view.incident, report, view.stats, view.links, view.titles, view.mark, mended=mended)
+    head = [progress.render_progress_steps(view.busy)] if view.busy else _render_status(view.status)
+    first = 1 if diagnosis_card.blocks[0]["type"] == "header" else 0
+    first_line = f" {view.status.first_line}" if view.status else ""
+    back = [] if view.report.reply else return_buttons.render_return_buttons(view.incident, view.report.held)
     return blocks.build_card(
-        f"{diagnosis_blocks.text}{first_line}",
-        [*diagnosis_blocks.blocks[:first], *head, *_render_changed(living), *back, *diagnosis_blocks.blocks[first:]],
+        f"{diagnosis_card.text}{first_line}",
+        [*diagnosis_card.blocks[:first], *head, *_render_changed(view), *back, *diagnosis_card.blocks[first:]],
     )
 
 
-def render_cured_message(standing: IncidentStatus, what: str) -> Card:
+def render_cured_message(status: IncidentStatus, what: str) -> Card:
     """Render a repair's last message: it holds."""
     return blocks.build_card(
-        f"{standing.first_line} {what}", [blocks.section((bold(standing.first_line), *_render_next_step(standing)), (what,))]
+        f"{status.first_line} {what}", [blocks.section((bold(status.first_line), *_render_next_step(status)), (what,))]
     )
 
 
@@ -72,12 +70,10 @@ def render_look_finished(report: Report) -> Card:
     )
 
 
-def _render_without_report(living: IncidentCardView) -> Card:
-    if living.standing is None:
-        return _render_unfinished(living.incident)
-    return blocks.build_card(
-        living.standing.first_line, [*_render_status(living.standing), blocks.context((f"incident {living.incident}",))]
-    )
+def _render_without_report(view: IncidentCardView) -> Card:
+    if view.status is None:
+        return _render_unfinished(view.incident)
+    return blocks.build_card(view.status.first_line, [*_render_status(view.status), blocks.context((f"incident {view.incident}",))])
 
 
 def _render_unfinished(incident: str) -> Card:
@@ -86,9 +82,9 @@ def _render_unfinished(incident: str) -> Card:
     return blocks.build_card(head, [blocks.line_section(bold(head), *rest), blocks.context((f"incident {incident}",))])
 
 
-def _has_newer_next_step(standing: IncidentStatus | None) -> bool:
+def _has_newer_next_step(status: IncidentStatus | None) -> bool:
     """Return whether the status supersedes the report's next step."""
-    return standing is not None and (bool(standing.then) or standing.sign in ("well", "ticket"))
+    return status is not None and (bool(status.then) or status.sign in ("well", "ticket"))
 
 
 def _remove_open_guide(report: Report) -> Report:
@@ -97,18 +93,18 @@ def _remove_open_guide(report: Report) -> Report:
     return report if run is None or (run.called and not run.is_open) else report.model_copy(update={"guide": None})
 
 
-def _render_changed(living: IncidentCardView) -> list[Block]:
-    return [blocks.line_section(bold("Changed:"), f" while I waited it looked like {living.changed}.")] if living.changed else []
+def _render_changed(view: IncidentCardView) -> list[Block]:
+    return [blocks.line_section(bold("Changed:"), f" while I waited it looked like {view.changed}.")] if view.changed else []
 
 
-def _render_status(standing: IncidentStatus | None) -> list[Block]:
-    if standing is None:
+def _render_status(status: IncidentStatus | None) -> list[Block]:
+    if status is None:
         return []
-    if standing.has_begun:
-        return [blocks.plan(f"{STATUS_SIGNS[standing.sign].mark} {standing.step}", standing.tasks)]
-    lines: list[Line] = [(f"{STATUS_SIGNS[standing.sign].mark} ", bold(standing.lines[0]), *_render_next_step(standing))]
-    return [blocks.section(*lines, *((f"· {line}",) for line in standing.lines[1:]))]
+    if status.has_begun:
+        return [blocks.plan(f"{STATUS_SIGNS[status.sign].mark} {status.step}", status.tasks)]
+    lines: list[Line] = [(f"{STATUS_SIGNS[status.sign].mark} ", bold(status.lines[0]), *_render_next_step(status))]
+    return [blocks.section(*lines, *((f"· {line}",) for line in status.lines[1:]))]
 
 
-def _render_next_step(standing: IncidentStatus) -> Line:
-    return (" Then: ", f"{standing.then}.") if standing.then else ()
+def _render_next_step(status: IncidentStatus) -> Line:
+    return (" Then: ", f"{status.then}.") if status.then else ()

@@ -493,7 +493,7 @@ def test_what_an_answer_tells_people_to_say_is_code_and_a_lone_back_tick_is_not(
 
 
 def test_what_went_to_people_without_a_look_says_so_and_no_more() -> None:
-    card = render_living(IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",))))
+    card = render_living(IncidentCardView("i1", status=IncidentStatus("ticket", ("Waiting for a person to take it.",))))
     assert valid(card)
     assert "Waiting for a person to take it" in shown(card.blocks), "the standing's line"
     assert not buttons(card.blocks)

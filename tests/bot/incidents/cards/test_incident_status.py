@@ -177,7 +177,7 @@ def test_signs_differ_in_more_than_their_colour() -> None:
 def test_a_node_that_may_come_back_is_offered_on_the_living_message() -> None:
     report = FOUND.model_copy(update={"held": (ReturnableNode(ladder="l1", host="gpu-002"),)})
     made = incident_card.render_incident_card(
-        incident_card.IncidentCardView("i1", report, standing=get_incident_status(incident(report=report.model_dump(mode="json"))))
+        incident_card.IncidentCardView("i1", report, status=get_incident_status(incident(report=report.model_dump(mode="json"))))
     )
     assert "Ask again to return gpu-002" in str(made.blocks)
 
@@ -185,15 +185,15 @@ def test_a_node_that_may_come_back_is_offered_on_the_living_message() -> None:
 @pytest.mark.parametrize(("lifecycle", "mark"), [("waiting", "🔴"), ("watching", "✅"), ("closed", "✅"), ("handed_off", "🎫")])
 def test_the_headline_begins_with_how_it_stands(lifecycle: str, mark: str) -> None:
     rows = incident(LADDER.model_copy(update={"waiting_for": "proof"}) if lifecycle == "watching" else LADDER, lifecycle=lifecycle)
-    made = incident_card.render_incident_card(incident_card.IncidentCardView("i1", FOUND, standing=get_incident_status(rows)))
+    made = incident_card.render_incident_card(incident_card.IncidentCardView("i1", FOUND, status=get_incident_status(rows)))
     assert made.blocks[0]["text"]["text"].startswith(mark)
 
 
 def test_advice_that_is_under_way_is_not_given_again() -> None:
     report = FOUND.model_copy(update={"next_step": "Drain the node and reset the GPU."})
     under_way = incident_card.render_incident_card(
-        incident_card.IncidentCardView("i1", report, standing=get_incident_status(incident(LADDER), [record(State.PENDING)]))
+        incident_card.IncidentCardView("i1", report, status=get_incident_status(incident(LADDER), [record(State.PENDING)]))
     )
     assert "Drain the node and reset" not in str(under_way.blocks)
-    people = incident_card.render_incident_card(incident_card.IncidentCardView("i1", report, standing=get_incident_status(incident())))
+    people = incident_card.render_incident_card(incident_card.IncidentCardView("i1", report, status=get_incident_status(incident())))
     assert "Drain the node and reset" in str(people.blocks)

@@ -98,7 +98,7 @@ def test_each_mover_has_plain_words() -> None:
 def test_the_red_sign_is_for_faults(report: Report, mark: str) -> None:
     seen = get_incident_status(IncidentView({"id": "i1", "lifecycle": "waiting", "report": report.model_dump(mode="json")}))
     assert STATUS_SIGNS[seen.sign].mark == mark
-    card = incident_card.render_incident_card(incident_card.IncidentCardView("i1", report, standing=seen))
+    card = incident_card.render_incident_card(incident_card.IncidentCardView("i1", report, status=seen))
     assert ("🔴" in f"{card.text}{strings(card.blocks)}") == (mark == "🔴")
 
 
@@ -114,7 +114,7 @@ def test_a_guide_asks_for_nothing_once_the_incident_is_closed(marks: tuple[Any, 
     steps = tuple(GuideStepRow(id=mark, mark=mark, does=mark) for mark in marks)
     report = REPORT.model_copy(update={"guide": GuideRun(id="gpu_lost", title="A GPU is lost", called=called, steps=steps)})
     card = incident_card.render_incident_card(
-        incident_card.IncidentCardView("i1", report, standing=IncidentStatus("well", ("Closed.",), closed=closed))
+        incident_card.IncidentCardView("i1", report, status=IncidentStatus("well", ("Closed.",), closed=closed))
     )
     assert ("A GPU is lost" in str(card.blocks)) == shown
 
