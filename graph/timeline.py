@@ -123,7 +123,8 @@ def _list_message_events(incident_view: IncidentView) -> list[TimelineEvent]:
     for message in incident_view.messages:
         at = _parse_timestamp(message.get("at"))
         words = _clean_text(str(message.get("text", "")).strip())
-        events += [TimelineEvent(at, "said", words or "handed in a file", by=str(message.get("user") or ""))] if at else []
+        if at:
+            events.append(TimelineEvent(at, "said", words or "handed in a file", by=str(message.get("user") or "")))
     return events
 
 

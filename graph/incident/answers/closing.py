@@ -75,15 +75,13 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
             else ""
         )
     ]
-    lines += (
-        [
+    if changed_remediations:
+        lines.append(
             f"Pending approvals for that cause are withdrawn: {fold_host_names([remediation.target for remediation in changed_remediations])}."
-        ]
-        if changed_remediations
-        else []
-    )
+        )
     going = [remediation for remediation in remediations if remediation.is_open]
-    lines += [f"Already started, continues: {fold_host_names([remediation.target for remediation in going])}."] if going else []
+    if going:
+        lines.append(f"Already started, continues: {fold_host_names([remediation.target for remediation in going])}.")
     return _apply_remediations(
         context,
         replace(
