@@ -52,8 +52,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _list_channel_hosts,
-                'tuple((name for name in group_hosts if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else group_hosts',
-                'group_hosts',
+                "tuple((name for name in group_hosts if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else group_hosts",
+                "group_hosts",
             ),
         ),
         i27_scope,
@@ -82,8 +82,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 build_host_scope,
-                'HostScope(tuple(dict.fromkeys((*visible_hosts, *kept_hosts))), names, groups)',
-                'HostScope(tuple(dict.fromkeys((*visible_hosts, *kept_hosts))), map_visible_names(inventory, (*visible_hosts, *kept_hosts)), groups)',
+                "HostScope(tuple(dict.fromkeys((*visible_hosts, *kept_hosts))), names, groups)",
+                "HostScope(tuple(dict.fromkeys((*visible_hosts, *kept_hosts))), map_visible_names(inventory, (*visible_hosts, *kept_hosts)), groups)",
             ),
         ),
         i27_scope,

@@ -181,7 +181,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 merge_facts,
-                '[fact for fact in old if (fact.host, fact.check) not in new_pairs] + added',
+                "[fact for fact in old if (fact.host, fact.check) not in new_pairs] + added",
                 "[*old, *(row for row in added if not old)]",
             ),
         ),
