@@ -18,25 +18,24 @@ _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
 }
 
 
-def append_milestones(
-    previous_incident_view: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime
-) -> list[Milestone]:
-    """Return all milestones after a turn. `previous_incident_view` is the incident at the turn's start; `looked` says whether the turn
-    checked hosts.
+def append_milestones(incident_view: IncidentView, report: Report, lifecycle: Lifecycle, looked: bool, at: datetime) -> list[Milestone]:
+    """Return all milestones after a turn.
+
+    `incident_view` is the incident at the turn's start; `looked` says whether the turn checked hosts.
     """
-    item = previous_incident_view.item
+    item = incident_view.item
     new_milestones = [
         *_build_action_milestones(item),
-        *(_build_diagnosis_milestones(previous_incident_view, report, at) if looked else []),
-        *_build_lifecycle_milestones(previous_incident_view, lifecycle, item, at),
+        *(_build_diagnosis_milestones(incident_view, report, at) if looked else []),
+        *_build_lifecycle_milestones(incident_view, lifecycle, item, at),
     ]
-    milestones = [*previous_incident_view.milestones, *new_milestones]
+    milestones = [*incident_view.milestones, *new_milestones]
     return milestones if len(milestones) <= MAX_MILESTONES else [milestones[0], *milestones[-(MAX_MILESTONES - 1) :]]
 
 
-def _build_diagnosis_milestones(previous_incident_view: IncidentView, report: Report, at: datetime) -> list[Milestone]:
+def _build_diagnosis_milestones(incident_view: IncidentView, report: Report, at: datetime) -> list[Milestone]:
     kind = _OUTCOME_KINDS.get(report.outcome)
-    last = next((milestone for milestone in reversed(previous_incident_view.milestones) if milestone.kind in _OUTCOME_KINDS.values()), None)
+    last = next((milestone for milestone in reversed(incident_view.milestones) if milestone.kind in _OUTCOME_KINDS.values()), None)
     headline = report.headline[:MAX_MILESTONE_CHARS]
     return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
 
@@ -68,10 +67,8 @@ def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
     return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
 
 
-def _build_lifecycle_milestones(
-    previous_incident_view: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime
-) -> list[Milestone]:
-    if lifecycle == previous_incident_view.lifecycle or lifecycle not in ("handed_off", "closed"):
+def _build_lifecycle_milestones(incident_view: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:
+    if lifecycle == incident_view.lifecycle or lifecycle not in ("handed_off", "closed"):
         return []
     person = item.user if item.kind in ("hand_off", "take", "wait", "close", "ask", "recheck") else ""
     return [

@@ -77,23 +77,20 @@ def _get_actor(event: TimelineEvent) -> str:
 
 
 def build_timeline(incident_view: IncidentView, records: Iterable[ActionRecord] = ()) -> Timeline:
-    """Build it from a stored incident and the ledger records of its actions."""
+    """Build the timeline from a stored incident and the ledger records of its actions."""
     opening_events: list[TimelineEvent] = []
     if incident_view.opened_at:
         user = incident_view.origin.user if incident_view.origin else ""
         opening_events = [TimelineEvent(incident_view.opened_at, "asked", "incident opened", by=user)]
     actions = [event for record in records for event in _list_approval_events(record)]
-    (logged, unlogged), (message_events, unsaid) = (
-        _keep_oldest_and_newest(_list_log_events(incident_view), MAX_LOG_EVENTS),
-        _keep_oldest_and_newest(_list_message_events(incident_view), MAX_MESSAGE_EVENTS),
-    )
+    log_events, dropped_log_events = _keep_oldest_and_newest(_list_log_events(incident_view), MAX_LOG_EVENTS)
+    message_events, dropped_messages = _keep_oldest_and_newest(_list_message_events(incident_view), MAX_MESSAGE_EVENTS)
     event_by_key = {
         (event.at, event.kind, event.says): event
-        for event in (*logged, *opening_events, *message_events, *_list_milestone_events(incident_view), *actions)
+        for event in (*log_events, *opening_events, *message_events, *_list_milestone_events(incident_view), *actions)
     }
-    return Timeline(
-        tuple(sorted(event_by_key.values(), key=lambda event: (event.at, _KIND_ORDER[event.kind], event.says))), unlogged + unsaid
-    )
+    events = sorted(event_by_key.values(), key=lambda event: (event.at, _KIND_ORDER[event.kind], event.says))
+    return Timeline(tuple(events), dropped_log_events + dropped_messages)
 
 
 def _keep_oldest_and_newest(events: Sequence[TimelineEvent], most: int) -> tuple[Sequence[TimelineEvent], int]:
@@ -126,7 +123,8 @@ def _list_message_events(incident_view: IncidentView) -> list[TimelineEvent]:
     for message in incident_view.messages:
         at = _parse_timestamp(message.get("at"))
         words = _clean_text(str(message.get("text", "")).strip())
-        events += [TimelineEvent(at, "said", words or "handed in a file", by=str(message.get("user") or ""))] if at else []
+        if at:
+            events.append(TimelineEvent(at, "said", words or "handed in a file", by=str(message.get("user") or "")))
     return events
 
 

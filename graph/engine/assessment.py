@@ -143,13 +143,10 @@ class Assessment:
         reasons += [hidden_cause.says[:MAX_EVIDENCE_LINE_CHARS] for hidden_cause in self.open_hidden_causes]
         reasons += [f"what was handed in: {unread_text}"[:MAX_EVIDENCE_LINE_CHARS] for unread_text in self.coverage.list_unread_texts()]
         unobserved_checks = self.coverage.list_unobserved_checks()
-        reasons += (
-            [
+        if unobserved_checks:
+            reasons.append(
                 f"{len(unobserved_checks)} looks failed, first {unobserved_checks[0][1]} on {unobserved_checks[0][0]}: {unobserved_checks[0][2]}"
-            ]
-            if unobserved_checks
-            else []
-        )
+            )
         if not self.hosts or self.coverage.has_unasked_check():
             reasons.append("not every machine was looked at")
         return tuple(reasons)

@@ -100,7 +100,8 @@ def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
     at = 0
     while match := HOST_NAME_PATTERN.search(rest, at):
         host_list = parse_host_list(rest, match, host_index)
-        host_spans += [HostSpan(match.start(), host_list.end, host_list.names)] if host_list else []
+        if host_list:
+            host_spans.append(HostSpan(match.start(), host_list.end, host_list.names))
         at = host_list.end if host_list else match.end()
     host_spans += [
         HostSpan(match.start(), match.end(), names)

@@ -101,7 +101,8 @@ def build_job_log_digest(facts: Iterable[Fact]) -> LogDigest | None:
             for template in fact.attrs.get("templates", ())
             if has_trouble_word(template["text"]) or XID_PATTERN.search(template["text"])
         ]
-        logs += [fact] if bad else []
+        if bad:
+            logs.append(fact)
         for template_row in bad:
             templates_by_text[template_row["text"]].append(LogTemplate.model_validate(template_row))
     if not logs:

@@ -140,7 +140,8 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
     ]
     lines = [fact.format_sentence() for fact in abnormal_facts if fact.key not in assessment.fleetwide_keys]
     against = [unproven for unproven in list_unproven(context, assessment) if any(map(unproven.concerns, hosts))]
-    lines += [format_unproven(against)] if against else []
+    if against:
+        lines.append(format_unproven(against))
     lines += [
         f"as on all {len(assessment.hosts)} hosts that were looked at: {fact.format_sentence()}"
         for fact in abnormal_facts

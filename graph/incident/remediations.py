@@ -34,7 +34,7 @@ from graph.remediation.outcomes import (
 from graph.remediation.proposals import build_check_remediations, list_planned_actions
 from graph.remediation.state_machine import RemediationEvent, advance
 from graph.report import CauseOwnedElsewhere, Report
-from graph.state import HandoffTicket, Hypothesis, InboxItem, Remediation
+from graph.state import HandoffTicket, Hypothesis, InboxItem, InboxItemKind, Lifecycle, Remediation
 from tools.action import FaultCondition
 from tools.fact import Fact
 
@@ -63,30 +63,26 @@ async def add_remediations(result: TurnResult, context: IncidentContext, assessm
 async def _update_remediations(
     result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext
 ) -> TurnResult:
-    kind = context.kind
     if is_check_result(context.item):
-        return await _apply_diagnosis(
-            result,
-            advance(context.remediations, RemediationEvent.from_item_data(context.item.data), build_plan_context(context, graph_context)),
-            context,
-            assessment,
-            graph_context,
-        )
-    if kind == "action_result":
+        event = RemediationEvent.from_item_data(context.item.data)
+        remediations = advance(context.remediations, event, build_plan_context(context, graph_context))
+        return await _apply_diagnosis(result, remediations, context, assessment, graph_context)
+    if context.kind == "action_result":
         return _apply_action_result(result, context, assessment, graph_context)
-    if kind in TAKEOVER_REASONS:
-        return (
-            _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS[kind]), graph_context)
-            if context.remediations
-            else result
-        )
-    if kind == "timer" and result.lifecycle == "closed" and context.remediations:
-        return _apply_takeover(result, stop_remediations(context.remediations, "no message for days"), graph_context)
-    if kind == "timer" and result.lifecycle == "handed_off" and context.remediations:
-        return _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS["hand_off"]), graph_context)
-    if kind == "timer" or result.hypotheses is None:
+    if reason := _get_takeover_reason(context.kind, result.lifecycle):
+        return _apply_takeover(result, stop_remediations(context.remediations, reason), graph_context) if context.remediations else result
+    if context.kind == "timer" or result.hypotheses is None:
         return result
     return await _apply_diagnosis(result, context.remediations, context, assessment, graph_context)
+
+
+def _get_takeover_reason(kind: InboxItemKind, lifecycle: Lifecycle | None) -> str:
+    """Return why this turn ends all remediations, or an empty string."""
+    if kind == "timer" and lifecycle == "closed":
+        return "no message for days"
+    if kind == "timer" and lifecycle == "handed_off":
+        return TAKEOVER_REASONS["hand_off"]
+    return TAKEOVER_REASONS.get(kind, "")
 
 
 def is_renewed_request(context: IncidentContext) -> bool:
@@ -142,23 +138,20 @@ async def _apply_diagnosis(
 ) -> TurnResult:
     report, plan = result.report, build_plan_context(context, graph_context)
     believed = {(cause.label, host) for cause in report.root_causes for host in find_remediation_hosts(cause, plan)}
-    kept_remediations, wanted_remediations = (
-        withdraw_disbelieved(
-            known_remediations, believed | _list_undenied_causes(known_remediations, report, context, assessment, graph_context)
-        ),
-        list_remediable_causes(report, context),
-    )
-    elsewhere = await _find_owned_elsewhere(report, wanted_remediations, kept_remediations, context, graph_context, assessment)
+    undenied = _list_undenied_causes(known_remediations, report, context, assessment, graph_context)
+    kept_remediations = withdraw_disbelieved(known_remediations, believed | undenied)
+    wanted_causes = list_remediable_causes(report, context)
+    elsewhere = await _find_owned_elsewhere(report, wanted_causes, kept_remediations, context, graph_context, assessment)
     kept_remediations = withdraw_owned_elsewhere(kept_remediations, elsewhere)
     is_renewed = is_renewed_request(context)
-    built = build_remediations(wanted_remediations, plan, kept_remediations, anew=is_renewed, elsewhere=elsewhere)
+    built = build_remediations(wanted_causes, plan, kept_remediations, anew=is_renewed, elsewhere=elsewhere)
     check_remediations = build_check_remediations(assessment, plan, kept_remediations) if report.outcome == "abstained" else []
     ladders = release_finished_nodes(
         _refresh_fault_conditions([*kept_remediations, *built.ladders], believed, context, graph_context) + check_remediations, plan
     )
-    aside = [cause for cause in report.root_causes if cause not in wanted_remediations and cause.label in report.also_seen]
+    aside = [cause for cause in report.root_causes if cause not in wanted_causes and cause.label in report.also_seen]
     known_there = await _find_known_elsewhere(aside, plan, graph_context)
-    shared = (*list_causes_owned_elsewhere(wanted_remediations, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
+    shared = (*list_causes_owned_elsewhere(wanted_causes, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
     report = _report_released_causes(_add_owned_elsewhere(report, shared), context, graph_context)
     if not ladders and not built.by_hand:
         return replace(result, report=report)
@@ -191,28 +184,25 @@ async def _find_owned_elsewhere(
 ) -> Mapping[CauseLocation, str]:
     """Claim the causes and return those that another incident owns. Ours, and those unobserved now, stay ours."""
     plan = build_plan_context(context, graph_context)
-    spots = map_cause_locations(wanted_causes, plan)
+    locations = map_cause_locations(wanted_causes, plan)
     previous_causes = context.report.root_causes if context.report and report.outcome == "abstained" else ()
-    unseen = [
-        cause
-        for cause in previous_causes
-        if (verdict := assessment.label_verdicts.get(cause.label)) is None or verdict.verdict != "rejected"
-    ]
+    rejected = {label for label, verdict in assessment.label_verdicts.items() if verdict.verdict == "rejected"}
+    unseen = [cause for cause in previous_causes if cause.label not in rejected]
     own_locations = {
         **{spot: names for spot, names in map_cause_locations(unseen, plan).items() if not spot[1]},
         **map_remediation_locations(kept_remediations),
     }
-    names = dict.fromkeys(name for location in (*spots.values(), *own_locations.values()) for name in location)
-    return find_owned_elsewhere(spots, await graph_context.keep(context.id, tuple(names)))
+    names = dict.fromkeys(name for location in (*locations.values(), *own_locations.values()) for name in location)
+    return find_owned_elsewhere(locations, await graph_context.keep(context.id, tuple(names)))
 
 
 async def _find_known_elsewhere(
     causes_aside: Sequence[Hypothesis], plan: PlanContext, graph_context: GraphContext
 ) -> Mapping[CauseLocation, str]:
     """Return who owns the causes outside this incident's question, without claiming any."""
-    spots = map_cause_locations(causes_aside, plan)
-    names = dict.fromkeys(name for location in spots.values() for name in location)
-    return find_owned_elsewhere(spots, await graph_context.keepers(plan.incident, tuple(names))) if names else {}
+    locations = map_cause_locations(causes_aside, plan)
+    names = dict.fromkeys(name for location in locations.values() for name in location)
+    return find_owned_elsewhere(locations, await graph_context.keepers(plan.incident, tuple(names))) if names else {}
 
 
 def _add_owned_elsewhere(report: Report, owned_causes: tuple[CauseOwnedElsewhere, ...]) -> Report:
@@ -225,14 +215,10 @@ def _add_owned_elsewhere(report: Report, owned_causes: tuple[CauseOwnedElsewhere
 
 def _report_released_causes(report: Report, context: IncidentContext, graph_context: GraphContext) -> Report:
     """Report what became of causes that another incident released; nothing else of it is revealed."""
-    was = context.report.shared if context.report and context.kind == "recheck" and "why" in context.item.data else ()
-    labels = list(
-        dict.fromkeys(
-            owned_cause.label
-            for owned_cause in was
-            if owned_cause.waits and owned_cause.label not in {released_cause.label for released_cause in report.shared}
-        )
-    )
+    previously_owned = context.report.shared if context.report and context.kind == "recheck" and "why" in context.item.data else ()
+    still_owned = {owned_cause.label for owned_cause in report.shared}
+    awaited = [owned_cause.label for owned_cause in previously_owned if owned_cause.waits]
+    labels = [label for label in dict.fromkeys(awaited) if label not in still_owned]
     root_labels = {cause.label for cause in report.root_causes}
     unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it no longer shows here"
     note = "it still shows here, so it is decided here now"

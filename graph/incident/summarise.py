@@ -247,13 +247,11 @@ async def _read_attachments(
             )
             for fact in own_facts
         ]
-        logs += [read.digest] if read.digest else []
+        if read.digest:
+            logs.append(read.digest)
         texts.append(text[:MAX_LOG_CHARS])
-        files += (
-            [build_file_read(attachment, own_facts, is_abnormal, left_out, recognised=read.pasted.recognised)]
-            if is_file(attachment)
-            else []
-        )
+        if is_file(attachment):
+            files.append(build_file_read(attachment, own_facts, is_abnormal, left_out, recognised=read.pasted.recognised))
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 

@@ -69,18 +69,18 @@ class CauseDiscovery:
 
 def discover_causes(rows: Sequence[LabelledRow], taxonomy: Taxonomy) -> CauseDiscovery:
     """Label rows anew; a row without a cause stays as it was."""
-    walk = _DiscoveryPass.from_taxonomy(taxonomy)
-    open_ones = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
-    for name, named_rows in _group_by_name(open_ones).items():
-        walk.place_named(name, named_rows)
-    walk.place_unnamed([row for row in open_ones if not row.named][:MAX_UNNAMED_THREADS])
-    return CauseDiscovery(tuple(walk.placed.get(id(row), row) for row in rows), tuple(walk.new.values()), tuple(walk.merged))
+    discovery = _DiscoveryPass.from_taxonomy(taxonomy)
+    open_rows = sorted((row for row in rows if row.verdict == "doubtful" and row.root_cause), key=lambda row: row.time or "9999")
+    for name, named_rows in _group_by_name(open_rows).items():
+        discovery.place_named(name, named_rows)
+    discovery.place_unnamed([row for row in open_rows if not row.named][:MAX_UNNAMED_THREADS])
+    return CauseDiscovery(tuple(discovery.placed.get(id(row), row) for row in rows), tuple(discovery.new.values()), tuple(discovery.merged))
 
 
 @dataclass(slots=True)
 class _DiscoveryPass:
     taxonomy: Taxonomy
-    known: BM25Corpus
+    title_corpus: BM25Corpus
     titles: dict[str, frozenset[str]]  # Label → terms of its title, including new ones.
     new: dict[str, NewCause] = field(default_factory=dict)
     merged: list[MergedName] = field(default_factory=list)
@@ -108,7 +108,7 @@ class _DiscoveryPass:
         self._place_rows(rows, into, reason or f"new: {self.new[into].why}")
 
     def place_unnamed(self, rows: Sequence[LabelledRow]) -> None:
-        for group in _cluster_threads(rows, self.known):
+        for group in _cluster_threads(rows, self.title_corpus):
             if len(group) < MIN_CLUSTER_THREADS:
                 continue
             title = _build_title(group[0].root_cause)
@@ -130,12 +130,12 @@ class _DiscoveryPass:
 
     def _find_near_label(self, name: str) -> tuple[str, str]:
         name_terms = frozenset(extract_terms(name))
-        label = max(self.titles, key=lambda one: (self._compute_likeness(name_terms, self.titles[one]), one))
+        label = max(self.titles, key=lambda label: (self._compute_likeness(name_terms, self.titles[label]), label))
         like = self._compute_likeness(name_terms, self.titles[label])
         return (label, f"says the same as “{self._get_title(label)}” ({like:.0%} alike)") if like >= MIN_NAME_LIKENESS else ("", "")
 
     def _compute_likeness(self, mine: frozenset[str], theirs: frozenset[str]) -> float:
-        return self.known.compute_term_similarity(mine, theirs) if mine & theirs else 0.0
+        return self.title_corpus.compute_term_similarity(mine, theirs) if mine & theirs else 0.0
 
     def _get_title(self, label: str) -> str:
         return self.new[label].title if label in self.new else self.taxonomy.get_title(label)
@@ -203,7 +203,11 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
     parts = _LABEL_SEPARATOR_PATTERN.split(name)
     branch_name = next((row.branch for row in rows if row.branch), ".".join(parts[:2]) if parts[0] in CATEGORIES and len(parts) > 2 else "")
     nearest = Counter(row.label.rpartition(".")[0] for row in rows)
-    branch = branch_name if re.fullmatch(r"[A-Z_]+\.[A-Z][A-Z0-9_]*", branch_name) else min(nearest, key=lambda one: (-nearest[one], one))
+    branch = (
+        branch_name
+        if re.fullmatch(r"[A-Z_]+\.[A-Z][A-Z0-9_]*", branch_name)
+        else min(nearest, key=lambda branch: (-nearest[branch], branch))
+    )
     plain = [word for word in _NON_WORD_PATTERN.sub(" ", parts[-1]).split() if word.lower() not in _FILLER_WORDS][:5]
     leaf = re.sub(r"^[^A-Za-z]+", "", "_".join(word[0].upper() + word[1:] for word in plain))[:48].strip("_") or "Cause"
     label, number = f"{branch}.{leaf}", 2
@@ -215,23 +219,23 @@ def _build_label(name: str, rows: Sequence[LabelledRow], taken: set[str]) -> str
 def _cluster_threads(rows: Sequence[LabelledRow], corpus: BM25Corpus) -> list[list[LabelledRow]]:
     """Group threads around the first similar one, found by rare terms; built-in labels count for rarity."""
     threads = [_ThreadTerms.from_row(row) for row in rows]
-    term_counts = Counter(term for thread in threads for term in thread.every)
+    term_counts = Counter(term for terms in threads for term in terms.every)
     term_counts.update(term for words in corpus.documents.values() for term in words)
     document_count = len(rows) + len(corpus.documents)
     rarity = {term: math.log(1 + (document_count - times + 0.5) / (times + 0.5)) for term, times in term_counts.items()}
     groups: list[list[LabelledRow]] = []
-    first: list[_ThreadTerms] = []
-    at: dict[str, list[int]] = {}
-    for row, had in zip(rows, threads, strict=True):
-        rare = sorted(had.every, key=lambda term: (-rarity[term], term))
-        near_groups = {group for term in rare[:MAX_RARE_TERMS] for group in at.get(term, ())}
-        likeness, best = max(((had.compute_likeness(first[group], rarity), -group) for group in near_groups), default=(0.0, 0))
+    first_threads: list[_ThreadTerms] = []
+    groups_by_term: dict[str, list[int]] = {}
+    for row, thread in zip(rows, threads, strict=True):
+        rare = sorted(thread.every, key=lambda term: (-rarity[term], term))
+        near_groups = {group for term in rare[:MAX_RARE_TERMS] for group in groups_by_term.get(term, ())}
+        likeness, best = max(((thread.compute_likeness(first_threads[group], rarity), -group) for group in near_groups), default=(0.0, 0))
         if likeness < MIN_THREAD_LIKENESS:
             best = -len(groups)
             groups.append([])
-            first.append(had)
+            first_threads.append(thread)
             for term in rare:
-                at.setdefault(term, []).append(-best)
+                groups_by_term.setdefault(term, []).append(-best)
         groups[-best].append(row)
     return groups
 

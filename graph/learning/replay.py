@@ -53,15 +53,15 @@ def label_incidents(
     their label in a tie.
     """
     nearest = LabelRanker.build(taxonomy, known_incidents)
-    same: dict[str, set[str]] = defaultdict(set)
+    ids_by_thread: dict[str, set[str]] = defaultdict(set)
     for incident in known_incidents:
-        same[_get_thread_key(incident)].add(incident.id)
+        ids_by_thread[_get_thread_key(incident)].add(incident.id)
     label_by_incident: dict[str, str] = {}
     for incident in asked_incidents:
         ranked = rank_labels_by_text(
             f"{incident.title}\n{incident.description}",
             taxonomy,
-            nearest.without_incidents({incident.id, *same[_get_thread_key(incident)]}),
+            nearest.without_incidents({incident.id, *ids_by_thread[_get_thread_key(incident)]}),
             checks,
             UNKNOWN_TIME,
         )

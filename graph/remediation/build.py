@@ -86,8 +86,10 @@ def build_remediations(
                 continue
             remediation, words = _build_remediation(leaf, cause, host, plan, [*remediations, *built])
             by_hand += words
-            built += [remediation] if remediation and len(built) + len(remediations) < MAX_REMEDIATIONS else []
-        by_hand += _list_manual_steps(leaf, cause) if not hosts and (cause.label, "") not in elsewhere else []
+            if remediation and len(built) + len(remediations) < MAX_REMEDIATIONS:
+                built.append(remediation)
+        if not hosts and (cause.label, "") not in elsewhere:
+            by_hand += _list_manual_steps(leaf, cause)
     return BuiltRemediations(tuple(built), tuple(dict.fromkeys(by_hand)))
 
 
@@ -172,7 +174,8 @@ def _build_remediation(
         return None, manual_lines
     steps = _insert_emptying_steps(steps, step_context, plan)
     drains = any(step.remedy == "drain_node" for step in steps)
-    steps += [build_return_step(host.name)] if drains and any(step.part == "fix" for step in steps) else []
+    if drains and any(step.part == "fix" for step in steps):
+        steps.append(build_return_step(host.name))
     devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
     count = sum((remediation.label, remediation.target) == (leaf.label, host.name) for remediation in remediations)
     name = hashlib.sha256(f"{plan.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]

@@ -15,14 +15,14 @@ CauseLocation = tuple[str, str]  # (label, host) of one remediation; an empty ho
 
 def map_cause_locations(causes: Iterable[Hypothesis], plan: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
     """Return location → names by which it is known."""
-    hosts_by_location: dict[CauseLocation, tuple[str, ...]] = {}
+    names_by_location: dict[CauseLocation, tuple[str, ...]] = {}
     for cause in causes:
         hosts = [host for host in find_remediation_hosts(cause, plan) if host in plan.inventory.hosts]
         for host in hosts:
-            hosts_by_location[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
+            names_by_location[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
         if not hosts:
-            hosts_by_location[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, plan))
-    return hosts_by_location
+            names_by_location[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, plan))
+    return names_by_location
 
 
 def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:

@@ -346,9 +346,9 @@ async def test_an_incident_does_not_overrun_its_budget(opened: Opened, sandbox: 
 
 
 async def test_spending_survives_the_process(opened: Opened, redis: Redis) -> None:
-    before = opened(book=RedisSpendStore(redis))
+    before = opened(spend_store=RedisSpendStore(redis))
     await read(before)
-    after = opened(book=RedisSpendStore(redis), budget=Budget(calls=1))
+    after = opened(spend_store=RedisSpendStore(redis), budget=Budget(calls=1))
     await after.load_spend("inc-1")
     assert after.get_spend("inc-1") == before.get_spend("inc-1")
     assert after.get_spend("inc-1").calls == 1

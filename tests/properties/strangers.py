@@ -57,7 +57,8 @@ def _beside() -> Mapping[str, Any]:
     return {
         "now": NOW, "us": ("U0BOT",), "hosts": HOSTS, "known": HOSTS, "groups": GROUPS, "check": "smi", "checks": CHECKS, "parts": (),
         "names": Vocabulary(hosts=HOSTS, groups=GROUPS, checks=tuple(CHECKS), remedies=dict.fromkeys(REMEDIES, "a remedy")),
-        "known_hosts": HostIndex(HOSTS), "host_index": HostIndex(HOSTS), "read": ParsedReport(), "taxonomy": taxonomy, "nearest": LabelRanker.build(taxonomy, load_seeds()),
+        "known_hosts": HostIndex(HOSTS), "host_index": HostIndex(HOSTS), "parsed_report": ParsedReport(), "taxonomy": taxonomy,
+        "nearest": LabelRanker.build(taxonomy, load_seeds()),
         "limit": 300, "most": 300, "condition": Condition("node", "is idle", ("true",), "idle*|*+drain"), "remedy": REMEDIES["gpu_reset"],
         "probe": "cuda", "reads": "int", "name": "job.log", "sha256": "0" * 64, "needles": ("xid", "error"), "spans": ((0, 4000),),
         "clean": str.lower, "start": 0, "end": 200, "count": 3, "place": 0.5, "cause": "oom", "found": {}, "value": 3, "key": "gpu.xid",
@@ -79,7 +80,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "kb.logs.line_prefixes.read_head_time": {"head": ("iso", "")},
     "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
     "graph.remediation.next_step.hand_off_to_people": {
-        "why": "no",
+        "reason": "no",
         "remediation": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001"),
     },
     "graph.incident.answers.item_answers.build_answer_report": {"context": IncidentContext({"item": ITEM}, TurnState(), HOSTS)},

@@ -78,7 +78,8 @@ def render_matches(
         *_render_headings(context, query, matched_incidents, cut=matches.cut),
         *(f"• {_render_incident(context, proximity, incident, query)}" for proximity, incident in shown_incidents),
     ]
-    lines += [f"… and {len(matched_incidents) - MAX_SHOWN_INCIDENTS} more."] if len(matched_incidents) > MAX_SHOWN_INCIDENTS else []
+    if len(matched_incidents) > MAX_SHOWN_INCIDENTS:
+        lines.append(f"… and {len(matched_incidents) - MAX_SHOWN_INCIDENTS} more.")
     return [*lines, _render_retention(matches.since)], tuple(
         ClosedIncidentLink(incident=incident.incident, opened=incident.opened) for _, incident in shown_incidents
     )

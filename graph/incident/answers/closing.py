@@ -40,18 +40,18 @@ def _build_correction(context: AnswerContext, denied: Sequence[str] = ()) -> Hum
 
 async def correct_cause(context: AnswerContext) -> TurnResult:
     """Store a person's cause; withdraw pending approvals for other causes."""
-    cause, incident = _format_named_cause(context), context.incident
+    cause_name, incident = _format_named_cause(context), context.incident
     found_labels = [cause.label for cause in context.root_causes]
-    if not cause:
+    if not cause_name:
         noted = "Noted that it was something else." if found_labels else "Noted."
         question = "What was it? For example “it was the cable”."
         return replace(build_answer(context, [f"{noted} {question}", "The evidence is unchanged."]), correction=_build_correction(context))
-    same = [
+    matching_causes = [
         cause
         for cause in context.root_causes
         if cause.label in context.message.labels or _is_under_branch(cause.label, context.message.category)
     ]
-    agreed = [f"{context.get_title(cause.label)}{render_citation(cause)}" for cause in same]
+    agreed = [f"{context.get_title(cause.label)}{render_citation(cause)}" for cause in matching_causes]
     if agreed:
         return replace(
             build_answer(context, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_build_correction(context)
@@ -68,22 +68,20 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
         if remediation != previous_remediation
     ]
     lines = [
-        f"Noted, on your word: {cause}."
+        f"Noted, on your word: {cause_name}."
         + (
             f" I found {context.get_title(found_labels[0])}{render_citation(context.root_causes[0])}; the evidence is unchanged."
             if found_labels
             else ""
         )
     ]
-    lines += (
-        [
+    if changed_remediations:
+        lines.append(
             f"Pending approvals for that cause are withdrawn: {fold_host_names([remediation.target for remediation in changed_remediations])}."
-        ]
-        if changed_remediations
-        else []
-    )
+        )
     going = [remediation for remediation in remediations if remediation.is_open]
-    lines += [f"Already started, continues: {fold_host_names([remediation.target for remediation in going])}."] if going else []
+    if going:
+        lines.append(f"Already started, continues: {fold_host_names([remediation.target for remediation in going])}.")
     return _apply_remediations(
         context,
         replace(
@@ -111,7 +109,7 @@ async def close_incident(context: AnswerContext) -> TurnResult:
     if incident.lifecycle == "closed":
         return build_answer(context, ["It is closed already. Say “reopen” if it is not over."])
     found_titles = " and ".join(context.get_title(cause.label) for cause in context.root_causes[:2])
-    cause = (
+    cause_name = (
         named_cause
         or (context.get_title(incident.correction.label) if incident.correction and incident.correction.label else "")
         or found_titles
@@ -123,7 +121,7 @@ async def close_incident(context: AnswerContext) -> TurnResult:
         if remediation != previous_remediation
     ]
     nodes = [remediation.target for remediation in remediations if remediation.drained]
-    lines = [f"Closed: {cause or 'no cause named'}."]
+    lines = [f"Closed: {cause_name or 'no cause named'}."]
     if nodes:
         verb, pronoun = ("stays", "it") if len(set(nodes)) == 1 else ("stay", "them")
         lines.append(f"{fold_host_names(nodes)} {verb} drained: return {pronoun} by hand, or say “reopen”.")
@@ -131,7 +129,7 @@ async def close_incident(context: AnswerContext) -> TurnResult:
         lines.append("Pending approvals are withdrawn.")
     ticket = incident.ticket
     if ticket and ticket.state != "resolved":
-        ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause[:400], "closed_by": incident.item.user})
+        ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause_name[:400], "closed_by": incident.item.user})
     answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], event=TurnEvent.CLOSED, ticket=ticket)
     denied = incident.correction.denied if incident.correction else ()
     return _apply_remediations(

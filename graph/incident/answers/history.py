@@ -56,7 +56,8 @@ async def answer_changes_since(context: AnswerContext) -> TurnResult:
         return build_answer(context, [*render_unknown_names(context), "I have checked no host yet, so I cannot tell what changed."])
     head = f"Since {when} UTC on {fold_host_names(hosts)}{':' if events else ' nothing new was logged, as far as it was read.'}"
     lines = [f"• {event.at:%H:%M:%S} {event.says}" for event in events[:MAX_EVENTS]]
-    lines += [f"• … and {len(events) - MAX_EVENTS} more"] if len(events) > MAX_EVENTS else []
+    if len(events) > MAX_EVENTS:
+        lines.append(f"• … and {len(events) - MAX_EVENTS} more")
     settings = "Settings that were changed without a log line do not show in one reading." if not events else ""
     return build_answer(context, [*render_unknown_names(context), head, *lines, settings, render_recheck_offer(context, hosts)])
 

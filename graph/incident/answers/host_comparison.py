@@ -61,7 +61,8 @@ async def compare_hosts(context: AnswerContext) -> TurnResult:
             if not knowledge.is_unobserved
         }
     )
-    unobserved_lines += [f"Could not look: {', '.join(unobserved[:4])}."] if unobserved else []
+    if unobserved:
+        unobserved_lines.append(f"Could not look: {', '.join(unobserved[:4])}.")
     return build_answer(
         context,
         [

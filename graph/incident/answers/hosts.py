@@ -69,8 +69,8 @@ def render_not_checked(context: AnswerContext, knowledge: HostKnowledge) -> str:
 def _render_host_details(context: AnswerContext, knowledge: HostKnowledge) -> list[str]:
     lines = [f"{knowledge.host}: {render_host_summary(context, knowledge, quoted_below=True)}."]
     against = (*knowledge.unproven, *knowledge.unplaced)
-    if knowledge.causes or knowledge.shows:
-        lines += [f"Also {format_unproven(against)}."] if against else []
+    if against and (knowledge.causes or knowledge.shows):
+        lines.append(f"Also {format_unproven(against)}.")
     if any(claim.reported for claim in against):
         lines.append(CLEARED)
     device = context.message.device

@@ -34,7 +34,8 @@ async def answer_next_step(context: AnswerContext) -> TurnResult:
             f"Approve or reject on its card: {render_step_summary(remediation)}. Ask “what happens if I approve?” for details."
             for remediation in approvals[:2]
         ]
-        lines += [f"… and {len(approvals) - 2} more cards."] if len(approvals) > 2 else []
+        if len(approvals) > 2:
+            lines.append(f"… and {len(approvals) - 2} more cards.")
         return build_answer(context, [*lines, *(report.by_hand[:2] if report else ())])
     if going := [remediation for remediation in incident.remediations if remediation.is_open]:
         return build_answer(

@@ -40,12 +40,10 @@ async def show_output(context: AnswerContext) -> TurnResult:
         output_lines, own_outputs = await _render_output(context, host, check, room=MAX_LINES if len(pairs) == 1 else MAX_LINES // 2)
         lines, files = [*lines, *output_lines], [*files, *own_outputs]
     remaining_hosts = [host for host, _ in pairs[MAX_HOSTS:]]
-    lines += [f"The same for {fold_host_names(remaining_hosts)}: ask for one host at a time."] if remaining_hosts else []
-    lines += (
-        ["A picture would not show more, so here is a file. I draw numbers of GPUs, such as temperatures."]
-        if context.message.form == "picture" and files
-        else []
-    )
+    if remaining_hosts:
+        lines.append(f"The same for {fold_host_names(remaining_hosts)}: ask for one host at a time.")
+    if context.message.form == "picture" and files:
+        lines.append("A picture would not show more, so here is a file. I draw numbers of GPUs, such as temperatures.")
     return build_answer(
         context, [*lines, render_recheck_offer(context, [host for host, _ in pairs[:MAX_HOSTS]])], most=2 * MAX_LINES, shown=tuple(files)
     )

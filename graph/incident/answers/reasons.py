@@ -88,12 +88,14 @@ def _build_explanation(context: AnswerContext, causes: Sequence[Hypothesis], mor
     for cause in causes[:2]:
         lines.append(f"{context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}: {cause.because}.")
         lines += [render_evidence(context, line) for line in cause.evidence[:MAX_QUOTES]]
-    lines += [f"… and {len(causes) - 2} more causes; ask “why” with a name."] if len(causes) > 2 else []
+    if len(causes) > 2:
+        lines.append(f"… and {len(causes) - 2} more causes; ask “why” with a name.")
     out = [
         f"{context.get_title(hypothesis.label)} ({render_counter_evidence(context, hypothesis.label)})"
         for hypothesis in context.assessment.list_ruled_out(2)
     ]
-    lines += [f"Ruled out: {', '.join(out)}."] if out and len(causes) == 1 else []
+    if out and len(causes) == 1:
+        lines.append(f"Ruled out: {', '.join(out)}.")
     return build_answer(context, [*lines, *more, render_recheck_offer(context, context.faulty_hosts)])
 
 

@@ -131,7 +131,8 @@ async def request_remedy(context: AnswerContext) -> TurnResult:
         if not [cause for cause in context.root_causes if host in cause.hosts] and not build_host_knowledge(context, host).is_unobserved
     ]
     well_hosts = [host for host in well_hosts if not any(remediation.target == host for remediation in remediations)]
-    lines += [_render_refusal(context, remedy.id, fold_host_names(well_hosts), ())] if well_hosts else []
+    if well_hosts:
+        lines.append(_render_refusal(context, remedy.id, fold_host_names(well_hosts), ()))
     for host in [name for name in hosts if name not in well_hosts][:MAX_REQUESTED_HOSTS]:
         remediations, line = _request_for_host(context, remedy.id, host, remediations)
         lines.append(line)

@@ -256,8 +256,10 @@ def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(context, host))}
     free = [host for host in hosts if host not in unseen and host not in jobs]
     parts = [f"{host}: job {names[0]} holds GPUs" for host, names in list(jobs.items())[:3]]
-    parts += [f"{fold_host_names(free)}: no job holds a GPU"] if free else []
-    parts += [f"{fold_host_names(unseen)}: not seen whether jobs run"] if unseen else []
+    if free:
+        parts.append(f"{fold_host_names(free)}: no job holds a GPU")
+    if unseen:
+        parts.append(f"{fold_host_names(unseen)}: not seen whether jobs run")
     seen_by = _format_job_checks(context, hosts)
     return f"• {'; '.join(parts)}{f' ({seen_by})' if seen_by else ''}."
 

@@ -140,17 +140,18 @@ def _summarize_for_ticket(context: AnswerContext) -> TurnResult:
         f"{context.get_title(hypothesis.label)} ({render_counter_evidence(context, hypothesis.label)})"
         for hypothesis in assessment.list_ruled_out(3)
     ]
-    lines += [f"Ruled out: {', '.join(out)}"] if out else []
+    if out:
+        lines.append(f"Ruled out: {', '.join(out)}")
     unobserved = assessment.list_unobserved()
-    lines += (
-        [f"Could not look: {', '.join(f'{unobserved_check.check} on {unobserved_check.host}' for unobserved_check in unobserved[:4])}"]
-        if unobserved
-        else []
-    )
+    if unobserved:
+        lines.append(
+            f"Could not look: {', '.join(f'{unobserved_check.check} on {unobserved_check.host}' for unobserved_check in unobserved[:4])}"
+        )
     lines += [
         f"Fix: {describe_remediation(remediation, context.get_title(remediation.label))}" for remediation in incident.remediations[:3]
     ]
-    lines += [f"Next: {report.next_step}"] if report and report.next_step else []
+    if report and report.next_step:
+        lines.append(f"Next: {report.next_step}")
     return build_answer(context, [*lines, f"On it: {get_owner(context) or 'nobody'}"], most=20)
 
 
