@@ -39,10 +39,10 @@ class PostedAlertBatcher:
     take_in: BatchHandler
     _channels: dict[str, _ChannelQueue] = field(default_factory=dict)
 
-    async def submit_post(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
+    async def submit_post(self, channel: str, ts: str, posted: PostedAlerts) -> list[str]:
         """Return the incidents with news once the post is stored. Raise OSError if it was not."""
         queue = self._channels.setdefault(channel, _ChannelQueue())
-        row = queue.waiting.setdefault(ts, _PendingPost(said, asyncio.get_running_loop().create_future()))
+        row = queue.waiting.setdefault(ts, _PendingPost(posted, asyncio.get_running_loop().create_future()))
         if queue.taking is None or queue.taking.done():
             queue.taking = asyncio.create_task(self._process_queue(channel, queue))
         return await asyncio.shield(row.told)

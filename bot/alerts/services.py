@@ -47,7 +47,7 @@ def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, c
 
 def build_alert_routing(site: AlertConfig, inventory: Inventory) -> AlertRouting:
     """Return the site's routes over the operator channels."""
-    ours = [row.channel for row in inventory.channels if row.kind == "operators"]
+    ours = [channel.channel for channel in inventory.channels if channel.kind == "operators"]
     hosts = {channel: frozenset(list_visible_hosts(inventory, Origin(kind="slack", channel=channel))) for channel in ours}
     return site.build_routing(hosts, frozenset(inventory.hosts))
 

@@ -80,7 +80,7 @@ def load_site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -
     """Return past incidents; the site's win on equal ids. Labels are checked against `taxonomy`. Raises BadSite."""
     labels = taxonomy.leaves.keys() if taxonomy else None
     try:
-        own = [one for folder in find_site_folder(kb_dir, "incidents") for one in load_seeds(folder, labels)]
+        own = [seed for folder in find_site_folder(kb_dir, "incidents") for seed in load_seeds(folder, labels)]
     except BadSeeds as why:
         raise BadSite("the past incidents", why.problems) from why
     return tuple({one.id: one for one in (*load_seeds(), *own)}.values())

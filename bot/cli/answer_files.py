@@ -45,11 +45,11 @@ class AnswerFiles:
         picture_lines = [line for picture in report.pictures if picture.asked for line in await self._render_picture(picture, rows)]
         return [*output_lines, *picture_lines, *(await self._render_page(rows.id, asked) if report.page else [])]
 
-    async def _render_output(self, row: AttachedOutput) -> list[str]:
-        text = await self.world.ports.evidence.get_text(row.sha256)
+    async def _render_output(self, output: AttachedOutput) -> list[str]:
+        text = await self.world.ports.evidence.get_text(output.sha256)
         if text is None:
-            return [f"{row.name}: {NOT_KEPT_TEXT}"]
-        return self._save_file(row.name, text.encode()) or [f"{row.name}:", *(show_invisible(line) for line in split_lines(text))]
+            return [f"{output.name}: {NOT_KEPT_TEXT}"]
+        return self._save_file(output.name, text.encode()) or [f"{output.name}:", *(show_invisible(line) for line in split_lines(text))]
 
     async def _render_picture(self, chart: AttachedChart, incident_view: IncidentView) -> list[str]:
         try:

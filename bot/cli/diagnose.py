@@ -41,12 +41,12 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
     async with open_command_world(settings, request.inventory, stage) as world:
         state, report, outcomes = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
-        replies = {"replies": [row.to_json_row() for row in outcomes]} if request.replies is not None else {}
+        replies = {"replies": [outcome.to_json_row() for outcome in outcomes]} if request.replies is not None else {}
         print_text(format_json_line(build_diagnosis_document(state, report) | replies))
     else:
         open_console().print(render_report(state, report))
-        for row in outcomes:
-            open_console().print(render_reply_outcome(row))
+        for outcome in outcomes:
+            open_console().print(render_reply_outcome(outcome))
     return 0
 
 

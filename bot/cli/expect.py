@@ -85,7 +85,7 @@ def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers:
     """Print the expectation. Raises Refusal."""
     usual = build_shape(lambda: compute_expected_time(shape, gpu))
     at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
-    times = [parse_amount("--peer", parse_seconds, one) for one in peers]
+    times = [parse_amount("--peer", parse_seconds, peer) for peer in peers]
     if times and len(times) < MIN_PEERS:
         raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {MIN_PEERS}", USAGE_EXIT_CODE)
     want = adjust_to_peers(usual, times)

@@ -106,7 +106,7 @@ async def load_tenant_context(settings: "Settings") -> TenantReportContext:
     from kb.customers.cause_words import load_customer_words
 
     inventory, taxonomy = await load_site_inventory(settings), load_site_taxonomy(settings.kb_dir)
-    languages = {row.channel: row.language for row in inventory.channels}
+    languages = {channel.channel: channel.language for channel in inventory.channels}
     lookup = build_slot_value_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
     return TenantReportContext(inventory, load_customer_words(taxonomy), languages, lookup)
 

@@ -196,8 +196,8 @@ class TerminalApprovalCards:
             record, f"still waiting for approval until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}"
         )
 
-    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
-        self._append_line(record, f"waits: {show_invisible(why)}")
+    async def show_wait_reason(self, record: ActionRecord, reason: str) -> None:
+        self._append_line(record, f"waits: {show_invisible(reason)}")
 
     async def show_contact_state(self, record: ActionRecord, says: str) -> None:
         self._append_line(record, show_invisible(says) or f"{record.action.via} answers again")

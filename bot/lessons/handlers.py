@@ -110,8 +110,8 @@ class LessonHandlers:
         async with guard_store():
             twin = find_duplicate_lesson(lesson, await self.lessons.list_lessons()) if to == "accepted" else None
 
-        def settled(now: Lesson) -> Lesson:
-            shown = _require_as_shown(now, digest)
+        def settled(lesson: Lesson) -> Lesson:
+            shown = _require_as_shown(lesson, digest)
             if to != "accepted":
                 return shown.model_copy(update={"state": to, "by": by, "settled": today})
             if not shown.label:
@@ -125,10 +125,10 @@ class LessonHandlers:
     async def _restore_lesson(self, lesson: Lesson, by: str) -> None:
         today = self.context.clock.now().date()
 
-        def back(now: Lesson) -> Lesson:
-            if now.state != "retired":
-                raise Refusal(f"This lesson is {now.state}; only a retired one is brought back.")
-            return restore_lesson(now, by, today)
+        def back(lesson: Lesson) -> Lesson:
+            if lesson.state != "retired":
+                raise Refusal(f"This lesson is {lesson.state}; only a retired one is brought back.")
+            return restore_lesson(lesson, by, today)
 
         await self._change_lesson(lesson.id, back)
 

@@ -41,22 +41,22 @@ class TicketStates:
     async def get_states(self, tenant: str, tickets: Sequence[str]) -> dict[str, ProviderState]:
         return (await self.answer_states_request(tenant, StatesRequest(tickets=tuple(tickets)))).states
 
-    async def answer_states_request(self, tenant: str, asked: StatesRequest) -> StatesAnswer:
+    async def answer_states_request(self, tenant: str, request: StatesRequest) -> StatesAnswer:
         """Return all states, and messages and causes as far as they fit."""
         states: dict[str, ProviderState] = {}
         messages_by_ticket: dict[str, tuple[ProviderMessage, ...]] = {}
         causes_by_ticket: dict[str, tuple[ProviderCause, ...]] = {}
         room = MAX_UPDATE_BYTES
-        for ticket in dict.fromkeys(asked.tickets):
+        for ticket in dict.fromkeys(request.tickets):
             view = await self.build_view(tenant, ticket)
             if view is None:
                 continue
             states[ticket] = to_provider_state(view.state)
-            if ticket not in asked.after:
+            if ticket not in request.after:
                 continue
             fitting = _select_fitting(build_provider_causes(view.causes), room)
             room -= sum(map(_measure_bytes, fitting))
-            words = _select_fitting(await self.told.list_messages_after(ticket, asked.after[ticket]), room)
+            words = _select_fitting(await self.told.list_messages_after(ticket, request.after[ticket]), room)
             room -= sum(map(_measure_bytes, words))
             causes_by_ticket |= {ticket: fitting} if fitting else {}
             messages_by_ticket |= {ticket: words} if words else {}

@@ -87,7 +87,7 @@ def build_approval_card_sources(
     ledger: LedgerReader,
     rights: ApprovalRights,
     origin_of: OriginLookup,
-    known: IncidentKnowledge,
+    knowledge: IncidentKnowledge,
     ports: GraphContext,
     transport: Transport,
     warning: str,
@@ -105,7 +105,7 @@ def build_approval_card_sources(
         would_delete=lambda action: preview_delete(action, transport),
         would_cancel=lambda action: preview_cancel(action, transport),
         node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
-        known=known,
+        known=knowledge,
         brakes=ledger.brakes,
         warning=warning,
     )

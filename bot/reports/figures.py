@@ -88,4 +88,7 @@ def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list
 
 def draw_figures(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
     """Draw the charts. Slow: call outside the event loop. The page already has the timeline's rows."""
-    return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE_NAME else row.rows) for row in drawings)
+    return tuple(
+        Figure(drawing.title, drawing.words, drawing.draw("png"), () if drawing.name == TIMELINE_NAME else drawing.rows)
+        for drawing in drawings
+    )

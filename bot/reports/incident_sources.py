@@ -155,4 +155,4 @@ class TenantReportContext:
 
 
 def _list_approved(records: Sequence[ActionRecord]) -> Collection[str]:
-    return {row.approval for row in records if row.state in APPROVED_STATES}
+    return {record.approval for record in records if record.state in APPROVED_STATES}

@@ -124,7 +124,7 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
     yield "State", LIFECYCLE_WORDS[rows.lifecycle]
     yield (
         "Found",
-        "; ".join(report_rows.get_cause_title(one.label, data.titles) for one in causes)
+        "; ".join(report_rows.get_cause_title(cause.label, data.titles) for cause in causes)
         or (OUTCOME_TEXTS[report.outcome] if report else "nothing yet"),
     )
     if ticket and ticket.true_label:
@@ -147,7 +147,7 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
             "It really was",
             " · ".join(filter(None, (report_rows.get_cause_title(word.label, data.titles), word.words, _format_person(data, word.by)))),
         )
-    yield "Hosts", format_hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
+    yield "Hosts", format_hosts(rows.brief.hosts or tuple(sorted({host for cause in causes for host in cause.hosts})))
     if rows.brief.job:
         yield "Job", rows.brief.job
     person_name = data.get_person_name(origin.user) if origin and origin.user else "not known"
@@ -229,9 +229,9 @@ def _build_tried_parts(data: IncidentReportData) -> list[PagePart]:
     if data.records is None:
         return [Paragraph("Not known: the ledger could not be read.")]
     records_by_action: dict[tuple[str, str, str, str], list[ActionRecord]] = {}
-    for row in data.records:
-        key = (row.action.remedy, action_text.get_state_word(row)[1], str(row.exit_status), _format_deciders(data, row))
-        records_by_action.setdefault(key, []).append(row)
+    for record in data.records:
+        key = (record.action.remedy, action_text.get_state_word(record)[1], str(record.exit_status), _format_deciders(data, record))
+        records_by_action.setdefault(key, []).append(record)
     rows = [_build_action_row(many, decided) for (_, _, _, decided), many in list(records_by_action.items())[:MAX_ACTIONS]]
     head = ("What", "Where", "Result", "Who approved it, and why")
     return [PageTable(head, rows)] if rows else [Paragraph("Nothing was proposed for approval.")]
@@ -245,21 +245,21 @@ def _build_action_row(alike: Sequence[ActionRecord], decided: str) -> tuple[str,
     return action_text.describe_actions([row.action for row in alike]), place, outcome_text, decided
 
 
-def _format_exit_status(row: ActionRecord) -> str:
-    return f"exit {row.exit_status}" if row.exit_status else ""
+def _format_exit_status(record: ActionRecord) -> str:
+    return f"exit {record.exit_status}" if record.exit_status else ""
 
 
-def _format_deciders(data: IncidentReportData, row: ActionRecord) -> str:
-    approved = [f"{data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+def _format_deciders(data: IncidentReportData, record: ActionRecord) -> str:
+    approved = [f"{data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in record.votes if vote.verdict == "approve"]
     against = [
-        f"rejected by {data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"
+        f"rejected by {data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in record.votes if vote.verdict == "deny"
     ]
     ended = (
-        [f"{action_text.STATE_WORDS[row.state]} by {data.get_person_name(row.ended_by)}{_format_reason(row.says)}"]
-        if is_ended_by_person(row) and not against
+        [f"{action_text.STATE_WORDS[record.state]} by {data.get_person_name(record.ended_by)}{_format_reason(record.says)}"]
+        if is_ended_by_person(record) and not against
         else []
     )
-    return "; ".join((*approved, *against, *ended)) or ("nobody yet" if row.state is State.PENDING else "nobody")
+    return "; ".join((*approved, *against, *ended)) or ("nobody yet" if record.state is State.PENDING else "nobody")
 
 
 def _format_reason(reason: str) -> str:
@@ -274,7 +274,11 @@ def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
             node.host
         )
     rows = [(fold_host_names(hosts), *row) for row, hosts in list(hosts_by_reason.items())[:MAX_DRAINED]]
-    locked = [f"{row.target} is locked: unknown whether {row.approval} ran" for row in data.rows.remediations if row.outcome == "unknown"]
+    locked = [
+        f"{remediation.target} is locked: unknown whether {remediation.approval} ran"
+        for remediation in data.rows.remediations
+        if remediation.outcome == "unknown"
+    ]
     parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Status"), rows)] if rows else []
     parts += [Paragraph(f"… and {len(hosts_by_reason) - MAX_DRAINED} more.")] if len(hosts_by_reason) > MAX_DRAINED else []
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]

@@ -23,15 +23,15 @@ class ReplayState(StrEnum):
 class ReplayGuard:
     """Signatures seen, remembered for `lasts`."""
 
-    def __init__(self, redis: Redis, lasts: timedelta, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, lasts: timedelta, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._lasts = lasts
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
 
     @asynccontextmanager
     async def guard_message(self, room: str, sign: str) -> AsyncIterator[ReplayState]:
         """Yield FIRST to exactly one caller. An exception in its block allows the message again."""
-        key = self._names.replay_key(room, sign)
+        key = self._keys.replay_key(room, sign)
         if not await self._redis.set(key, ReplayState.GOES_ON, nx=True, ex=PROCESSING_TIMEOUT):
             before = await self._redis.get(key)
             yield ReplayState.BEFORE if before == ReplayState.BEFORE.encode() else ReplayState.GOES_ON

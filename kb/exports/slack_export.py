@@ -58,4 +58,4 @@ def _read_people(tree: FileTree) -> dict[str, str]:
             people: list[Any] = [one for _, one in iter_json_values(text) if isinstance(one, dict)]
     except (*READ_ERRORS, KeyError):
         return {}
-    return {str(one.get("id")): str(one.get("real_name") or one.get("name") or "")[:80] for one in people}
+    return {str(person.get("id")): str(person.get("real_name") or person.get("name") or "")[:80] for person in people}

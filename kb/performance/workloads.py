@@ -72,10 +72,10 @@ def format_bytes(size: float) -> str:
 class BadWorkload(ValueError):
     """A shape that cannot be; `field` is the part of it that is wrong, `why` the rest of the sentence."""
 
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(f"{field}: {why}")
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
         self.field = field
-        self.why = why
+        self.why = reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _replay_with_files(
         has = settings.model_copy(update={"kb_dir": with_it})
         if problems := find_problems(has):
             raise Refusal("\n".join(["with these files the site's folder cannot be used:", *problems]).replace(f"{with_it}/", ""), 2)
-        known_ids, knows = ({row.id for row in load_site_incidents(one.kb_dir)} for one in (settings, has))
+        known_ids, knows = ({incident.id for incident in load_site_incidents(one.kb_dir)} for one in (settings, has))
         return replay_incidents(settings, has, knows - known_ids, _DEFAULT_ADVICE), compare_benchmark(
             target, with_it, scored, _DEFAULT_ADVICE
         )

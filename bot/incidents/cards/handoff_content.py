@@ -60,7 +60,7 @@ def build_handoff(state: IncidentState) -> Handoff:
         timeline=_build_timeline_entries(rows, hypotheses),
         logs=_list_logs(rows),
         held=tuple(list_drained_nodes(rows.remediations)),
-        done=tuple(row for row in rows.remediations if row.proven or row.since),
+        done=tuple(remediation for remediation in rows.remediations if remediation.proven or remediation.since),
         item=report.item if report else "",
     )
 
@@ -92,7 +92,7 @@ def _list_hypotheses(incident_view: IncidentView) -> tuple[Hypothesis, ...]:
 
 def _list_logs(incident_view: IncidentView) -> tuple[LogDigest, ...]:
     """Return uploaded logs, then those of the report."""
-    log_names = {row.name for row in incident_view.logs}
+    log_names = {log.name for log in incident_view.logs}
     return (*incident_view.logs, *(row for row in (incident_view.report.logs if incident_view.report else ()) if row.name not in log_names))
 
 

@@ -321,7 +321,7 @@ class Dispatcher:
                 await self._inbox.mark_observed(item.incident, lease.token, item.id, done)
         return failed
 
-    async def _abandon_item(self, lease: Lease, item: InboxItem, why: str) -> datetime | None:
+    async def _abandon_item(self, lease: Lease, item: InboxItem, reason: str) -> datetime | None:
         report = Report(
             item=item.id,
             outcome="abstained",
@@ -332,12 +332,12 @@ class Dispatcher:
         await lease.guard(to_coroutine(self._turns.abandon_turn(item)))
         if (again_at := await self._observe_turn(lease, item, await self._turns.load_state(item.incident), report)) is not None:
             return again_at
-        await self._dead_letter_item(lease, item, why)
+        await self._dead_letter_item(lease, item, reason)
         return None
 
-    async def _dead_letter_item(self, lease: Lease, item: InboxItem, why: str) -> None:
-        log.error("dispatcher.set_aside", item=item.id, kind=item.kind, why=why)
-        letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
+    async def _dead_letter_item(self, lease: Lease, item: InboxItem, reason: str) -> None:
+        log.error("dispatcher.set_aside", item=item.id, kind=item.kind, why=reason)
+        letter = {"incident": item.incident, "why": reason, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
         await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
 
     async def _publish_progress(self, progress: Progress) -> None:
@@ -349,7 +349,7 @@ class Dispatcher:
 
 def can_release_causes(incident_view: IncidentView) -> bool:
     """Return whether a stopped incident releases its causes; an action with unknown result keeps them."""
-    return incident_view.is_stopped and not any(row.outcome == "unknown" for row in incident_view.remediations)
+    return incident_view.is_stopped and not any(remediation.outcome == "unknown" for remediation in incident_view.remediations)
 
 
 def _log_task_error(task: asyncio.Task[None]) -> None:

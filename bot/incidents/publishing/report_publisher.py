@@ -151,7 +151,7 @@ class SlackReportPublisher:
     async def _post_end_card(self, origin: Origin, incident: str, state: IncidentState, report: Report) -> None:
         """Post once that all remediations hold, and edit it. If one stops holding, the next card is new."""
         rows, known = IncidentView(state), await self._cards.get(incident, END_CARD)
-        holds = rows.lifecycle in ("watching", "closed") and any(row.proven for row in rows.remediations)
+        holds = rows.lifecycle in ("watching", "closed") and any(remediation.proven for remediation in rows.remediations)
         moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
         if not (moved and (holds or known)) and not (known and rows.lifecycle == "closed"):
             return

@@ -198,7 +198,7 @@ def _render_all_buttons(view: ApprovalCardView) -> list[Block]:
     return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]
 
 
-def _render_too_large(view: ApprovalCardView, why: str) -> Card:
+def _render_too_large(view: ApprovalCardView, reason: str) -> Card:
     """Render a card without approval: what cannot be read whole must not be approved."""
     record = view.record
     head = f"🚫 {TOO_LARGE_TEXT}, so it cannot run"
@@ -215,7 +215,7 @@ def _render_too_large(view: ApprovalCardView, why: str) -> Card:
                     " on ",
                     bold(escape_ambiguous(action_text.format_targets(record.action))[:200]),
                 ),
-                ("The card must show host, command and digest in full, and they do not fit: ", why, "."),
+                ("The card must show host, command and digest in full, and they do not fit: ", reason, "."),
                 ("Nothing runs. Do it by hand, or with fewer hosts at once. The audit log has the whole action.",),
             ),
             *card_parts.render_status(record, view.names, view.began, view.held),

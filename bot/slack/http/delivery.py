@@ -90,6 +90,6 @@ def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
     return said if isinstance(said, dict) and said else None
 
 
-def _convert_response(said: BoltResponse) -> InboundResponse:
-    body: str = said.body or ""
-    return InboundResponse(said.status, json.loads(body) if body.startswith("{") else body)
+def _convert_response(response: BoltResponse) -> InboundResponse:
+    body: str = response.body or ""
+    return InboundResponse(response.status, json.loads(body) if body.startswith("{") else body)
