@@ -1,6 +1,6 @@
 """Bounded parsing of foreign numbers:
 
-Python rejects 4,300 digits, floats may be infinite, msgpack has 64 bits. Pure.
+Python rejects 4,300 digits, floats may be infinite, msgpack has 64 bits.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""One alert, its cause, and the text about alerts for an incident. Pure."""
+"""One alert, its cause, and the text about alerts for an incident."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Cards of incidents that alerts opened. Pure."""
+"""Cards of incidents that alerts opened."""
 
 from collections.abc import Sequence
 from contextlib import suppress

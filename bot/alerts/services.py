@@ -34,7 +34,7 @@ def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> A
 
 
 def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, context: HandlerContext) -> AlertIntake | None:
-    """Return the intake, or None without alert sources. Raises Refusal."""
+    """Return the intake, or None without alert sources. Raises Refusal if the alerts file is wrong."""
     site = load_alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
         return None

@@ -37,7 +37,7 @@ class BadSite(Refusal):
 
 
 def load_all_checks(settings: Settings) -> Mapping[str, Check]:
-    """Return all checks by id, with the site's log rules. Raises Refusal."""
+    """Return all checks by id, with the site's log rules. Raises Refusal for a wrong file, or a program outside the allowed folders."""
     if refused := [why for folder in settings.check_programs if (why := explain_refused_folder(folder))]:
         raise Refusal("\n".join(f"{ENV_PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
     try:
@@ -121,7 +121,7 @@ def load_site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
 
 
 def load_site_policy(settings: Settings, inventory: Inventory | None = None) -> SitePolicy:
-    """Return the policy, checked against `inventory`. Raises Refusal."""
+    """Return the policy, checked against `inventory`. Raises Refusal if it is wrong."""
     if settings.policy is None:
         return SitePolicy()
     try:

@@ -39,7 +39,7 @@ class AnswerFiles:
             self.folder = make_folder(self.folder)
 
     async def render_lines(self, report: Report, asked: str) -> list[str]:
-        """Return the files as text, or the saved paths. Raises Refusal."""
+        """Return the files as text, or the saved paths."""
         output_lines = [line for row in report.shown for line in await self._render_output(row)]
         rows = IncidentView(await self.thread.get_state(""))
         picture_lines = [line for picture in report.pictures if picture.asked for line in await self._render_picture(picture, rows)]
@@ -108,7 +108,7 @@ class AnswerFiles:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create the folder if missing. Raises Refusal."""
+    """Create the folder if missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -51,7 +51,7 @@ LAYOUTS: Mapping[str, CatalogueLayout] = {
 def print_catalogue(
     title: str, catalogue: CatalogueRows, as_json: bool, name: str = "", descriptions: Mapping[str, str] | None = None
 ) -> None:
-    """Print all rows as a table, or the row called `name` in full; as `{schema, items}` with `as_json`. Raises Refusal.
+    """Print all rows as a table, or the row called `name` in full; as `{schema, items}` with `as_json`.
 
     Args:
         title: Heading, and the key of the catalogue's layout.
@@ -70,7 +70,7 @@ def print_catalogue(
 
 
 def _find_row(title: str, catalogue: CatalogueRows, name: str) -> dict[str, Any]:
-    """Return a row by its id, in any case; of settings also without the prefix. Raises Refusal."""
+    """Return a row by its id, in any case; of settings also without the prefix."""
     by_id = {str(row["id"]).strip().casefold(): row for row in catalogue}
     wanted_name = name.strip().casefold()
     for candidate in (wanted_name, f"{ENV_PREFIX}{wanted_name}".casefold()):

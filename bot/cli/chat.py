@@ -56,7 +56,7 @@ SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by nam
 
 
 async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
-    """Diagnose, then answer each line. `save`: folder for files. Raises Refusal."""
+    """Diagnose, then answer each line. `save`: folder for files."""
     stage = open_stage(request.case)
     warn_without_inventory(settings, request.inventory, request.case)
     async with open_command_world(settings, request.inventory, stage) as world:

@@ -35,7 +35,7 @@ MESSAGE_INTERVAL_SECONDS = 60.0  # time between messages, on a case's clock
 
 
 async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
-    """Diagnose, answer the replies, print. Raises Refusal."""
+    """Diagnose, answer the replies, print."""
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
     async with open_command_world(settings, request.inventory, stage) as world:

@@ -38,7 +38,7 @@ async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int
 
 
 async def preview_remedy(runtime: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
-    """Print the preview; return 0 if all conditions hold. Raises Refusal."""
+    """Print the preview; return 0 if all conditions hold."""
     action, condition_results = await _preview_action(remedy, request, runtime)
     deletion = await preview_delete(action, runtime.transport)
     if request.as_json:

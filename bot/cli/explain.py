@@ -22,7 +22,7 @@ NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is no longe
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """Arguments of `explain`. Raises Refusal."""
+    """Arguments of `explain`."""
 
     incident: str
     case: Path | None = None
@@ -40,7 +40,7 @@ class ExplainRequest:
 
 
 async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
-    """Print the reasoning; return 1 if a contract is broken. Raises Refusal."""
+    """Print the reasoning; return 1 if a contract is broken."""
     graph, titles, reasoning_text = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
     if request.svg:
         from bot.reports.charts.provenance import render_provenance_chart

@@ -1,4 +1,4 @@
-"""Differences among hosts, grouped like `clush -b` but by notable facts instead of bytes. Pure.
+"""Differences among hosts, grouped like `clush -b` but by notable facts instead of bytes.
 
 A fact is notable if it is abnormal, differs from the SKU profile, or from the majority of its kind. Measurements
 (temperatures, bytes) are compared with the SKU only. Unobserved hosts are never "ok".

@@ -25,7 +25,7 @@ STDOUT_PATH = "-"
 
 @dataclass(frozen=True, slots=True)
 class PostmortemRequest:
-    """Arguments of `report`. Raises Refusal."""
+    """Arguments of `report`."""
 
     incident: str
     format: str = ""
@@ -63,7 +63,7 @@ class PostmortemRequest:
 
 
 async def write_report(settings: "Settings", request: PostmortemRequest) -> int:
-    """Build and write the page. Raises Refusal."""
+    """Build and write the page."""
     from bot.app.logs import set_up_logs
     from bot.cli.persistent_store import open_persistent_store
 
@@ -99,7 +99,7 @@ async def _build_page(settings: "Settings", store: "Store", sources: IncidentSou
 
 
 async def load_tenant_context(settings: "Settings") -> TenantReportContext:
-    """Load what tenant pages need. Raises Refusal."""
+    """Load what tenant pages need."""
     from bot.app.diagnosis_runtime import load_site_inventory
     from bot.app.site_files import load_site_skus, load_site_taxonomy
     from bot.tenants.cards.view import build_slot_value_lookup

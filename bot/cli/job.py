@@ -29,7 +29,7 @@ ACCOUNTING_TEXTS: Mapping[Accounting, str] = {
 
 
 async def find_slurm_job(runtime: DiagnosisRuntime, job: str) -> SlurmJob:
-    """Return the job. Raises Refusal."""
+    """Return the job."""
     inventory = runtime.ports.inventory
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
@@ -63,7 +63,7 @@ async def run_job_command(settings: Settings, job: str, inventory: Path | None, 
 
 
 async def print_job(runtime: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
-    """Print a JSON row or a table. Raises Refusal."""
+    """Print a JSON row or a table."""
     job_lookup = await find_slurm_job(runtime, job)
     row = _build_job_row(job_lookup, runtime.ports.inventory)
     if as_json:

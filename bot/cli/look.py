@@ -87,7 +87,7 @@ async def run_look_command(settings: Settings, request: LookRequest) -> int:
 
 
 async def run_checks(runtime: DiagnosisRuntime, request: LookRequest) -> int:
-    """Run and print; return 1 if nothing was observed. Raises Refusal."""
+    """Run and print; return 1 if nothing was observed."""
     hosts, checks = _resolve_hosts(runtime, await _resolve_ranges(runtime, request.hosts)), _select_checks(runtime.ports.fleet, request)
     heatmap = Heatmap(request.heat, hosts) if request.heat else None
     show = _JsonLinesOutput() if request.as_json else _ScreenOutput(runtime, hosts, checks, heatmap)

@@ -77,7 +77,7 @@ def parse_speaker(line: str) -> tuple[str, str]:
 
 
 def parse_duration(text: str) -> float:
-    """Return seconds of `90s`, `30m`, `2h`. Raises Refusal."""
+    """Return seconds of `90s`, `30m`, `2h`."""
     match = _DURATION_PATTERN.fullmatch(text.strip())
     seconds = int(match["number"]) * SECONDS_PER_UNIT[match["unit"]] if match else 0
     if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
@@ -244,7 +244,7 @@ class ApprovalSession:
     _votes: int = 0
 
     async def cast_vote(self, decision: TypedDecision, who: str) -> None:
-        """Count a vote and run what follows. Raises Refusal."""
+        """Count a vote and run what follows."""
         if who not in self.people.known:
             verb = "approve" if decision.verdict == "approve" else "reject"
             choices = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)

@@ -69,7 +69,7 @@ class LessonHandlers:
     label_choices: LabelChoices
 
     async def handle_click(self, payload: Payload) -> None:
-        """Handle a click. Raises Refusal."""
+        """Handle a click. Raises Refusal if the user may not, or if the lesson has changed since the card was drawn."""
         pressed = lesson_card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
@@ -91,7 +91,7 @@ class LessonHandlers:
             await self._decide_lesson(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
 
     async def handle_submission(self, payload: Payload) -> None:
-        """Handle the form. Raises Refusal, BadForm."""
+        """Handle the form. Raises Refusal as for a click, BadForm for an unknown cause."""
         edit = lesson_card.parse_lesson_form(payload)
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
@@ -163,7 +163,7 @@ class LessonHandlers:
 
 
 def _require_as_shown(lesson: Lesson, digest: str) -> Lesson:
-    """Return the lesson if undecided and unchanged. Raises Refusal."""
+    """Return the lesson if it is undecided and unchanged; raises Refusal if not."""
     if lesson.state != "draft":
         raise Refusal(f"This lesson is {lesson.state} already; its card says by whom.")
     if lesson.digest != digest:

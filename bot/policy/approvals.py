@@ -46,7 +46,7 @@ STALLED_JOB_CONDITION = Condition(
 
 
 class OnCallSource(StrictModel):
-    """Where it stands who is on call: a Slack user group, a JSON file, or what a schedule answers at a URL. One of them."""
+    """Source of who is on call: exactly one of a Slack user group, a JSON file and the URL of a schedule."""
 
     user_group: str = ""
     file: Path | None = None
@@ -61,7 +61,7 @@ class OnCallSource(StrictModel):
 
 
 class ApproverSet(NamedPeople):
-    """Who is in it: users, user groups, and whoever is on call by a source of `on_call`."""
+    """The approvers in a set: users, user groups, and people on call by a source of `on_call`."""
 
     on_call: tuple[str, ...] = ()
 

@@ -31,7 +31,7 @@ MAX_NAMED_CHANNELS = 3
 
 
 class ChannelNotServed(Refusal):
-    """RackMedic does not work in this channel. `instead`: ids of channels to go to, where whoever asks is one of us."""
+    """RackMedic does not work in this channel. `instead`: ids of operator channels to use, if the requester is a colleague."""
 
     def __init__(self, reason: str, instead: Iterable[str] = ()) -> None:
         super().__init__(REFUSAL_TEXTS[reason])

@@ -108,7 +108,7 @@ class OnCallSchedules:
     _known: dict[str, tuple[float, bytes]] = field(default_factory=dict)
 
     async def list_on_call(self, name: str) -> frozenset[str]:
-        """Return Slack user ids. Raises Refusal."""
+        """Return Slack user ids. Raises OnCallUnknown if the source cannot be read."""
         source = self.sources.get(name)
         if source is None:
             raise OnCallUnknown(f"there is no source {name!r}")

@@ -141,7 +141,7 @@ class ProviderHandlers:
     document_of: TicketDocumentBuilder
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show, send or drop the draft. Raises Refusal."""
+        """Show, send or drop the draft. Raises Refusal if the user may not, or if the draft is outdated."""
         pressed = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
         origin = await self._authorize_click(payload, pressed)

@@ -1,4 +1,4 @@
-"""Split the remediations of one cause into waves no larger than the brakes allow. Pure.
+"""Split the remediations of one cause into waves no larger than the brakes allow.
 
 Approvers are never asked for more actions than may run. The next wave follows when the last has passed and the
 allowance is back. After a failure, a person must release the next wave.

@@ -35,14 +35,14 @@ NO_LEDGER_TEXT = "The ledger could not be read ({why}): what was tried and who d
 
 
 class UnknownIncident(Refusal):
-    """Nothing of it is stored."""
+    """The incident is unknown here, or was not checked yet."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident}: no such incident here, or it was not checked yet; its card shows its id")
 
 
 class NotTenantIncident(Refusal):
-    """It belongs to no customer, so there is no customer's page of it."""
+    """The incident was not reported by a customer, so it has no page for one."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident} was reported by no customer, so it has no page for one; leave out --customer for your own")

@@ -1,4 +1,4 @@
-"""Find what a text to a tenant must not contain. Pure; a text with a leak is not sent.
+"""Find what a text to a tenant must not contain. A text with a leak is not sent.
 
 It catches slips and proves nothing: automatic texts are safe by construction (`bot.tenants.cards.view`), and a person
 reads what they send.

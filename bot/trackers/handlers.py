@@ -157,7 +157,7 @@ class TrackerHandlers:
     customers: Collection[str]
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show the form. Raises Refusal."""
+        """Show the form. Raises Refusal if the user may not, or for an old button."""
         pressed = ticket_form.parse_open_click(payload)
         tracker = self._find_tracker(pressed.item)
         user, channel = str(payload["user"]["id"]), str(payload["channel"]["id"])

@@ -1,4 +1,4 @@
-"""What a tracker is sent: bounded, redacted, without a tenant's words or name. Pure."""
+"""What a tracker is sent: bounded, redacted, without a tenant's words or name."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class DraftSection(StrictModel):
 
 
 class TrackerDraft(StrictModel):
-    """All that is told of an incident, whichever tracker it goes to. Which fields it takes there is the tracker's."""
+    """What a tracker is told of an incident, the same for all. Each tracker maps it to its own fields."""
 
     incident: str
     title: str

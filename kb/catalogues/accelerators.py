@@ -1,6 +1,6 @@
 """Vendors' peak rates and clocks of GPUs.
 
-Matrix rates are dense, link rates one-way; None or zero if unstated. Pure.
+Matrix rates are dense, link rates one-way; None or zero if unstated.
 """
 
 import fnmatch

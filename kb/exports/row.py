@@ -1,4 +1,4 @@
-"""One past incident or guide from a foreign mapping: GitHub, Jira, ServiceNow, extended by `--map`. Pure."""
+"""One past incident or guide from a foreign mapping: GitHub, Jira, ServiceNow, extended by `--map`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _JIRA_NOTE_PATTERN = re.compile(r"(?P<time>[^;\n]{4,40});(?P<author>[^;\n]{1,80}
 
 
 class NotAnIncident(Exception):
-    """Why something is no incident."""
+    """The row is not an incident; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ExportRow:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRow:
-    """A place that is no incident, and why."""
+    """A place in the export that is not an incident, and why."""
 
     where: str
     why: str

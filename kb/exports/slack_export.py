@@ -9,7 +9,7 @@ from kb.exports.json_stream import iter_json_values, open_text
 from kb.exports.row import MAX_MESSAGES, ExportRow, UnreadRow, parse_export_row
 
 SLACK_EXPORT_FILES: Final = ("channels.json", "users.json")  # top-level files of a Slack export
-_MIN_UNANSWERED_CHARS: Final = 80  # shorter unanswered messages are no reports
+_MIN_UNANSWERED_CHARS: Final = 80  # shorter unanswered messages are not reports
 
 
 def is_slack_export(names: frozenset[str]) -> bool:

@@ -34,7 +34,7 @@ CountedIncidents = Annotated[tuple[LessonName, ...], Field(max_length=MAX_COUNTE
 
 
 class Lesson(StrictModel):
-    """What was seen, what it was, the look that decided it, the fix that held, and what misled. Until somebody accepted it, it is used for nothing."""
+    """A lesson: symptoms, true cause, deciding check, the fix that held, and what misled. Not used until a person accepts it."""
 
     id: LessonName
     state: LessonState = "draft"

@@ -44,7 +44,7 @@ NEEDED_TEXTS = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTE_MESSAGE_TEXTS, *_AER_N
 _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
 _HEAD_CHARS = 16_384  # examined to see whether lines have prefixes
 MAX_EVENT_KINDS = 4096  # distinct events by kind, value and device; further ones are counted
-MAX_LOST_EVENTS = 8192  # left-out events after which lines are only counted: this is no machine's log
+MAX_LOST_EVENTS = 8192  # above this many left-out events, lines are only counted: the file is probably not a kernel log
 MAX_SAME_EVENTS = 1024  # events kept per kind, value and device; later ones are counted on the last
 _SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
 

@@ -1,4 +1,4 @@
-"""Compare observed with expected time, and find the resource that explains it. Pure."""
+"""Compare observed with expected time, and find the resource that explains it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

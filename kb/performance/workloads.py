@@ -26,7 +26,7 @@ COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 
 class BadQuantity(ValueError):
-    """Words that are no such amount."""
+    """The text is not a quantity of the expected unit."""
 
 
 def parse_count(text: str) -> float:
@@ -70,7 +70,7 @@ def format_bytes(size: float) -> str:
 
 
 class BadWorkload(ValueError):
-    """A shape that cannot be; `field` is the part of it that is wrong, `why` the rest of the sentence."""
+    """A workload that cannot exist. `field` names the wrong parameter, `why` is the rest of the sentence."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")

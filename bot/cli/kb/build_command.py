@@ -65,7 +65,7 @@ class ModelOptions:
 
 
 def parse_model_options(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> ModelOptions | None:
-    """Return the options, or None for rules only. Raises Refusal."""
+    """Return the options, or None for rules only."""
     if replay and (model or record):
         raise Refusal("--replay asks no model; leave --model and --record out", 2)
     if record and not model:
@@ -84,7 +84,7 @@ def build_folder(
     as_json: bool,
     model_options: ModelOptions | None = None,
 ) -> int:
-    """Label all exports and write the folder. Raises Refusal."""
+    """Label all exports and write the folder."""
     mapped = _parse_column_map(given)
     try:
         with _lock_build_folder(out) as journal_folder:

@@ -33,7 +33,7 @@ _NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
-    """Return entries with full `label`. Raises Refusal."""
+    """Return entries with full `label`."""
     causes = []
     for path in sorted((folder / "taxonomy").glob("*.y*ml")):
         file = _read_draft_file(path)
@@ -139,7 +139,7 @@ class ReviewDecision:
 
 
 def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
-    """Return all items, causes first, as incidents use their labels. Raises Refusal."""
+    """Return all items, causes first, as incidents use their labels."""
     if not (folder / "REVIEW.md").is_file():
         raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
     causes, checks = load_drafted_causes(folder), load_drafted_checks(folder)

@@ -14,7 +14,7 @@ from kb.guides.guide import Guide, GuideStep, slugify_guide_name
 
 
 def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
-    """Print all guides, or one with its steps. Raises Refusal."""
+    """Print all guides, or one with its steps."""
     guides = load_site_guides(settings)
     if name and slugify_guide_name(name) not in guides:
         raise Refusal(f"There is no guide {name}; there are {', '.join(guides)}.", 1)

@@ -100,7 +100,7 @@ def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool)
 
 
 def rank_by_likeness(knowledge_rows: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
-    """Return incidents and pages with similarity 0 to 1. Pure."""
+    """Return incidents and pages with similarity 0 to 1."""
     rows = {f"{one.kind} {one.id}": one for one in knowledge_rows if one.kind != "leaf"}
     texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
     corpus = BM25Corpus.build(texts)
@@ -110,7 +110,7 @@ def rank_by_likeness(knowledge_rows: Iterable[KnowledgeRow], text: str, most: in
 
 
 def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
-    """Print one entry. Raises Refusal."""
+    """Print one entry."""
     entries = [one for one in load_knowledge(settings) if one.id == name]
     if not entries:
         like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
@@ -132,7 +132,7 @@ def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
 
 
 def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
-    """Print matching entries. Raises Refusal."""
+    """Print matching entries."""
     if kind and kind not in KINDS:
         raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
     rows = [

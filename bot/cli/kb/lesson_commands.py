@@ -72,7 +72,7 @@ async def print_mistakes(settings: Settings, *, as_json: bool) -> int:
 
 
 async def accept_stored_lesson(settings: Settings, lesson: str, today: date) -> int:
-    """Accept a draft or restore a retired lesson. Raises Refusal."""
+    """Accept a draft or restore a retired lesson."""
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
         row = await _get_lesson(lessons, lesson)
@@ -94,7 +94,7 @@ async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> 
 
 
 async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
-    """Write a taxonomy draft of the proposed cause. Raises Refusal."""
+    """Write a taxonomy draft of the proposed cause."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     async with open_persistent_store(settings, "lessons") as store:
         row = await _get_lesson(LessonStore(store.redis), lesson)
@@ -113,7 +113,7 @@ async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
 
 
 def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
-    """Return an entry without decisive evidence: a draft proves nothing. Raises Refusal."""
+    """Return an entry without decisive evidence: a draft proves nothing."""
     if not lesson.new_cause:
         raise Refusal(f"{lesson.id} proposes no new cause: it has a label already, or no cause", 2)
     if lesson.new_cause in taxonomy.leaves:

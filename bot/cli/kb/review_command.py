@@ -168,7 +168,7 @@ class _ReviewSession:
 
 
 def review_folder(settings: Settings, folder: Path, talk: ReviewDialog, *, as_json: bool, again: bool = False) -> int:
-    """Review undecided items, or all with `again`; with JSON only summarise. Raises Refusal."""
+    """Review undecided items, or all with `again`; with JSON only summarise."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     items = load_built_items(folder, taxonomy.leaves)
     before = {} if again else load_decisions(folder, items)

@@ -22,7 +22,7 @@ MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a
 
 
 def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
-    """Draft rules for lines absent from `against`; return 1 if none. Raises Refusal."""
+    """Draft rules for lines absent from `against`; return 1 if none."""
     log: LogKind = "kernel" if kind == "kernel" else "job"
     if kind not in ("job", "kernel"):
         raise Refusal(f"--log {kind} is none of job, kernel", 2)
@@ -92,7 +92,7 @@ def read_log(path: Path) -> str:
 def draft_filter(
     settings: Settings, logs: Sequence[Path], against: Sequence[Path], name: str, family: str, out: Path | None, *, as_json: bool
 ) -> int:
-    """Draft a filter of repeated, unneeded lines; return 1 if none. Raises Refusal."""
+    """Draft a filter of repeated, unneeded lines; return 1 if none."""
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     text = "\n".join(map(read_log, logs))

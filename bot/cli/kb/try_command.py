@@ -68,7 +68,7 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
 def _replay_with_files(
     settings: Settings, texts: Mapping[Path, bytes], scored: BenchmarkScorer | None
 ) -> tuple[ReplayResult, dict[str, Any] | None]:
-    """Replay in a copy of the site's folder. Raises Refusal."""
+    """Replay in a copy of the site's folder."""
     target = settings.kb_dir
     with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as temporary_folder:
         with_it = Path(temporary_folder) / "kb"
@@ -85,7 +85,7 @@ def _replay_with_files(
 
 
 def find_folder_part(path: Path) -> str:
-    """Return the file's folder part. Raises Refusal."""
+    """Return the file's folder part."""
     try:
         raw = path.read_bytes()
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None

@@ -1,4 +1,4 @@
-"""The ticket of an incident, with all that a person needs to take over. Pure."""
+"""The ticket of an incident, with all that a person needs to take over."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

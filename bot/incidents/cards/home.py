@@ -54,7 +54,7 @@ class OpenIncident:
     owners: frozenset[str] = frozenset()  # user ids of the ticket's assignee and of the assigned person
     held: tuple[DrainedNode, ...] = ()  # drained nodes; a closed incident may have some too
     elsewhere: bool = False  # another incident works on all that it found
-    stopped: bool = False  # stopped, and no new look was asked for since
+    stopped: bool = False  # stopped, and no new check was requested since
     answered: bool = False  # nothing is left to do for us: the tenant knows how to mend it, or that nothing is wrong
 
 

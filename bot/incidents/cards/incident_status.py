@@ -1,4 +1,4 @@
-"""The status of an incident, from its stored state and the ledger's records. Pure."""
+"""The status of an incident, from its stored state and the ledger's records."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

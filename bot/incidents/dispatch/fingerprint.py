@@ -1,4 +1,4 @@
-"""What an incident is about, to recognise a second report of it. Pure."""
+"""What an incident is about, to recognise a second report of it."""
 
 import hashlib
 import re

@@ -125,7 +125,7 @@ async def _render_remediation_status(services: OpenWorkServices) -> list[Block]:
 
 
 async def _authorize_command(services: OpenWorkServices, payload: Payload, word: str) -> tuple[str, str]:
-    """Return (`TEAM:USER`, user). Raises Refusal."""
+    """Return (`TEAM:USER`, user). Raises Refusal if the user may not use the command."""
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
     await services.context.admit_user(SlackPlace(team, channel), user, fresh=True)
     await services.context.require_permission(f"command.{word}", user, channel)

@@ -132,7 +132,7 @@ class ReturnRequest:
 
 
 async def handle_return_click(services: HomeServices, payload: Payload) -> None:
-    """Start a return request in the background. Raises Refusal."""
+    """Start a return request in the background. Raises Refusal without approvals or for an old button."""
     pressed, voter = return_buttons.parse_return_click(payload), parse_voter(payload)
     require_approvals(services.context)
     async with guard_store():

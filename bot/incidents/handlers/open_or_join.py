@@ -18,7 +18,7 @@ from graph.incident_view import IncidentView
 from graph.state import InboxItem, Origin
 from tools.ledger.states import State
 
-INACTIVITY_LIMIT: Final = timedelta(minutes=5)  # without a word in the thread, a new report gets a look of its own
+INACTIVITY_LIMIT: Final = timedelta(minutes=5)  # without a word in the thread, a new report gets its own incident
 ACTIVE_STATES: Final = frozenset({State.APPROVED, State.EXECUTING})
 
 

@@ -117,7 +117,7 @@ class SlackReportPublisher:
         await self._pending_edits.retry_pending(origin, incident, drawn)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
-        """Return whether a long look would end with an edit only, which notifies no reader."""
+        """Return whether long checks would end with an edit only, which notifies no reader."""
         rows = IncidentView(state)
         return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
 
@@ -171,7 +171,7 @@ class SlackReportPublisher:
         )
 
     async def _replace_user_ids(self, report: Report, people: set[str]) -> Report:
-        """Replace user ids by names, which are no mentions."""
+        """Replace user ids by names, which do not mention anyone."""
         reply = report.reply
         for user in people:
             if user in reply:

@@ -163,7 +163,7 @@ class StatusMessages:
         stands = get_incident_status(rows, records, taken, self.tenant_labels, await self._list_out_of_contact(incident, records))
         others = await build_thread_links(rows.report, origin, self.origin_of, self.channel_bindings) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
-        found = get_findings_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else there was no look yet
+        found = get_findings_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else nothing was checked yet
         return IncidentCardView(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
 
     async def _note_changed_cause(self, incident: str, report: Report | None) -> None:

@@ -1,4 +1,4 @@
-"""A chart before it is drawn. Pure."""
+"""A chart before it is drawn."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
