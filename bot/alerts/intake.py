@@ -93,9 +93,9 @@ class AlertIntake:
         except UnsignedMessage as error:
             return replace(UNAUTHORIZED_ANSWER, why=str(error))
         async with self.heard.guard_message("alerts", message.nonce) as outcome:
-            if outcome is ReplayState.GOES_ON:
+            if outcome is ReplayState.IN_PROGRESS:
                 return IN_PROGRESS_ANSWER
-            if outcome is ReplayState.BEFORE:
+            if outcome is ReplayState.DONE:
                 return InboundResponse(200, {"incidents": []})
             return await self._handle_message(partial(parse_own_webhook, request.body))
 

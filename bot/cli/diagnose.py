@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory, warn_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, refuse_without_inventory, warn_without_inventory
 from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.command_runtime import print_text
 from bot.cli.diagnosis_document import build_diagnosis_document
@@ -38,7 +38,7 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
     """Diagnose, answer the replies, print."""
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
-    async with open_command_world(settings, request.inventory, stage) as world:
+    async with open_command_runtime(settings, request.inventory, stage) as world:
         state, report, outcomes = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
         replies = {"replies": [outcome.to_json_row() for outcome in outcomes]} if request.replies is not None else {}

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, refuse_without_inventory
 from bot.cli.command_requests import DryRunRequest
 from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import indent_renderable, open_console
@@ -33,7 +33,7 @@ CONDITION_MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green")
 async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int:
     remedy = _get_remedy(request.remedy)
     refuse_without_inventory(settings, request.inventory, request.case)
-    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+    async with open_command_runtime(settings, request.inventory, open_stage(request.case)) as world:
         return await preview_remedy(world, remedy, request)
 
 

@@ -75,13 +75,13 @@ async def _load_stored_reasoning(
 
 
 async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    from bot.cli.cluster_access import open_command_world, open_stage
+    from bot.cli.cluster_access import open_command_runtime, open_stage
     from bot.cli.command_requests import DiagnoseRequest
     from bot.cli.diagnose import build_first_message, show_live_progress
     from bot.cli.local_thread import LocalThread, skip_waiting
 
     diagnose_request, stage = DiagnoseRequest("", case=request.case), open_stage(request.case)
-    async with open_command_world(settings, None, stage) as world:
+    async with open_command_runtime(settings, None, stage) as world:
         with show_live_progress(quiet=request.as_json) as watch:
             state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(
                 build_first_message(world, diagnose_request, stage), ()

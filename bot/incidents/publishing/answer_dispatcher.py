@@ -26,7 +26,7 @@ from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
 
 ANSWER_RETENTION = timedelta(days=1)  # how long a thread is remembered after its last answer
-ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # `posts` is high: an answer expires by time instead
+ANSWER_LIMITS = TurnLimits(max_post_attempts=1000, keep_closed=ANSWER_RETENTION)  # the number is high: an answer expires by time instead
 
 
 def build_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> AnswerOutbox:

@@ -58,7 +58,7 @@ class SlackEventsEndpoint:
             async with self.heard.guard_message("slack", sign) as what:
                 if what is ReplayState.FIRST:
                     return await self._dispatch_request(request)
-                return ACKNOWLEDGED if what is ReplayState.BEFORE else REQUEST_IN_PROGRESS
+                return ACKNOWLEDGED if what is ReplayState.DONE else REQUEST_IN_PROGRESS
         except NotAcknowledged as error:
             return error.answer
 
