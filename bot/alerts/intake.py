@@ -72,14 +72,14 @@ class AlertIntake:
         return (
             None
             if is_authorized(self.site, headers.get("Authorization", ""))
-            else replace(UNAUTHORIZED_ANSWER, why="another token or password, or none")
+            else replace(UNAUTHORIZED_ANSWER, reason="another token or password, or none")
         )
 
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_headers(headers, self.clock.now())
         except UnsignedMessage as error:
-            return replace(UNAUTHORIZED_ANSWER, why=str(error))
+            return replace(UNAUTHORIZED_ANSWER, reason=str(error))
         return None
 
     async def handle_alertmanager(self, request: InboundRequest) -> InboundResponse:
@@ -91,7 +91,7 @@ class AlertIntake:
         try:
             message = verify_message(self.site.get_signing_keys(), request.headers, request.body, self.clock.now())
         except UnsignedMessage as error:
-            return replace(UNAUTHORIZED_ANSWER, why=str(error))
+            return replace(UNAUTHORIZED_ANSWER, reason=str(error))
         async with self.heard.guard_message("alerts", message.nonce) as outcome:
             if outcome is ReplayState.IN_PROGRESS:
                 return IN_PROGRESS_ANSWER

@@ -17,7 +17,7 @@ BatchHandler = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[lis
 
 @dataclass(frozen=True, slots=True)
 class _PendingPost:
-    said: PostedAlerts
+    posted: PostedAlerts
     told: "asyncio.Future[list[str]]"
 
 
@@ -51,7 +51,7 @@ class PostedAlertBatcher:
         while rows := dict(islice(here.waiting.items(), MAX_BATCH_POSTS)):
             failed, handled = None, list[str]()
             try:
-                handled = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
+                handled = await self.take_in(channel, [(ts, row.posted) for ts, row in rows.items()])
             except Exception as error:  # every listener reports the error, and Slack delivers again
                 failed = error
             for ts, row in rows.items():

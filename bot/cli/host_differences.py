@@ -46,14 +46,14 @@ class UnobservedHosts:
 
     hosts: tuple[str, ...]
     checks: tuple[str, ...]
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.why}"
+        return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.reason}"
 
     def format_among_checks(self, checks: int) -> str:
         """Format the row, abbreviated if all `checks` are concerned."""
-        return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.why}"
+        return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.reason}"
 
 
 class DifferenceNote(NamedTuple):

@@ -80,7 +80,7 @@ class WaitingTenant:
     tenant: str
     incidents: tuple[str, ...]
     since: datetime
-    why: ExceededLimit
+    limit: ExceededLimit
     new: frozenset[str] = frozenset()
 
 

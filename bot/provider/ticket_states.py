@@ -35,7 +35,7 @@ class TicketStates:
     state_of: Callable[[str], Awaitable[IncidentState]]
     begun_of: ApprovedActionsLookup
     told: ProviderMessageStore
-    known: SlotValueLookup = get_no_slot_values
+    slot_values: SlotValueLookup = get_no_slot_values
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = load_no_facts
 
     async def get_states(self, tenant: str, tickets: Sequence[str]) -> dict[str, ProviderState]:
@@ -68,7 +68,7 @@ class TicketStates:
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None
         rows = IncidentView(cast(IncidentState, {**await self.state_of(ticket), "id": ticket}))
-        reader = build_tenant_view_context(self.inventory, self.words, origin, "en", self.known, await self.facts_of(ticket))
+        reader = build_tenant_view_context(self.inventory, self.words, origin, "en", self.slot_values, await self.facts_of(ticket))
         view = build_tenant_view(rows, reader, begun=await self.begun_of(ticket))
         if await self.inbox.get_lifecycle(ticket) == "closed":
             return replace(view, state="closed")

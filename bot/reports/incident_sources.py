@@ -108,7 +108,9 @@ class IncidentSources:
             raise NotTenantIncident(incident)
         facts, _ = await self._load_facts(rows)
         records, _ = await self._load_records(incident)
-        reader = build_tenant_view_context(customer.inventory, customer.words, origin, customer.get_language(origin), customer.known, facts)
+        reader = build_tenant_view_context(
+            customer.inventory, customer.words, origin, customer.get_language(origin), customer.slot_values, facts
+        )
         view = build_tenant_view(rows, reader, begun=_list_approved(records or ()), withdrawn=withdrawn)
         return await asyncio.to_thread(lambda: sanitize_page(render_tenant_page(view, rows.opened_at, self.clock.now())))
 
@@ -148,7 +150,7 @@ class TenantReportContext:
     inventory: Inventory
     words: CustomerWords
     languages: Mapping[str, str] = field(default_factory=dict)  # channel → language
-    known: SlotValueLookup = get_no_slot_values
+    slot_values: SlotValueLookup = get_no_slot_values
 
     def get_language(self, origin: Origin) -> str:
         return self.languages.get(origin.customer.channel, "en") if origin.customer else "en"

@@ -57,7 +57,7 @@ def build_evidence_parts(data: IncidentReportData, causes: Sequence[Hypothesis])
 
 
 def build_undecided_parts(data: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
-    doubts = [hypothesis for hypothesis in data.rows.hypotheses if hypothesis.verdict in ("open", "inconclusive")]
+    doubts = [hypothesis for hypothesis in data.incident.hypotheses if hypothesis.verdict in ("open", "inconclusive")]
     ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
     cause_texts = [
         f"{report_rows.get_cause_title(row.label, data.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]

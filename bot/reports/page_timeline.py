@@ -100,12 +100,12 @@ def format_actions(records: Sequence[ActionRecord]) -> str:
 
 
 def _list_opening(data: IncidentReportData) -> Iterator[PageMoment]:
-    if data.rows.opened_at:
-        yield PageMoment(data.rows.opened_at, data.get_person_name(""), "incident opened", tells=True)
+    if data.incident.opened_at:
+        yield PageMoment(data.incident.opened_at, data.get_person_name(""), "incident opened", tells=True)
 
 
 def _list_messages(data: IncidentReportData) -> Iterator[PageMoment]:
-    for message in data.rows.messages:
+    for message in data.incident.messages:
         if message.get("at"):
             text = str(message.get("text", "")).strip().partition("\n")[0][:MAX_MESSAGE_CHARS]
             person_name = data.get_person_name(str(message.get("user") or "")) if message.get("user") else "somebody"
@@ -114,7 +114,7 @@ def _list_messages(data: IncidentReportData) -> Iterator[PageMoment]:
 
 def _list_milestones(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield milestones, with those of actions if the ledger was unreadable."""
-    for milestone in data.rows.milestones:
+    for milestone in data.incident.milestones:
         if milestone.kind in SHORT_TIMELINE_MILESTONES or data.records is None:
             yield PageMoment(
                 milestone.at,
@@ -126,7 +126,7 @@ def _list_milestones(data: IncidentReportData) -> Iterator[PageMoment]:
 
 def _list_machine_lines(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield machine lines, merged per second if they differ only in numbers."""
-    report = data.rows.report
+    report = data.incident.report
     hosts_by_line: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
     for evidence in (evidence_row for cause in (report.root_causes if report else ()) for evidence_row in cause.evidence):
         if evidence.time:
@@ -139,7 +139,7 @@ def _list_machine_lines(data: IncidentReportData) -> Iterator[PageMoment]:
 def _list_action_moments(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield actions from the audit log, else from the records."""
     record_by_approval = {record.approval: record for record in data.records or ()}
-    has_proof = any(milestone.kind == "proved" for milestone in data.rows.milestones)
+    has_proof = any(milestone.kind == "proved" for milestone in data.incident.milestones)
     records_by_moment: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}
     for event in data.history.events or _build_events(record_by_approval.values()):
         if event.approval in record_by_approval and not (event.event == "outcome" and has_proof):

@@ -17,7 +17,7 @@ BOT_USER = "rackmedic"
 class IncidentReportData:
     """`records` is None if the ledger was unreadable. `names`: user id → display name. `unread`: notes on missing data."""
 
-    rows: IncidentView
+    incident: IncidentView
     made: datetime
     records: tuple[ActionRecord, ...] | None = ()
     history: ActionHistory = field(default_factory=ActionHistory)

@@ -160,7 +160,7 @@ def _list_parts(
     yield "Not decided", _list_hypotheses(handoff, ("inconclusive", "open"), titles), False
     yield "Ruled out", _list_hypotheses(handoff, ("rejected",), titles), False
     yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in handoff.could_not_look], False
-    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in handoff.held], False
+    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in handoff.drained_nodes], False
     yield "Timeline (UTC)", [f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in when], True
 
 

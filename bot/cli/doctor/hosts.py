@@ -16,7 +16,7 @@ from tools.transport import AccessBarrier, Transport, Unreachable
 class UnreachableHost:
     host: Host
     barrier: AccessBarrier
-    why: str
+    reason: str
 
 
 async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
@@ -93,7 +93,7 @@ def _build_other_finding(hosts: Sequence[UnreachableHost]) -> Finding:
     return Finding(
         "ssh",
         "fail",
-        f"{_format_host_names(hosts)}: {hosts[0].why}",
+        f"{_format_host_names(hosts)}: {hosts[0].reason}",
         "see the reason; `known_hosts`, `user` and `key` are set in the inventory",
     )
 
@@ -111,7 +111,7 @@ def _get_known_hosts_file(host: UnreachableHost) -> str:
 
 
 def _get_reason(host: UnreachableHost) -> str:
-    return host.why
+    return host.reason
 
 
 # what hosts of one finding share

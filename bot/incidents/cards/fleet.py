@@ -27,7 +27,7 @@ class GroupSummary:
 def summarize_groups(groups: Mapping[str, Collection[str]], incidents: Sequence[OpenIncident]) -> list[GroupSummary]:
     """Return a row per group, the most troubled first."""
     of_open = [frozenset(incident.hosts) for incident in incidents if incident.lifecycle != "closed"]
-    drained_hosts = {one.host for incident in incidents for one in incident.held}
+    drained_hosts = {one.host for incident in incidents for one in incident.drained_nodes}
     rows = [_summarize_group(name, frozenset(hosts), of_open, drained_hosts) for name, hosts in groups.items()]
     return sorted(rows, key=lambda row: (-row.troubled, -row.held, -row.hosts, row.name))
 

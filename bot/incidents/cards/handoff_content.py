@@ -40,7 +40,7 @@ class Handoff:
     could_not_look: tuple[UnobservedCheck, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
     logs: tuple[LogDigest, ...] = ()  # all that are kept; a card shows a few
-    held: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
+    drained_nodes: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
     # Remediations that changed a host, oldest first: proven ones, and those with unknown result.
     done: tuple[Remediation, ...] = ()
     item: str = ""  # the report of the hand-off; empty where there is none
@@ -59,7 +59,7 @@ def build_handoff(state: IncidentState) -> Handoff:
         could_not_look=report.could_not_look if report else (),
         timeline=_build_timeline_entries(rows, hypotheses),
         logs=_list_logs(rows),
-        held=tuple(list_drained_nodes(rows.remediations)),
+        drained_nodes=tuple(list_drained_nodes(rows.remediations)),
         done=tuple(remediation for remediation in rows.remediations if remediation.proven or remediation.since),
         item=report.item if report else "",
     )

@@ -52,7 +52,7 @@ class OpenIncident:
     thread_ts: str = ""
     opened_by: str = ""  # user id
     owners: frozenset[str] = frozenset()  # user ids of the ticket's assignee and of the assigned person
-    held: tuple[DrainedNode, ...] = ()  # drained nodes; a closed incident may have some too
+    drained_nodes: tuple[DrainedNode, ...] = ()  # drained nodes; a closed incident may have some too
     elsewhere: bool = False  # another incident works on all that it found
     stopped: bool = False  # stopped, and no new check was requested since
     answered: bool = False  # nothing is left to do for us: the tenant knows how to mend it, or that nothing is wrong
@@ -109,7 +109,7 @@ def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
 
 def _render_drained_nodes(tab: HomeTab) -> list[Block]:
     """Render drained nodes, the longest drained first."""
-    drained = [(one, incident) for incident in tab.incidents for one in incident.held]
+    drained = [(one, incident) for incident in tab.incidents for one in incident.drained_nodes]
     ordered = sorted(drained, key=lambda pair: pair[0].since or pair[1].opened_at)
     node_blocks = [
         part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))

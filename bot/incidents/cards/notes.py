@@ -79,9 +79,9 @@ def render_edit_ignored() -> Card:
 def render_thread_deleted(incident: OpenIncident) -> Card:
     words = f"The first message of {incident.id} was deleted"
     headline_text = f": {incident.headline}." if incident.headline else "."
-    lines = [f"Still held: {node.render_line()}" for node in incident.held]
+    lines = [f"Still held: {node.render_line()}" for node in incident.drained_nodes]
     lines += ["The incident is still open." if incident.lifecycle != "closed" else ""]
-    rest = "My Home tab lists it, with a button to return a node; " if incident.held else "My Home tab lists it; "
+    rest = "My Home tab lists it, with a button to return a node; " if incident.drained_nodes else "My Home tab lists it; "
     link = thread_link(incident.team, incident.channel, incident.thread_ts, "the thread") if incident.thread_ts else "the thread"
     sections = [blocks.line_section("⚠️ ", bold(words), headline_text), *(blocks.line_section(line) for line in lines if line)]
     return blocks.build_card(

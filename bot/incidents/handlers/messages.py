@@ -114,7 +114,7 @@ async def handle_deletion(services: MessageServices, gone: DeletedMessage, first
     if incident is None or row is None:
         return
     work = await load_open_incident(services.open_work, incident)
-    if (work.lifecycle == "closed" and not work.held) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
+    if (work.lifecycle == "closed" and not work.drained_nodes) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
         return
     where = row.internal if row.kind == "tenant" else gone.channel
     if where:

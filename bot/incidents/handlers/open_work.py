@@ -62,7 +62,7 @@ async def _build_wait_row(services: OpenWorkServices, tenant: WaitingTenant) -> 
     oldest = tenant.incidents[0]
     first = await services.context.inbox.list_waiting(oldest, 1)
     words = first[0].text if first else ""
-    return WaitingTenantView(tenant.tenant, len(tenant.incidents), oldest, tenant.since, tenant.why.limit, tenant.why.until, words)
+    return WaitingTenantView(tenant.tenant, len(tenant.incidents), oldest, tenant.since, tenant.limit.limit, tenant.limit.until, words)
 
 
 async def _list_quota_waits(services: OpenWorkServices) -> list[WaitingTenant]:
@@ -89,7 +89,7 @@ async def _build_open_incident(services: OpenWorkServices, incident: str, now: d
         thread_ts=origin.thread_ts if origin.kind == "slack" else "",
         opened_by=origin.user,
         owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
-        held=tuple(list_drained_nodes(rows.remediations)),
+        drained_nodes=tuple(list_drained_nodes(rows.remediations)),
         stopped=rows.is_stopped,
         answered=bool(origin.customer) and is_settled_for_tenant(rows, services.tenant_labels.__contains__),
         elsewhere=rows.report is not None and is_owned_elsewhere(rows.report),

@@ -46,14 +46,14 @@ class SlackEventsEndpoint:
         try:
             check_signature_headers(headers, self.clock.now())
         except NotSlack as error:
-            return replace(UNAUTHENTICATED, why=str(error))
+            return replace(UNAUTHENTICATED, reason=str(error))
         return None
 
     async def handle_request(self, request: InboundRequest) -> InboundResponse:
         try:
             sign = verify_signature(self.secret, request.headers, request.body, self.clock.now())
         except NotSlack as error:
-            return replace(UNAUTHENTICATED, why=str(error))
+            return replace(UNAUTHENTICATED, reason=str(error))
         try:
             async with self.heard.guard_message("slack", sign) as what:
                 if what is ReplayState.FIRST:

@@ -94,7 +94,7 @@ class TenantViewContext:
     own: Collection[str]
     words: CustomerWords
     language: str = "en"
-    known: SlotValueLookup = get_no_slot_values
+    slot_values: SlotValueLookup = get_no_slot_values
     others: Collection[str] = ()  # Hosts of others; findings there are not shown.
     names: Mapping[str, str] = field(default_factory=dict)  # Host → the tenant's name for it.
     nodes: Collection[str] = ()  # The scheduler's names of the tenant's hosts; default `own`.
@@ -238,7 +238,7 @@ def _build_cause(hypothesis: Hypothesis, context: TenantViewContext) -> TenantCa
         False,
         host_names,
         lines,
-        cause_words.fix.choose_block(context.known(hypothesis.label, hosts)) if cause_words.fix else "",
+        cause_words.fix.choose_block(context.slot_values(hypothesis.label, hosts)) if cause_words.fix else "",
     )
 
 
