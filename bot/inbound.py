@@ -29,13 +29,13 @@ class InboundRequest:
 
 @dataclass(frozen=True, slots=True)
 class InboundResponse:
-    """The response: JSON or text. `after`: seconds before a retry. `why` is for our log only."""
+    """The response: JSON or text. `after`: seconds before a retry. `reason` is for our log only."""
 
     status: int = 200
     body: Mapping[str, Any] | str = ""
     after: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
-    why: str = field(default="", compare=False)
+    reason: str = field(default="", compare=False)
 
 
 RequestHandler = Callable[[InboundRequest], Awaitable[InboundResponse]]

@@ -13,4 +13,4 @@ class Refusal(Exception):
 
 
 class TooEarly(Exception):
-    """Whoever is asked takes nothing at this moment, by nobody's fault: what was to be said waits, however often."""
+    """The receiver cannot take a message now, without an error. The caller retries, however often."""

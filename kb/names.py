@@ -1,4 +1,4 @@
-"""Match names as people write them: look-alike letters, accents, invisible characters, separators. Pure."""
+"""Match names as people write them: look-alike letters, accents, invisible characters, separators."""
 
 import re
 import unicodedata

@@ -45,11 +45,12 @@ class Needles:
             if until > end:
                 end = text.find("\n", until)
                 end = len(text) if end < 0 else end
-                found_needles = lines[text.rfind("\n", 0, at) + 1, end] = set()
+                found_needles: set[str] = set()
+                lines[text.rfind("\n", 0, at) + 1, end] = found_needles
             found_needles.add(self._needles[which])
         return lines
 
 
 def cut_lines(text: str, spans: Sequence[Span]) -> list[tuple[int, str]]:
-    """Cut at MAX_LINE_CHARS, without trailing carriage return."""
+    """Return (start, line) of each span, cut at MAX_LINE_CHARS, without trailing carriage return."""
     return [(start, text[start : min(end, start + MAX_LINE_CHARS)].rstrip("\r")) for start, end in spans]

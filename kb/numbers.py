@@ -1,6 +1,6 @@
 """Bounded parsing of foreign numbers:
 
-Python rejects 4,300 digits, floats may be infinite, msgpack has 64 bits. Pure.
+Python rejects 4,300 digits, floats may be infinite, msgpack has 64 bits.
 """
 
 import math
@@ -12,28 +12,28 @@ _ENDLESS_PATTERN = re.compile(r"[0-9]{19,}")
 _DECIMAL_PATTERN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
 
 
-def parse_integer(said: object) -> int | None:
+def parse_integer(value: object) -> int | None:
     """Accept at most 18 ASCII digits, or a 64-bit int; else return None."""
-    if isinstance(said, str):
-        return int(said) if _WHOLE_PATTERN.fullmatch(said) else None
-    return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) <= MAX_INTEGER else None
+    if isinstance(value, str):
+        return int(value) if _WHOLE_PATTERN.fullmatch(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER else None
 
 
-def parse_bounded_count(said: object, most: int) -> int:
+def parse_bounded_count(value: object, most: int) -> int:
     """Clamp to 0..`most`; 0 for no number."""
-    if isinstance(said, str):
-        return most if _ENDLESS_PATTERN.fullmatch(said) else min(max(parse_integer(said) or 0, 0), most)
-    return min(max(said, 0), most) if isinstance(said, int) and not isinstance(said, bool) else 0
+    if isinstance(value, str):
+        return most if _ENDLESS_PATTERN.fullmatch(value) else min(max(parse_integer(value) or 0, 0), most)
+    return min(max(value, 0), most) if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def parse_seconds(said: object, most: float) -> float | None:
+def parse_seconds(value: object, most: float) -> float | None:
     """Parse a header's wait time, at most `most`; None for no number."""
-    text = str(said) if isinstance(said, str | float) or parse_integer(said) is not None else ""
+    text = str(value) if isinstance(value, str | float) or parse_integer(value) is not None else ""
     return min(float(text), most) if _DECIMAL_PATTERN.fullmatch(text) else None
 
 
-def is_storable(said: object) -> bool:
+def is_storable(value: object) -> bool:
     """Reject infinite, NaN and over-wide numbers."""
-    if isinstance(said, float):
-        return math.isfinite(said)
-    return not isinstance(said, int) or abs(said) <= MAX_INTEGER
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) <= MAX_INTEGER

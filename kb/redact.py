@@ -46,20 +46,20 @@ _FILE_NAME_PATTERN = re.compile(r"""[_-]?(?:file|path)\\{0,6}["'`*]{0,3}[ \t]{0,
 MIN_PIN_DIGITS = 4  # of an all-digit password; fewer are a count
 
 
-def _redact_value(found: re.Match[str]) -> str:
+def _redact_value(match: re.Match[str]) -> str:
     """Keep quotes, and obvious non-secrets: numbers, flags, placeholders."""
-    head, value = found["head"], found["value"]
+    head, value = match["head"], match["value"]
     opening = re.match(r"""\\*["']?""", value)
     quote = opening[0] if opening else ""
     inner = value[len(quote) :]
     closing = quote if quote and inner.endswith(quote) else ""
     inner = inner[: len(inner) - len(closing)] if closing else inner
     if inner.startswith(("/", "~/", "./")) and _FILE_NAME_PATTERN.search(head):
-        return found[0]
+        return match[0]
     if not inner or (
         _PLAIN_PATTERN.match(inner) and not (inner.isdigit() and len(inner) >= MIN_PIN_DIGITS and PASSWORD_NAME_PATTERN.search(head))
     ):
-        return found[0]
+        return match[0]
     return f"{head}{quote}{REDACTED}{closing}"
 
 
@@ -451,12 +451,12 @@ def _may_assign(masked: str, needles: tuple[str, ...]) -> bool:
     return False
 
 
-def _redact_byte_array(found: re.Match[str]) -> str:
+def _redact_byte_array(match: re.Match[str]) -> str:
     """journald encodes an unclean message as bytes, which could hide a secret."""
-    numbers = [int(number) for number in found[2].split(",") if number.strip().isdigit()]
+    numbers = [int(number) for number in match[2].split(",") if number.strip().isdigit()]
     decoded = bytes(number for number in numbers if number < 256).decode("utf-8", "replace")
     clean = redact(decoded)
-    return found[0] if clean == decoded else found[1] + json.dumps(clean)
+    return match[0] if clean == decoded else match[1] + json.dumps(clean)
 
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -472,8 +472,8 @@ def show_invisible(text: str) -> str:
     return _ODD_PATTERN.sub(_spell_char, text)
 
 
-def _spell_char(found: re.Match[str]) -> str:
-    char = found[0]
+def _spell_char(match: re.Match[str]) -> str:
+    char = match[0]
     code = ord(char)
     varies = any(first <= code <= last for first, last in _VARIATION_RANGES)
     return f"‹U+{code:04X}›" if varies or char in _INVISIBLE_CHARS or unicodedata.category(char) in _INVISIBLE_CATEGORIES else char

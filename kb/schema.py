@@ -1,4 +1,4 @@
-"""Base of pydantic models for files that people write, with readable messages. Pure."""
+"""Base of pydantic models for files that people write, with readable messages."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, get_args

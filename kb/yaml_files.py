@@ -237,8 +237,8 @@ class _PlainConverter:
         except (yaml.YAMLError, *_SCALAR_ERRORS) as error:
             return self._note_refused(node, squash_blanks(str(error))[:120])
 
-    def _note_refused(self, node: yaml.Node, why: str) -> None:
-        self._problems.add(self._get_position(node), f"not a plain value: {why}")
+    def _note_refused(self, node: yaml.Node, reason: str) -> None:
+        self._problems.add(self._get_position(node), f"not a plain value: {reason}")
 
     def _get_position(self, node: yaml.Node) -> FilePosition:
         return FilePosition(self._path, node.start_mark.line + 1)

@@ -1,4 +1,4 @@
-"""One alert, its cause, and the text about alerts for an incident. Pure."""
+"""One alert, its cause, and the text about alerts for an incident."""
 
 import hashlib
 import re
@@ -111,7 +111,7 @@ def parse_link_address(text: object) -> str:
     return text if redact_to_line(text, MAX_ADDRESS_CHARS) == text else ""
 
 
-def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
+def parse_alert(raw: RawAlert, label_names: AlertLabels) -> Alert:
     """Read an alert by the site's label names. An Xid may also come from another label, an annotation or the name."""
     label_text = clean_label_text(
         raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", MAX_SUMMARY_CHARS
@@ -121,15 +121,15 @@ def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
         for value in (*raw.notes.values(), *raw.labels.values())
         if "://" not in value
     ]
-    xid = _find_xid_in_labels(raw, names) or _find_error_number(_XID_PATTERN, texts)
+    xid = _find_xid_in_labels(raw, label_names) or _find_error_number(_XID_PATTERN, texts)
     return Alert(
         id=raw.id,
         name=clean_label_text(raw.labels.get("alertname", "")) or "an alert",
         firing=raw.firing,
-        host=next((_PORT_PATTERN.sub("", value) for value in _list_label_values(raw, names.host)), ""),
-        device=next(_list_label_values(raw, names.device).__iter__(), ""),
+        host=next((_PORT_PATTERN.sub("", value) for value in _list_label_values(raw, label_names.host)), ""),
+        device=next(_list_label_values(raw, label_names.device).__iter__(), ""),
         xid=xid,
-        group=next((f"{name} {raw_value}" for name in names.cause if (raw_value := clean_label_text(raw.labels.get(name, "")))), ""),
+        group=next((f"{name} {raw_value}" for name in label_names.cause if (raw_value := clean_label_text(raw.labels.get(name, "")))), ""),
         severity=clean_label_text(raw.labels.get("severity", ""), 20),
         summary=label_text,
         runbook=parse_link_address(raw.notes.get("runbook_url") or raw.notes.get("runbook")),
@@ -139,8 +139,8 @@ def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
     )
 
 
-def _find_xid_in_labels(raw: RawAlert, names: AlertLabels) -> str:
-    for value in _list_label_values(raw, names.xid):
+def _find_xid_in_labels(raw: RawAlert, label_names: AlertLabels) -> str:
+    for value in _list_label_values(raw, label_names.xid):
         number = value.removesuffix(".0")
         if number.isascii() and number.isdecimal() and len(number) < 5 and int(number):
             return number
@@ -180,7 +180,7 @@ class AlertTally:
 
 
 def count_alerts(cause: str, alerts: Sequence[Alert], more: int = 0, left: int = 0) -> AlertTally:
-    firing = [row for row in alerts if row.firing]
+    firing = [alert for alert in alerts if alert.firing]
     hosts = tuple(dict.fromkeys(row.host for row in firing or alerts if row.host))
     counted_alerts: dict[tuple[str, str], Alert] = {}
     for row in firing or alerts:

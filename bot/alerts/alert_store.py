@@ -90,10 +90,10 @@ class RoutingSnapshot:
 class AlertStore:
     """Alerts by episode, episodes by cause."""
 
-    def __init__(self, redis: Redis, *, window: timedelta = timedelta(minutes=30), names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, *, window: timedelta = timedelta(minutes=30), keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._window = window
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._told, self._begin, self._newest = map(
             redis.register_script, (MARK_DELIVERED_SCRIPT, BEGIN_EPISODE_SCRIPT, CHECK_NEWEST_SCRIPT)
         )
@@ -104,7 +104,7 @@ class AlertStore:
         A firing alert joins the episode in which it fires, else that of its cause and channel, begun if new. A resolved
         alert joins its last episode; one never seen is dropped.
         """
-        before = await self._redis.mget([self._build_key("by", row.alert.id) for row in alerts]) if alerts else []
+        before = await self._redis.mget([self._build_key("by", alert.alert.id) for alert in alerts]) if alerts else []
         alerts_by_cause: dict[str, list[Alert]] = {}
         by_cause: dict[tuple[str, AlertPlace], str] = {}
         for row, existing in zip(alerts, before, strict=True):
@@ -125,7 +125,7 @@ class AlertStore:
     async def store_alerts(self, episode: str, alerts: Sequence[Alert]) -> int:
         """Store the alerts. Return the newest undelivered news number, 0 if there is none."""
         alerts_key, state_key = self._build_key("of", episode), self._build_key("about", episode)
-        rows = await to_coroutine(self._redis.hmget(alerts_key, [row.id for row in alerts]))
+        rows = await to_coroutine(self._redis.hmget(alerts_key, [alert.id for alert in alerts]))
         kept_before = [parse_stored_alert(was) if was is not None else None for was in rows]
         fresh = [row for row, was in zip(alerts, kept_before, strict=True) if was is None or was.firing != row.firing]
         room = MAX_KEPT_ALERTS - int(await to_coroutine(self._redis.hlen(alerts_key)))
@@ -133,10 +133,10 @@ class AlertStore:
         kept_alerts = [row for row in fresh if row.id in stored_ids] + [row for row in fresh if row.id not in stored_ids][: max(0, room)]
         async with self._redis.pipeline(transaction=True) as pipe:
             if kept_alerts:
-                pipe.hset(alerts_key, mapping={row.id: json.dumps(row.to_stored_row()) for row in kept_alerts})
+                pipe.hset(alerts_key, mapping={kept_alert.id: json.dumps(kept_alert.to_stored_row()) for kept_alert in kept_alerts})
                 pipe.hincrby(state_key, "owed", 1)
-                for row in kept_alerts:
-                    pipe.set(self._build_key("by", row.id), episode, ex=RETENTION_PERIOD)
+                for kept_alert in kept_alerts:
+                    pipe.set(self._build_key("by", kept_alert.id), episode, ex=RETENTION_PERIOD)
             if len(fresh) > len(kept_alerts):
                 pipe.hincrby(state_key, "more", len(fresh) - len(kept_alerts))
             pipe.expire(alerts_key, RETENTION_PERIOD)
@@ -197,7 +197,7 @@ class AlertStore:
     async def is_incident_resolved(self, incident: str, episode: str) -> bool:
         """Return whether nothing fires in any episode of the incident."""
         other_episodes = [decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("in", incident)))]
-        for joined_episode in (episode, *(row for row in other_episodes if row != episode)):
+        for joined_episode in (episode, *(other_episode for other_episode in other_episodes if other_episode != episode)):
             if not (await self.load_tally(joined_episode)).is_resolved:
                 return False
         return True
@@ -225,7 +225,7 @@ class AlertStore:
         alerts = [parse_stored_alert(row) for row in rows]
         more = parse_bounded_count(decode_text(fields.get(b"more")), MAX_UNLISTED_ALERTS) + alerts.count(None)
         return count_alerts(
-            fields.get(b"cause", b"").decode(), [row for row in alerts if row is not None], more, min(unlisted, MAX_UNLISTED_ALERTS)
+            fields.get(b"cause", b"").decode(), [alert for alert in alerts if alert is not None], more, min(unlisted, MAX_UNLISTED_ALERTS)
         )
 
     async def _is_firing_in_episode(self, episode: str, sign: str, places: RoutingSnapshot) -> bool:
@@ -249,4 +249,4 @@ class AlertStore:
         return decode_text(episode) if episode else await self._find_or_begin_episode(MANY_CAUSES, place, places)
 
     def _build_key(self, part: str, name: str) -> str:
-        return self._names.alerts_key(part, name)
+        return self._keys.alerts_key(part, name)

@@ -1,4 +1,4 @@
-"""Cards of incidents that alerts opened. Pure."""
+"""Cards of incidents that alerts opened."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -49,7 +49,7 @@ def render_alert_message(
 def _render_links(links: Sequence[AlertLink]) -> list[Block]:
     """Render each address once, with its host in the link text."""
     parts: list[Part] = []
-    for row in list({row.url: row for row in links}.values())[:MAX_LINKS]:
+    for row in list({link.url: link for link in links}.values())[:MAX_LINKS]:
         with suppress(BadId):
             parts += [" · " if parts else "", web_link(row.url, f"{row.what} of {row.alert} ({urlsplit(row.url).hostname})")]
     return [blocks.context(tuple(parts))] if parts else []

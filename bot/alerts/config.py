@@ -58,7 +58,7 @@ def load_alert_config(path: Path, inventory: Inventory | None = None) -> AlertCo
 
 def _find_problems(site: AlertConfig, inventory: Inventory | None) -> list[tuple[str, str]]:
     problems = []
-    bound = {row.channel for row in inventory.channels if row.kind == "operators"} if inventory else {site.channel}
+    bound = {channel.channel for channel in inventory.channels if channel.kind == "operators"} if inventory else {site.channel}
     if site.channel not in bound:
         problems.append(
             ("channel", f"{site.channel} is not bound to the operators by the inventory: {', '.join(sorted(bound)) or 'none is'}")

@@ -72,14 +72,14 @@ class AlertIntake:
         return (
             None
             if is_authorized(self.site, headers.get("Authorization", ""))
-            else replace(UNAUTHORIZED_ANSWER, why="another token or password, or none")
+            else replace(UNAUTHORIZED_ANSWER, reason="another token or password, or none")
         )
 
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_headers(headers, self.clock.now())
         except UnsignedMessage as error:
-            return replace(UNAUTHORIZED_ANSWER, why=str(error))
+            return replace(UNAUTHORIZED_ANSWER, reason=str(error))
         return None
 
     async def handle_alertmanager(self, request: InboundRequest) -> InboundResponse:
@@ -91,11 +91,11 @@ class AlertIntake:
         try:
             message = verify_message(self.site.get_signing_keys(), request.headers, request.body, self.clock.now())
         except UnsignedMessage as error:
-            return replace(UNAUTHORIZED_ANSWER, why=str(error))
+            return replace(UNAUTHORIZED_ANSWER, reason=str(error))
         async with self.heard.guard_message("alerts", message.nonce) as outcome:
-            if outcome is ReplayState.GOES_ON:
+            if outcome is ReplayState.IN_PROGRESS:
                 return IN_PROGRESS_ANSWER
-            if outcome is ReplayState.BEFORE:
+            if outcome is ReplayState.DONE:
                 return InboundResponse(200, {"incidents": []})
             return await self._handle_message(partial(parse_own_webhook, request.body))
 
@@ -109,7 +109,7 @@ class AlertIntake:
     async def store_message(self, message: AlertMessage) -> list[str]:
         """Store the alerts and return the incidents with news."""
         shut = await self._list_shared_channels()
-        rows = await asyncio.to_thread(lambda: [RoutedAlert(*self.routing.route_alert(row, shut)) for row in message.alerts])
+        rows = await asyncio.to_thread(lambda: [RoutedAlert(*self.routing.route_alert(alert, shut)) for alert in message.alerts])
         return await self._store_alerts(rows, RoutingSnapshot(self.routing.table_hash, self.routing.channels - shut), [message])
 
     async def handle_posted_alerts(self, channel: str, said: Sequence[tuple[str, PostedAlerts]]) -> list[str]:
@@ -121,30 +121,35 @@ class AlertIntake:
             ended_alerts = await self._list_ended_alerts(message, rows, messages) if message.over else []
             ended_alerts = ended_alerts or await asyncio.to_thread(self._build_alerts, channel, message)
             if not message.over:
-                await self.book.add_to_group(message.group, [row.id for row in ended_alerts])
-            rows |= {row.id: row for row in ended_alerts}
+                await self.book.add_to_group(message.group, [ended_alert.id for ended_alert in ended_alerts])
+            rows |= {ended_alert.id: ended_alert for ended_alert in ended_alerts}
             messages.append(AlertMessage(ended_alerts, message.left, message.group))
         placed = [RoutedAlert(*self.routing.place_in_channel(row, channel)) for row in rows.values()]
         return await self._store_alerts(placed, RoutingSnapshot(self.routing.table_hash, {channel}), messages)
 
-    async def _list_ended_alerts(self, one: PostedAlerts, rows: Mapping[str, Alert], before: Sequence[AlertMessage]) -> list[Alert]:
+    async def _list_ended_alerts(self, posted: PostedAlerts, alerts: Mapping[str, Alert], messages: Sequence[AlertMessage]) -> list[Alert]:
         """Return the group's alerts, known or just received, as resolved."""
-        just = {row.id: replace(rows[row.id], firing=False) for message in before if message.group == one.group for row in message.alerts}
-        return list({**{row.id: row for row in await self.book.list_group_as_resolved(one.group)}, **just}.values())
+        just = {
+            alert.id: replace(alerts[alert.id], firing=False)
+            for message in messages
+            if message.group == posted.group
+            for alert in message.alerts
+        }
+        return list({**{row.id: row for row in await self.book.list_group_as_resolved(posted.group)}, **just}.values())
 
-    def _build_alerts(self, channel: str, said: PostedAlerts) -> list[Alert]:
+    def _build_alerts(self, channel: str, posted: PostedAlerts) -> list[Alert]:
         """CPU-bound: runs in a thread."""
         names = self.site.labels
-        hosts = () if said.listed else self.routing.find_hosts(said.text, channel)[:MAX_HOSTS]
-        raw = said.listed or [build_group_alert(said, host, names.host[0]) for host in hosts or ("",)]
+        hosts = () if posted.listed else self.routing.find_hosts(posted.text, channel)[:MAX_HOSTS]
+        raw = posted.listed or [build_group_alert(posted, host, names.host[0]) for host in hosts or ("",)]
         return [parse_alert(row, names) for row in raw]
 
-    async def _store_alerts(self, rows: Sequence[RoutedAlert], places: RoutingSnapshot, messages: Sequence[AlertMessage]) -> list[str]:
-        episodes = await self.book.assign_episodes(rows, places)
+    async def _store_alerts(self, alerts: Sequence[RoutedAlert], places: RoutingSnapshot, messages: Sequence[AlertMessage]) -> list[str]:
+        episodes = await self.book.assign_episodes(alerts, places)
         stored_counts = [await self._store_episode(episode, rows, messages) for episode, rows in episodes.items()]
         incidents = [incident for incident in stored_counts if incident]
-        unlisted_count = sum(row.left for row in messages)
-        log.info("alerts.heard", alerts=len(rows), left=unlisted_count, causes=len(episodes), told=incidents)
+        unlisted_count = sum(message.left for message in messages)
+        log.info("alerts.heard", alerts=len(alerts), left=unlisted_count, causes=len(episodes), told=incidents)
         return incidents
 
     async def _list_shared_channels(self) -> frozenset[str]:
@@ -160,12 +165,12 @@ class AlertIntake:
         except (Refusal, TimeoutError):
             return False
 
-    async def _store_episode(self, episode: str, rows: Sequence[Alert], messages: Sequence[AlertMessage]) -> str:
-        ids = {row.id for row in rows}
+    async def _store_episode(self, episode: str, alerts: Sequence[Alert], messages: Sequence[AlertMessage]) -> str:
+        ids = {alert.id for alert in alerts}
         for message in messages:
-            if any(row.id in ids for row in message.alerts):
+            if any(alert.id in ids for alert in message.alerts):
                 await self.book.store_unlisted_count(episode, message.group, message.left)
-        if not (new_alerts := await self.book.store_alerts(episode, rows)):
+        if not (new_alerts := await self.book.store_alerts(episode, alerts)):
             return ""
         tally = await self.book.load_tally(episode)
         incident = await (self._enqueue_resolved(episode) if tally.is_resolved else self._enqueue_firing(episode, tally))
@@ -232,5 +237,5 @@ def is_authorized(site: AlertConfig, header: str) -> bool:
     basic = base64.b64encode(f"{site.user}:{password}".encode()).decode()
     credentials = [f"Bearer {token}"] * bool(token) + [f"Basic {basic}"] * bool(site.user)
     given_digest = hashlib.sha256(header[:4096].encode("utf-8", "surrogateescape")).digest()
-    right = [hmac.compare_digest(given_digest, hashlib.sha256(one.encode()).digest()) for one in credentials]
+    right = [hmac.compare_digest(given_digest, hashlib.sha256(credential.encode()).digest()) for credential in credentials]
     return any(right)

@@ -17,7 +17,7 @@ BatchHandler = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[lis
 
 @dataclass(frozen=True, slots=True)
 class _PendingPost:
-    said: PostedAlerts
+    posted: PostedAlerts
     told: "asyncio.Future[list[str]]"
 
 
@@ -39,10 +39,10 @@ class PostedAlertBatcher:
     take_in: BatchHandler
     _channels: dict[str, _ChannelQueue] = field(default_factory=dict)
 
-    async def submit_post(self, channel: str, ts: str, said: PostedAlerts) -> list[str]:
+    async def submit_post(self, channel: str, ts: str, posted: PostedAlerts) -> list[str]:
         """Return the incidents with news once the post is stored. Raise OSError if it was not."""
         queue = self._channels.setdefault(channel, _ChannelQueue())
-        row = queue.waiting.setdefault(ts, _PendingPost(said, asyncio.get_running_loop().create_future()))
+        row = queue.waiting.setdefault(ts, _PendingPost(posted, asyncio.get_running_loop().create_future()))
         if queue.taking is None or queue.taking.done():
             queue.taking = asyncio.create_task(self._process_queue(channel, queue))
         return await asyncio.shield(row.told)
@@ -51,7 +51,7 @@ class PostedAlertBatcher:
         while rows := dict(islice(here.waiting.items(), MAX_BATCH_POSTS)):
             failed, handled = None, list[str]()
             try:
-                handled = await self.take_in(channel, [(ts, row.said) for ts, row in rows.items()])
+                handled = await self.take_in(channel, [(ts, row.posted) for ts, row in rows.items()])
             except Exception as error:  # every listener reports the error, and Slack delivers again
                 failed = error
             for ts, row in rows.items():

@@ -58,12 +58,12 @@ def parse_posted_alerts(text: str, source: str) -> PostedAlerts | None:
     return PostedAlerts(_hash_parts(source, values.strip()), name, over, int(title[1] or 0), "\n".join(lines), listed)
 
 
-def build_group_alert(said: PostedAlerts, host: str, host_label: str) -> RawAlert:
+def build_group_alert(posted: PostedAlerts, host: str, host_label: str) -> RawAlert:
     """Return the alert that represents an unlisted group on a host that its text names."""
-    labels = {"alertname": said.name}
+    labels = {"alertname": posted.name}
     if host:
         labels[host_label] = host
-    return RawAlert(_hash_parts(said.group, host), not said.over, labels, {"summary": said.text})
+    return RawAlert(_hash_parts(posted.group, host), not posted.over, labels, {"summary": posted.text})
 
 
 @dataclass(slots=True)
@@ -89,7 +89,9 @@ def _parse_listed_alerts(lines: Sequence[str], source: str, *, over: bool) -> li
         elif (row := _ROW_PATTERN.fullmatch(line)) and len(into) < MAX_LABELS:
             into.setdefault(row[1], row[2].strip())
     return [
-        RawAlert(_hash_parts(source, *_format_label_pairs(row.labels)), row.firing, row.labels, row.notes) for row in blocks if row.labels
+        RawAlert(_hash_parts(source, *_format_label_pairs(block.labels)), block.firing, block.labels, block.notes)
+        for block in blocks
+        if block.labels
     ]
 
 

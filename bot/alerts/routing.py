@@ -87,10 +87,10 @@ class AlertRoute(StrictModel):
     @property
     def matchers_hash(self) -> str:
         """Independent of the channel."""
-        return _hash_texts([row.text for row in self.matchers])
+        return _hash_texts([matcher.text for matcher in self.matchers])
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(row.matches(labels) for row in self.matchers)
+        return all(matcher.matches(labels) for matcher in self.matchers)
 
 
 AlertRoutes = Annotated[tuple[AlertRoute, ...], Field(max_length=MAX_ROUTES)]
@@ -120,7 +120,7 @@ class AlertRouting:
     @cached_property
     def table_hash(self) -> str:
         """Changes with the routing table."""
-        return _hash_texts([self.default, *(f"{row.channel} {row.matchers_hash}" for row in self.routes)])
+        return _hash_texts([self.default, *(f"{route.channel} {route.matchers_hash}" for route in self.routes)])
 
     @property
     def channels(self) -> frozenset[str]:
@@ -159,7 +159,7 @@ class AlertRouting:
 
     def find_place(self, labels: Mapping[str, str], shut: Collection[str] = ()) -> AlertPlace:
         """Return the first matching route's place; the default if its channel is not the operators' or is in `shut`."""
-        route = next((row for row in self.routes if row.matches(labels)), None)
+        route = next((route for route in self.routes if route.matches(labels)), None)
         if route is None:
             return AlertPlace(self.default)
         return AlertPlace(route.channel if route.channel in self.hosts and route.channel not in shut else self.default, route.matchers_hash)

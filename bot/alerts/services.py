@@ -34,7 +34,7 @@ def load_alert_site(settings: Settings, inventory: Inventory | None = None) -> A
 
 
 def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, context: HandlerContext) -> AlertIntake | None:
-    """Return the intake, or None without alert sources. Raises Refusal."""
+    """Return the intake, or None without alert sources. Raises Refusal if the alerts file is wrong."""
     site = load_alert_site(settings, inventory)
     if site is None and not settings.alert_bots:
         return None
@@ -47,7 +47,7 @@ def build_alert_intake(settings: Settings, store: Store, inventory: Inventory, c
 
 def build_alert_routing(site: AlertConfig, inventory: Inventory) -> AlertRouting:
     """Return the site's routes over the operator channels."""
-    ours = [row.channel for row in inventory.channels if row.kind == "operators"]
+    ours = [channel.channel for channel in inventory.channels if channel.kind == "operators"]
     hosts = {channel: frozenset(list_visible_hosts(inventory, Origin(kind="slack", channel=channel))) for channel in ours}
     return site.build_routing(hosts, frozenset(inventory.hosts))
 

@@ -29,7 +29,7 @@ class AlertMessage:
     group: str = ""
 
 
-def parse_alertmanager_webhook(body: bytes, names: AlertLabels) -> AlertMessage:
+def parse_alertmanager_webhook(body: bytes, label_names: AlertLabels) -> AlertMessage:
     """https://prometheus.io/docs/alerting/latest/configuration/#webhook_config, version 4."""
     payload = _parse_json(body)
     rows = payload.get("alerts")
@@ -39,7 +39,7 @@ def parse_alertmanager_webhook(body: bytes, names: AlertLabels) -> AlertMessage:
         MAX_UNLISTED_ALERTS, max(0, len(rows) - MAX_ALERTS) + parse_bounded_count(payload.get("truncatedAlerts"), MAX_UNLISTED_ALERTS)
     )
     return AlertMessage(
-        [parse_alert(_parse_raw_alert(row), names) for row in rows[:MAX_ALERTS] if isinstance(row, dict)],
+        [parse_alert(_parse_raw_alert(row), label_names) for row in rows[:MAX_ALERTS] if isinstance(row, dict)],
         unlisted_count,
         _hash_group(payload),
     )
@@ -109,7 +109,7 @@ class WebhookAlerts(BaseModel):
 def parse_own_webhook(body: bytes) -> AlertMessage:
     """Parse `{"alerts": [...]}`."""
     try:
-        return AlertMessage([row.to_alert() for row in WebhookAlerts.model_validate(_parse_json(body)).alerts])
+        return AlertMessage([alert.to_alert() for alert in WebhookAlerts.model_validate(_parse_json(body)).alerts])
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error

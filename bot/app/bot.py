@@ -92,7 +92,7 @@ async def run_bot(
 ) -> AsyncIterator[DrainCallback]:
     """Run the bot in one role; yields a function that drains running turns to a stored step.
 
-    `name` identifies the process on its host and must survive a restart. Raises Refusal.
+    `name` identifies the process on its host and must survive a restart. Raises Refusal if a setting or Slack cannot be used.
     """
     works, site, policy, transport = role != "front", diagnosis.ports, diagnosis.policy, diagnosis.transport
     redis, clock, evidence, inventory, taxonomy = store.redis, site.clock, site.evidence, site.inventory, site.taxonomy
@@ -113,7 +113,7 @@ async def run_bot(
     incident_metrics, thread_activity = IncidentMetricsStore(redis), ThreadActivity(redis, clock)
     closed_incidents = ClosedIncidentIndex(redis, partial(get_incident_visibility, bound=channel_bindings), closed_retention)
     trackers = open_site_trackers(settings, clock)
-    # Wake-ups stay in the process if it has role `all` and the store is no shared server.
+    # Wake-ups stay in the process if it has role `all` and the store is not a shared server.
     alone, consumer = role == "all" and store.kind != "server", f"{socket.gethostname()}.{name}"
     build_role_wakeups = partial(build_wakeups, store.url, alone=alone, receive=works, name=consumer)
     wakeups, action_wakeups = build_role_wakeups(), build_role_wakeups(stream=ACTION_WAKEUP_STREAM_KEY)

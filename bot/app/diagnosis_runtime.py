@@ -74,7 +74,7 @@ async def open_diagnosis_runtime(
     book: "SpendStore | None" = None,
     holds: GpuReservations | None = None,
 ) -> AsyncIterator[DiagnosisRuntime]:
-    """Build the diagnosis runtime; close its connections on exit. Raises Refusal.
+    """Build the diagnosis runtime; close its connections on exit. Raises Refusal if a site's file is wrong.
 
     Args:
         lasting: long-lived process: evidence is kept in the data folder.
@@ -133,7 +133,7 @@ async def open_diagnosis_runtime(
 
 
 async def load_site_inventory(settings: Settings) -> Inventory:
-    """Return the inventory, reading its sources. Raises Refusal."""
+    """Return the inventory, reading its sources. Raises Refusal if it cannot be read."""
     if settings.inventory is None:
         return parse_inventory({"groups": {}})
     try:

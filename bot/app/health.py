@@ -49,7 +49,7 @@ def build_health_routes(health: Health) -> Sequence[InboundRoute]:
         try:
             await health.redis.ping()
         except RedisError as why:
-            return InboundResponse(503, "Redis does not answer\n", why=f"redis: {why}"[:200])
+            return InboundResponse(503, "Redis does not answer\n", reason=f"redis: {why}"[:200])
         return InboundResponse(200, "ready\n") if health.ready else InboundResponse(503, "starting or stopping\n")
 
     async def metrics(_: InboundRequest) -> InboundResponse:

@@ -28,7 +28,7 @@ WORKER_NICENESS = 5  # a front end wins over its workers: Slack waits three seco
 
 
 async def serve(settings: Settings, worker: Sequence[str], *, front: bool = False) -> int:
-    """Run until SIGTERM or SIGINT. `worker`: command of a worker; `front`: start none. Raises Refusal."""
+    """Run until SIGTERM or SIGINT. `worker`: command of a worker; `front`: start none. Raises Refusal if a setting, the store or Slack cannot be used."""
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     install_signal_handlers(stop)

@@ -37,7 +37,7 @@ class BadSite(Refusal):
 
 
 def load_all_checks(settings: Settings) -> Mapping[str, Check]:
-    """Return all checks by id, with the site's log rules. Raises Refusal."""
+    """Return all checks by id, with the site's log rules. Raises Refusal for a wrong file, or a program outside the allowed folders."""
     if refused := [why for folder in settings.check_programs if (why := explain_refused_folder(folder))]:
         raise Refusal("\n".join(f"{ENV_PREFIX}CHECK_PROGRAMS: {why}" for why in refused), 2)
     try:
@@ -80,7 +80,7 @@ def load_site_incidents(kb_dir: Path | None, taxonomy: Taxonomy | None = None) -
     """Return past incidents; the site's win on equal ids. Labels are checked against `taxonomy`. Raises BadSite."""
     labels = taxonomy.leaves.keys() if taxonomy else None
     try:
-        own = [one for folder in find_site_folder(kb_dir, "incidents") for one in load_seeds(folder, labels)]
+        own = [seed for folder in find_site_folder(kb_dir, "incidents") for seed in load_seeds(folder, labels)]
     except BadSeeds as why:
         raise BadSite("the past incidents", why.problems) from why
     return tuple({one.id: one for one in (*load_seeds(), *own)}.values())
@@ -121,7 +121,7 @@ def load_site_skus(kb_dir: Path | None) -> Mapping[str, Sku]:
 
 
 def load_site_policy(settings: Settings, inventory: Inventory | None = None) -> SitePolicy:
-    """Return the policy, checked against `inventory`. Raises Refusal."""
+    """Return the policy, checked against `inventory`. Raises Refusal if it is wrong."""
     if settings.policy is None:
         return SitePolicy()
     try:

@@ -61,7 +61,7 @@ def build_slack_registry(
 async def run_listeners(
     settings: Settings, store: Store, context: HandlerContext, registry: SlackRegistry, routes: Sequence[InboundRoute]
 ) -> AsyncIterator[None]:
-    """Receive Slack events, over HTTP if the signing secret is set, and webhooks. Stopped first. Raises Refusal."""
+    """Receive Slack events, over HTTP if the signing secret is set, and webhooks. Stopped first. Raises Refusal if Slack rejects the app."""
     if settings.slack_signing_secret:
         app, secret = await build_app_or_refuse(context.client, registry), settings.slack_signing_secret.get_secret_value()
         endpoint = SlackEventsEndpoint(app, secret, ReplayGuard(store.redis, 3 * MAX_CLOCK_SKEW), context.clock)

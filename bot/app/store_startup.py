@@ -20,7 +20,7 @@ RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)  # the last one repeats
 
 
 async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
-    """Run with the open store; retry while Redis is away until the process was ready. Raises Refusal."""
+    """Run with the open store; retry while Redis is away until the process was ready. Raises Refusal if the store cannot be used."""
     tried = 0
     while not stop.is_set():
         try:

@@ -147,13 +147,13 @@ async def tie_to_parent(stop: asyncio.Event) -> AsyncIterator[Callable[[], None]
         back.close()
 
 
-def _encode_refusal(why: Refusal) -> bytes:
-    return REFUSED_PREFIX + json.dumps({"says": str(why)[: MAX_REFUSAL_BYTES // 8], "code": why.code}).encode() + b"\n"
+def _encode_refusal(refusal: Refusal) -> bytes:
+    return REFUSED_PREFIX + json.dumps({"says": str(refusal)[: MAX_REFUSAL_BYTES // 8], "code": refusal.code}).encode() + b"\n"
 
 
-def _decode_refusal(said: bytes) -> Refusal | None:
+def _decode_refusal(body: bytes) -> Refusal | None:
     try:
-        row = json.loads(said.removeprefix(REFUSED_PREFIX)) if said.startswith(REFUSED_PREFIX) else None
+        row = json.loads(body.removeprefix(REFUSED_PREFIX)) if body.startswith(REFUSED_PREFIX) else None
         return Refusal(str(row["says"]), int(row["code"])) if row else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -1,1 +1,1 @@
-"""Block Kit parts that all cards use: blocks, buttons and text. Pure."""
+"""Block Kit parts that all cards use: blocks, buttons and text."""

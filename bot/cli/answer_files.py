@@ -39,17 +39,17 @@ class AnswerFiles:
             self.folder = make_folder(self.folder)
 
     async def render_lines(self, report: Report, asked: str) -> list[str]:
-        """Return the files as text, or the saved paths. Raises Refusal."""
+        """Return the files as text, or the saved paths."""
         output_lines = [line for row in report.shown for line in await self._render_output(row)]
         rows = IncidentView(await self.thread.get_state(""))
         picture_lines = [line for picture in report.pictures if picture.asked for line in await self._render_picture(picture, rows)]
         return [*output_lines, *picture_lines, *(await self._render_page(rows.id, asked) if report.page else [])]
 
-    async def _render_output(self, row: AttachedOutput) -> list[str]:
-        text = await self.world.ports.evidence.get_text(row.sha256)
+    async def _render_output(self, output: AttachedOutput) -> list[str]:
+        text = await self.world.ports.evidence.get_text(output.sha256)
         if text is None:
-            return [f"{row.name}: {NOT_KEPT_TEXT}"]
-        return self._save_file(row.name, text.encode()) or [f"{row.name}:", *(show_invisible(line) for line in split_lines(text))]
+            return [f"{output.name}: {NOT_KEPT_TEXT}"]
+        return self._save_file(output.name, text.encode()) or [f"{output.name}:", *(show_invisible(line) for line in split_lines(text))]
 
     async def _render_picture(self, chart: AttachedChart, incident_view: IncidentView) -> list[str]:
         try:
@@ -97,7 +97,7 @@ class AnswerFiles:
 
 
 def make_folder(folder: Path) -> Path:
-    """Create the folder if missing. Raises Refusal."""
+    """Create the folder if missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -48,8 +48,10 @@ LAYOUTS: Mapping[str, CatalogueLayout] = {
 }
 
 
-def print_catalogue(title: str, rows: CatalogueRows, as_json: bool, name: str = "", descriptions: Mapping[str, str] | None = None) -> None:
-    """Print all rows as a table, or the row called `name` in full; as `{schema, items}` with `as_json`. Raises Refusal.
+def print_catalogue(
+    title: str, catalogue: CatalogueRows, as_json: bool, name: str = "", descriptions: Mapping[str, str] | None = None
+) -> None:
+    """Print all rows as a table, or the row called `name` in full; as `{schema, items}` with `as_json`.
 
     Args:
         title: Heading, and the key of the catalogue's layout.
@@ -58,18 +60,18 @@ def print_catalogue(title: str, rows: CatalogueRows, as_json: bool, name: str = 
         name: Id of the only row to print.
         descriptions: Text by id, shown with the details of a row.
     """
-    shown_rows = [_find_row(title, rows, name)] if name else rows
+    shown_rows = [_find_row(title, catalogue, name)] if name else catalogue
     if as_json:
         print_text(json.dumps({"schema": 1, "items": list(shown_rows)}, default=str))
     elif name:
         _print_details(open_table_console(), shown_rows[0], (descriptions or {}).get(shown_rows[0]["id"], ""))
     else:
-        _print_table(title, rows)
+        _print_table(title, catalogue)
 
 
-def _find_row(title: str, rows: CatalogueRows, name: str) -> dict[str, Any]:
-    """Return a row by its id, in any case; of settings also without the prefix. Raises Refusal."""
-    by_id = {str(row["id"]).strip().casefold(): row for row in rows}
+def _find_row(title: str, catalogue: CatalogueRows, name: str) -> dict[str, Any]:
+    """Return a row by its id, in any case; of settings also without the prefix."""
+    by_id = {str(row["id"]).strip().casefold(): row for row in catalogue}
     wanted_name = name.strip().casefold()
     for candidate in (wanted_name, f"{ENV_PREFIX}{wanted_name}".casefold()):
         if candidate in by_id:
@@ -80,12 +82,14 @@ def _find_row(title: str, rows: CatalogueRows, name: str) -> dict[str, Any]:
     raise Refusal(f"there is no {layout.noun} {name!r:.80}; {more}", 2)
 
 
-def _print_table(title: str, rows: CatalogueRows) -> None:
-    layout = LAYOUTS.get(title) or CatalogueLayout("", "", {field: field for field in rows[0]})
-    columns = {field: head for field, head in layout.columns.items() if field == "id" or any(_format_cell(row[field]) for row in rows)}
-    cells = [[str(row["id"]), *(clip_cell(_format_cell(row[field]), MAX_CELL_CHARS) for field in columns if field != "id")] for row in rows]
+def _print_table(title: str, catalogue: CatalogueRows) -> None:
+    layout = LAYOUTS.get(title) or CatalogueLayout("", "", {field: field for field in catalogue[0]})
+    columns = {field: head for field, head in layout.columns.items() if field == "id" or any(_format_cell(row[field]) for row in catalogue)}
+    cells = [
+        [str(row["id"]), *(clip_cell(_format_cell(row[field]), MAX_CELL_CHARS) for field in columns if field != "id")] for row in catalogue
+    ]
     console = open_table_console()
-    console.print(build_text_table(tuple(columns.values()), cells, title=f"{title} ({len(rows)})"))
+    console.print(build_text_table(tuple(columns.values()), cells, title=f"{title} ({len(catalogue)})"))
     if layout.command:
         console.print(Text(f"\nrackmedic {layout.command} NAME shows one in full.", style="dim"))
 

@@ -16,7 +16,7 @@ from prompt_toolkit.completion import WordCompleter
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage, warn_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, warn_without_inventory
 from bot.cli.command_requests import DiagnoseRequest, read_logs
 from bot.cli.command_runtime import print_error, print_text, replace_surrogates
 from bot.cli.diagnose import MESSAGE_INTERVAL_SECONDS, build_first_message, show_live_progress
@@ -56,10 +56,10 @@ SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by nam
 
 
 async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_json: bool = False, save: Path | None = None) -> int:
-    """Diagnose, then answer each line. `save`: folder for files. Raises Refusal."""
+    """Diagnose, then answer each line. `save`: folder for files."""
     stage = open_stage(request.case)
     warn_without_inventory(settings, request.inventory, request.case)
-    async with open_command_world(settings, request.inventory, stage) as world:
+    async with open_command_runtime(settings, request.inventory, stage) as world:
         item = build_first_message(world, request, stage)
         async with _open_chat_session(settings, world, stage, item, by, as_json=as_json, save=save) as talk:
             await talk.print_diagnosis(item)

@@ -20,14 +20,14 @@ NO_INVENTORY_TEXT = (
 
 
 @contextlib.asynccontextmanager
-async def open_command_world(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
-    """Open the runtime of settings or case. Raises Refusal."""
+async def open_command_runtime(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
+    """Open the runtime of the site, or of a simulated case."""
     if stage is None:
         opened = open_diagnosis_runtime(replace_inventory(settings, inventory))
     else:
         opened = open_diagnosis_runtime(settings, transport=stage.transport, inventory=stage.inventory, clock=stage.clock)
-    async with opened as world:
-        yield world
+    async with opened as runtime:
+        yield runtime
 
 
 def has_no_inventory(settings: Settings, inventory: Path | None, case: Path | None) -> bool:
@@ -46,7 +46,7 @@ def refuse_without_inventory(settings: Settings, inventory: Path | None, case: P
 
 
 def open_stage(case: Path | None) -> "Stage | None":
-    """Open a case. The sandbox is imported only here, as it may be absent. Raises Refusal."""
+    """Open a case. The sandbox is imported only here, as it may be absent."""
     if case is None:
         return None
     try:

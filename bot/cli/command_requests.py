@@ -105,7 +105,7 @@ def read_piped_text() -> str:
 
 
 def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
-    """Return a file's replies. Raises Refusal."""
+    """Return a file's replies."""
     if path is None:
         return None
     from bot.cli.replies import read_replies  # loads the YAML reader, which most commands do not need
@@ -114,7 +114,7 @@ def load_replies(path: Path | None) -> "tuple[ThreadReply, ...] | None":
 
 
 def parse_picture_format(out: Path, what: str = "a heat map") -> Literal["png", "svg"]:
-    """Return the format by file name. Raises Refusal."""
+    """Return the format by file name."""
     kind = out.suffix.lower().removeprefix(".")
     if kind != "png" and kind != "svg":
         raise Refusal(f"--out {out}: {what} is written as .png or .svg", 2)

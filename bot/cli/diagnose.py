@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory, warn_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, refuse_without_inventory, warn_without_inventory
 from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.command_runtime import print_text
 from bot.cli.diagnosis_document import build_diagnosis_document
@@ -35,18 +35,18 @@ MESSAGE_INTERVAL_SECONDS = 60.0  # time between messages, on a case's clock
 
 
 async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, as_json: bool) -> int:
-    """Diagnose, answer the replies, print. Raises Refusal."""
+    """Diagnose, answer the replies, print."""
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
-    async with open_command_world(settings, request.inventory, stage) as world:
+    async with open_command_runtime(settings, request.inventory, stage) as world:
         state, report, outcomes = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
-        replies = {"replies": [row.to_json_row() for row in outcomes]} if request.replies is not None else {}
+        replies = {"replies": [outcome.to_json_row() for outcome in outcomes]} if request.replies is not None else {}
         print_text(format_json_line(build_diagnosis_document(state, report) | replies))
     else:
         open_console().print(render_report(state, report))
-        for row in outcomes:
-            open_console().print(render_reply_outcome(row))
+        for outcome in outcomes:
+            open_console().print(render_reply_outcome(outcome))
     return 0
 
 

@@ -46,11 +46,11 @@ def render_report(state: IncidentState, report: Report, *, decided: str = "") ->
     if report.also_seen:
         parts.append(Text("\nalso seen", style="bold"))
         parts += [part for cause in report.root_causes if cause.label in report.also_seen for part in _render_cause(cause)]
-    parts += _render_list(decided or NOT_APPROVABLE_TEXT, [_format_action(row) for row in report.actions])
+    parts += _render_list(decided or NOT_APPROVABLE_TEXT, [_format_action(action) for action in report.actions])
     parts += _render_list("for people to do", report.by_hand)
     parts += _render_list("ruled out", [f"{row.label}: {row.because}" for row in report.ruled_out[:8]])
     parts += _render_list("could not look", [f"{row.check} on {row.host}: {row.why}" for row in report.could_not_look[:12]])
-    parts += _render_list("files", [f"{row.name} {uploaded_files.format_file_read(row)}" for row in report.files])
+    parts += _render_list("files", [f"{file.name} {uploaded_files.format_file_read(file)}" for file in report.files])
     parts += _render_list("in the logs", [line for log in report.logs for line in format_log_digest(log)])
     parts += _render_list(f"guide {report.guide.id}: {report.guide.title}", render_guide_steps(report.guide)) if report.guide else []
     parts += _render_list("questions", report.questions)
@@ -95,21 +95,27 @@ def _render_cause(cause: Hypothesis) -> list[RenderableType]:
             "\n", (cause.label, "bold"), "  on ", (location, "bold"), f"  ({report_texts.format_confidence_percent(cause.confidence)} sure)"
         )
     ]
-    for row in cause.evidence[:8]:
-        when = f"{row.time:%H:%M:%S} " if row.time else ""
-        rows.append(Text.assemble(("  │ ", "dim"), (f"{row.host or 'ticket'} {row.check} {when}", "cyan"), show_invisible(row.line)[:400]))
+    for evidence_row in cause.evidence[:8]:
+        when = f"{evidence_row.time:%H:%M:%S} " if evidence_row.time else ""
+        rows.append(
+            Text.assemble(
+                ("  │ ", "dim"),
+                (f"{evidence_row.host or 'ticket'} {evidence_row.check} {when}", "cyan"),
+                show_invisible(evidence_row.line)[:400],
+            )
+        )
     if cause.because:
         rows.append(Text(f"  {show_invisible(cause.because)}"))
     return rows
 
 
-def _format_likely_cause(row: UnprovenCause) -> str:
+def _format_likely_cause(cause: UnprovenCause) -> str:
     model_note = (
-        f"a model's reading gives it {report_texts.format_confidence_percent(row.p)}"
-        if row.by == "reading"
-        else f"the facts make it {report_texts.format_confidence_percent(row.p)} likely"
+        f"a model's reading gives it {report_texts.format_confidence_percent(cause.p)}"
+        if cause.by == "reading"
+        else f"the facts make it {report_texts.format_confidence_percent(cause.p)} likely"
     )
-    return f"{row.label}: {model_note}; {row.because or 'no fact proves it'}"
+    return f"{cause.label}: {model_note}; {cause.because or 'no fact proves it'}"
 
 
 def _render_idea(idea: Conjecture) -> list[RenderableType]:
@@ -125,9 +131,9 @@ def _render_idea(idea: Conjecture) -> list[RenderableType]:
     ]
 
 
-def _format_action(row: PlannedAction) -> str:
-    via = f" via {row.via}" if row.via != row.target else ""
-    return f"{row.remedy} on {row.target}{via} ({row.risk}): {shlex.join(row.command)}"
+def _format_action(action: PlannedAction) -> str:
+    via = f" via {action.via}" if action.via != action.target else ""
+    return f"{action.remedy} on {action.target}{via} ({action.risk}): {shlex.join(action.command)}"
 
 
 def _render_list(title: str, rows: tuple[str, ...] | list[str]) -> list[RenderableType]:

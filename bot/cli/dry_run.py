@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, refuse_without_inventory
 from bot.cli.command_requests import DryRunRequest
 from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import indent_renderable, open_console
@@ -34,12 +34,12 @@ CONDITION_MARKS: Mapping[bool | None, tuple[str, str]] = {True: ("yes", "green")
 async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int:
     remedy = _get_remedy(request.remedy)
     refuse_without_inventory(settings, request.inventory, request.case)
-    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+    async with open_command_runtime(settings, request.inventory, open_stage(request.case)) as world:
         return await preview_remedy(world, remedy, request)
 
 
 async def preview_remedy(runtime: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
-    """Print the preview; return 0 if all conditions hold. Raises Refusal."""
+    """Print the preview; return 0 if all conditions hold."""
     action, condition_results = await _preview_action(remedy, request, runtime)
     deletion = await preview_delete(action, runtime.transport)
     if request.as_json:
@@ -49,7 +49,7 @@ async def preview_remedy(runtime: DiagnosisRuntime, remedy: Remedy, request: Dry
         print_text(json.dumps(document))
     else:
         _print_preview(remedy, action, condition_results, deletion)
-    return int(any(row.ok is not True for row in condition_results))
+    return int(any(condition_result.ok is not True for condition_result in condition_results))
 
 
 def _get_remedy(name: str) -> Remedy:
@@ -88,7 +88,7 @@ async def _collect_arguments(remedy: Remedy, request: DryRunRequest, target: Hos
     return values
 
 
-def _build_preview_document(remedy: Remedy, action: Action, seen: Sequence[ConditionResult]) -> dict[str, Any]:
+def _build_preview_document(remedy: Remedy, action: Action, results: Sequence[ConditionResult]) -> dict[str, Any]:
     return {
         "remedy": action.remedy,
         "does": fill_slots(remedy.does, {**action.args, "target": action.target}),
@@ -98,25 +98,25 @@ def _build_preview_document(remedy: Remedy, action: Action, seen: Sequence[Condi
         "via": action.via,
         "command": list(action.command),
         "limit_seconds": action.limit_seconds,
-        "conditions": [{"says": row.says, "ok": row.ok, "saw": row.saw} for row in seen],
+        "conditions": [{"says": result.says, "ok": result.ok, "saw": result.saw} for result in results],
         "proof": list(action.proof),
         "undo": action.undo,
         "back": remedy.back,
         "heavier": remedy.heavier,
-        "would": _format_verdict(seen),
+        "would": _format_verdict(results),
     }
 
 
-def _format_verdict(seen: Sequence[ConditionResult]) -> str:
-    if stops := [row.says for row in seen if row.ok is False]:
+def _format_verdict(results: Sequence[ConditionResult]) -> str:
+    if stops := [result.says for result in results if result.ok is False]:
         return f"be refused: not so: {'; '.join(stops)}"
-    if unobserved := [row.says for row in seen if row.ok is None]:
+    if unobserved := [result.says for result in results if result.ok is None]:
         return f"be looked at again first: could not see whether {'; '.join(unobserved)}"
     return "start, once people have approved it"
 
 
-def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResult], gone: DeletePreview | None) -> None:
-    console, document = open_console(), _build_preview_document(remedy, action, seen)
+def _print_preview(remedy: Remedy, action: Action, results: Sequence[ConditionResult], gone: DeletePreview | None) -> None:
+    console, document = open_console(), _build_preview_document(remedy, action, results)
     place = action.via if action.via == action.target else f"{action.via}, for {action.target}"
     back = action.undo or remedy.back or "nothing"
     console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {document['does']}"))
@@ -130,8 +130,8 @@ def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResul
     console.print(indent_renderable(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
     for name, value in build_file_rows(gone) if gone else ():
         console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), value)))
-    for row in seen:
-        mark, style = CONDITION_MARKS[row.ok]
-        saw = f" (it says {split_lines(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
-        console.print(indent_renderable(Text.assemble((mark, style), f" {row.says}{saw}")))
+    for result in results:
+        mark, style = CONDITION_MARKS[result.ok]
+        saw = f" (it says {split_lines(result.saw)[0][:120]!r})" if result.ok is not True and result.saw else ""
+        console.print(indent_renderable(Text.assemble((mark, style), f" {result.says}{saw}")))
     console.print(Text(f"It would {document['would']}."))

@@ -49,7 +49,7 @@ def build_shape(make: Callable[[], T]) -> T:
 
 
 def find_gpu(settings: Settings, name: str) -> Accelerator:
-    """Return a GPU by name or SKU profile. Raises Refusal."""
+    """Return a GPU by name or SKU profile."""
     accelerators = load_accelerators()
     if name in accelerators:
         return accelerators[name]
@@ -82,10 +82,10 @@ def _count_moved_bytes(shape: Workload) -> float:
 
 
 def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
-    """Print the expectation. Raises Refusal."""
+    """Print the expectation."""
     usual = build_shape(lambda: compute_expected_time(shape, gpu))
     at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
-    times = [parse_amount("--peer", parse_seconds, one) for one in peers]
+    times = [parse_amount("--peer", parse_seconds, peer) for peer in peers]
     if times and len(times) < MIN_PEERS:
         raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {MIN_PEERS}", USAGE_EXIT_CODE)
     want = adjust_to_peers(usual, times)

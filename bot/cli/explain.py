@@ -22,7 +22,7 @@ NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is no longe
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """Arguments of `explain`. Raises Refusal."""
+    """Arguments of `explain`."""
 
     incident: str
     case: Path | None = None
@@ -40,7 +40,7 @@ class ExplainRequest:
 
 
 async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
-    """Print the reasoning; return 1 if a contract is broken. Raises Refusal."""
+    """Print the reasoning; return 1 if a contract is broken."""
     graph, titles, reasoning_text = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
     if request.svg:
         from bot.reports.charts.provenance import render_provenance_chart
@@ -75,13 +75,13 @@ async def _load_stored_reasoning(
 
 
 async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    from bot.cli.cluster_access import open_command_world, open_stage
+    from bot.cli.cluster_access import open_command_runtime, open_stage
     from bot.cli.command_requests import DiagnoseRequest
     from bot.cli.diagnose import build_first_message, show_live_progress
     from bot.cli.local_thread import LocalThread, skip_waiting
 
     diagnose_request, stage = DiagnoseRequest("", case=request.case), open_stage(request.case)
-    async with open_command_world(settings, None, stage) as world:
+    async with open_command_runtime(settings, None, stage) as world:
         with show_live_progress(quiet=request.as_json) as watch:
             state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(
                 build_first_message(world, diagnose_request, stage), ()

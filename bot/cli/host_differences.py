@@ -1,4 +1,4 @@
-"""Differences among hosts, grouped like `clush -b` but by notable facts instead of bytes. Pure.
+"""Differences among hosts, grouped like `clush -b` but by notable facts instead of bytes.
 
 A fact is notable if it is abnormal, differs from the SKU profile, or from the majority of its kind. Measurements
 (temperatures, bytes) are compared with the SKU only. Unobserved hosts are never "ok".
@@ -46,14 +46,14 @@ class UnobservedHosts:
 
     hosts: tuple[str, ...]
     checks: tuple[str, ...]
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.why}"
+        return f"{fold_host_names(self.hosts)}: {' '.join(self.checks)}: {self.reason}"
 
     def format_among_checks(self, checks: int) -> str:
         """Format the row, abbreviated if all `checks` are concerned."""
-        return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.why}"
+        return str(self) if len(self.checks) < max(checks, 2) else f"{fold_host_names(self.hosts)}: all {checks} checks: {self.reason}"
 
 
 class DifferenceNote(NamedTuple):

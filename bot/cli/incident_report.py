@@ -25,7 +25,7 @@ STDOUT_PATH = "-"
 
 @dataclass(frozen=True, slots=True)
 class PostmortemRequest:
-    """Arguments of `report`. Raises Refusal."""
+    """Arguments of `report`."""
 
     incident: str
     format: str = ""
@@ -63,7 +63,7 @@ class PostmortemRequest:
 
 
 async def write_report(settings: "Settings", request: PostmortemRequest) -> int:
-    """Build and write the page. Raises Refusal."""
+    """Build and write the page."""
     from bot.app.logs import set_up_logs
     from bot.cli.persistent_store import open_persistent_store
 
@@ -99,14 +99,14 @@ async def _build_page(settings: "Settings", store: "Store", sources: IncidentSou
 
 
 async def load_tenant_context(settings: "Settings") -> TenantReportContext:
-    """Load what tenant pages need. Raises Refusal."""
+    """Load what tenant pages need."""
     from bot.app.diagnosis_runtime import load_site_inventory
     from bot.app.site_files import load_site_skus, load_site_taxonomy
     from bot.tenants.cards.view import build_slot_value_lookup
     from kb.customers.cause_words import load_customer_words
 
     inventory, taxonomy = await load_site_inventory(settings), load_site_taxonomy(settings.kb_dir)
-    languages = {row.channel: row.language for row in inventory.channels}
+    languages = {channel.channel: channel.language for channel in inventory.channels}
     lookup = build_slot_value_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
     return TenantReportContext(inventory, load_customer_words(taxonomy), languages, lookup)
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, refuse_without_inventory
 from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import format_json_line, open_table_console
 from bot.refusal import Refusal
@@ -29,7 +29,7 @@ ACCOUNTING_TEXTS: Mapping[Accounting, str] = {
 
 
 async def find_slurm_job(runtime: DiagnosisRuntime, job: str) -> SlurmJob:
-    """Return the job. Raises Refusal."""
+    """Return the job."""
     inventory = runtime.ports.inventory
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
@@ -58,12 +58,12 @@ def list_unknown_hosts(job: SlurmJob, inventory: Inventory) -> tuple[str, ...]:
 
 async def run_job_command(settings: Settings, job: str, inventory: Path | None, case: Path | None, *, as_json: bool) -> int:
     refuse_without_inventory(settings, inventory, case)
-    async with open_command_world(settings, inventory, open_stage(case)) as world:
+    async with open_command_runtime(settings, inventory, open_stage(case)) as world:
         return await print_job(world, job, as_json=as_json)
 
 
 async def print_job(runtime: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
-    """Print a JSON row or a table. Raises Refusal."""
+    """Print a JSON row or a table."""
     job_lookup = await find_slurm_job(runtime, job)
     row = _build_job_row(job_lookup, runtime.ports.inventory)
     if as_json:

@@ -75,9 +75,9 @@ async def export_audit_log(settings: Settings) -> int:
     return 0
 
 
-async def engage_kill_switch(settings: Settings, why: str) -> int:
+async def engage_kill_switch(settings: Settings, reason: str) -> int:
     async with _open_ledger(settings) as ledger:
-        await ledger.stop(get_terminal_identity(), why)
+        await ledger.stop(get_terminal_identity(), reason)
         running = (await ledger.get_brake_status()).executing
     print_text("stopped: no remedy starts until `rackmedic resume`" + (f"; still running: {' '.join(running)}" if running else ""))
     return 0
@@ -160,13 +160,13 @@ async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
     return 0
 
 
-def render_brakes_table(now: BrakeStatus, brakes: Brakes) -> Table:
+def render_brakes_table(status: BrakeStatus, brakes: Brakes) -> Table:
     """Return the brakes; reasons are never markup."""
     rows = [
-        ("kill switch", now.stopped or "off"),
-        ("breakers", " ".join(now.breakers) or "none"),
-        ("executing", " ".join(now.executing) or "none"),
-        ("unknown (a human must look)", " ".join(now.unknown) or "none"),
+        ("kill switch", status.stopped or "off"),
+        ("breakers", " ".join(status.breakers) or "none"),
+        ("executing", " ".join(status.executing) or "none"),
+        ("unknown (a human must look)", " ".join(status.unknown) or "none"),
         *list_brake_limits(brakes),
     ]
     return build_text_table(("what", "state"), rows)

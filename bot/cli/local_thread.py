@@ -243,13 +243,22 @@ class LocalThread:
         case = await load_incident_context(self._state, self.world.ports)
         plan = build_plan_context(case, self.world.ports)
         waiting_remediations = [
-            row for row in case.remediations if row.is_open and row.waiting_for == "approval" and row.approval not in self._known_cards
+            remediation
+            for remediation in case.remediations
+            if remediation.is_open and remediation.waiting_for == "approval" and remediation.approval not in self._known_cards
         ]
-        self._known_cards |= {row.approval for row in waiting_remediations}
-        actions = [action for row in waiting_remediations if (action := build_planned_action(row, plan))]
+        self._known_cards |= {waiting_remediation.approval for waiting_remediation in waiting_remediations}
+        actions = [action for waiting_remediation in waiting_remediations if (action := build_planned_action(waiting_remediation, plan))]
         return tuple(
-            {"remedy": one.remedy, "target": one.target, "via": one.via, "args": dict(one.args), "risk": one.risk, "digest": one.digest}
-            for one in actions
+            {
+                "remedy": action.remedy,
+                "target": action.target,
+                "via": action.via,
+                "args": dict(action.args),
+                "risk": action.risk,
+                "digest": action.digest,
+            }
+            for action in actions
         )
 
 

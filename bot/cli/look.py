@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.catalogue_tables import build_fact_row
-from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
+from bot.cli.cluster_access import open_command_runtime, open_stage, refuse_without_inventory
 from bot.cli.command_requests import LookRequest, parse_picture_format
 from bot.cli.command_runtime import print_text
 from bot.cli.host_differences import HostDifferences
@@ -82,12 +82,12 @@ def write_heatmap_image(heat: Heatmap, out: Path) -> None:
 
 async def run_look_command(settings: Settings, request: LookRequest) -> int:
     refuse_without_inventory(settings, request.inventory, request.case)
-    async with open_command_world(settings, request.inventory, open_stage(request.case)) as world:
+    async with open_command_runtime(settings, request.inventory, open_stage(request.case)) as world:
         return await run_checks(world, request)
 
 
 async def run_checks(runtime: DiagnosisRuntime, request: LookRequest) -> int:
-    """Run and print; return 1 if nothing was observed. Raises Refusal."""
+    """Run and print; return 1 if nothing was observed."""
     hosts, checks = _resolve_hosts(runtime, await _resolve_ranges(runtime, request.hosts)), _select_checks(runtime.ports.fleet, request)
     heatmap = Heatmap(request.heat, hosts) if request.heat else None
     show = _JsonLinesOutput() if request.as_json else _ScreenOutput(runtime, hosts, checks, heatmap)

@@ -22,7 +22,7 @@ SIGNATURE_FILE = f"{CHECKSUM_FILE}.sig"
 
 
 def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
-    """Write the kit, signed if a key is given; return the paths. Raises Refusal."""
+    """Write the kit, signed if a key is given; return the paths."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in (CHECKSUM_FILE, SIGNATURE_FILE):
@@ -40,7 +40,7 @@ def _write_file(path: Path, text: str) -> Path:
 
 
 def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
-    """Write checksums and signature; ssh-keygen may prompt. Raises Refusal."""
+    """Write checksums and signature; ssh-keygen may prompt."""
     if other_files := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
         raise Refusal(
             f"--out {directory}: holds {other_files[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2

@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PictureRequest:
-    """Arguments of `picture`. Raises Refusal."""
+    """Arguments of `picture`."""
 
     incident: str
     kind: str
@@ -43,7 +43,7 @@ class PictureRequest:
 
 
 async def run_picture_command(settings: "Settings", request: PictureRequest) -> int:
-    """Write or print the chart. Raises Refusal."""
+    """Write or print the chart."""
     from bot.app.logs import set_up_logs
     from bot.cli.incident_report import open_incident_sources
     from bot.cli.persistent_store import open_persistent_store

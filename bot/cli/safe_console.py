@@ -79,8 +79,8 @@ def escape_json_text(text: str) -> str:
     return _NON_ASCII_PATTERN.sub(_escape_char, text)
 
 
-def _escape_char(found: re.Match[str]) -> str:
-    sign = found[0]
+def _escape_char(match: re.Match[str]) -> str:
+    sign = match[0]
     return sign if show_invisible(sign) == sign else json.dumps(sign)[1:-1]
 
 
@@ -109,10 +109,10 @@ def build_text_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, tit
         pad_edge=False,
     )
     for index, name in enumerate(head):
-        unbroken = index == id_column and max((row[index].cell_len for row in cells), default=0) <= MAX_UNBROKEN_CHARS
+        unbroken = index == id_column and max((cell[index].cell_len for cell in cells), default=0) <= MAX_UNBROKEN_CHARS
         table.add_column(name, overflow="fold", no_wrap=unbroken)
-    for row in cells:
-        table.add_row(*row)
+    for cell in cells:
+        table.add_row(*cell)
     return table
 
 

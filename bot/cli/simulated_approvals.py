@@ -78,7 +78,7 @@ def parse_speaker(line: str) -> tuple[str, str]:
 
 
 def parse_duration(text: str) -> float:
-    """Return seconds of `90s`, `30m`, `2h`. Raises Refusal."""
+    """Return seconds of `90s`, `30m`, `2h`."""
     match = _DURATION_PATTERN.fullmatch(text.strip())
     seconds = int(match["number"]) * SECONDS_PER_UNIT[match["unit"]] if match else 0
     if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
@@ -197,8 +197,8 @@ class TerminalApprovalCards:
             record, f"still waiting for approval until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}"
         )
 
-    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
-        self._append_line(record, f"waits: {show_invisible(why)}")
+    async def show_wait_reason(self, record: ActionRecord, reason: str) -> None:
+        self._append_line(record, f"waits: {show_invisible(reason)}")
 
     async def show_contact_state(self, record: ActionRecord, says: str) -> None:
         self._append_line(record, show_invisible(says) or f"{record.action.via} answers again")
@@ -245,7 +245,7 @@ class ApprovalSession:
     _votes: int = 0
 
     async def cast_vote(self, decision: TypedDecision, who: str) -> None:
-        """Count a vote and run what follows. Raises Refusal."""
+        """Count a vote and run what follows."""
         if who not in self.people.known:
             verb = "approve" if decision.verdict == "approve" else "reject"
             choices = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)

@@ -110,8 +110,8 @@ class HandlerContext:
             self.tasks.spawn_task("say", post_message(self.client, place.channel, place.thread_ts, card))
 
 
-def render_refusal(no: Refusal) -> Card:
-    return notes.render_refusal(str(no), no.instead if isinstance(no, policy.ChannelNotServed) else ())
+def render_refusal(refusal: Refusal) -> Card:
+    return notes.render_refusal(str(refusal), refusal.instead if isinstance(refusal, policy.ChannelNotServed) else ())
 
 
 def require_approvals(context: HandlerContext) -> ApprovalServices:

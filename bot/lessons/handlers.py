@@ -69,7 +69,7 @@ class LessonHandlers:
     label_choices: LabelChoices
 
     async def handle_click(self, payload: Payload) -> None:
-        """Handle a click. Raises Refusal."""
+        """Handle a click. Raises Refusal if the user may not, or if the lesson has changed since the card was drawn."""
         pressed = lesson_card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
@@ -91,7 +91,7 @@ class LessonHandlers:
             await self._decide_lesson(lesson, pressed.item, "accepted" if pressed.does == "accept" else "refused", by)
 
     async def handle_submission(self, payload: Payload) -> None:
-        """Handle the form. Raises Refusal, BadForm."""
+        """Handle the form. Raises Refusal as for a click, BadForm for an unknown cause."""
         edit = lesson_card.parse_lesson_form(payload)
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
@@ -110,8 +110,8 @@ class LessonHandlers:
         async with guard_store():
             twin = find_duplicate_lesson(lesson, await self.lessons.list_lessons()) if to == "accepted" else None
 
-        def settled(now: Lesson) -> Lesson:
-            shown = _require_as_shown(now, digest)
+        def settled(lesson: Lesson) -> Lesson:
+            shown = _require_as_shown(lesson, digest)
             if to != "accepted":
                 return shown.model_copy(update={"state": to, "by": by, "settled": today})
             if not shown.label:
@@ -125,10 +125,10 @@ class LessonHandlers:
     async def _restore_lesson(self, lesson: Lesson, by: str) -> None:
         today = self.context.clock.now().date()
 
-        def back(now: Lesson) -> Lesson:
-            if now.state != "retired":
-                raise Refusal(f"This lesson is {now.state}; only a retired one is brought back.")
-            return restore_lesson(now, by, today)
+        def back(lesson: Lesson) -> Lesson:
+            if lesson.state != "retired":
+                raise Refusal(f"This lesson is {lesson.state}; only a retired one is brought back.")
+            return restore_lesson(lesson, by, today)
 
         await self._change_lesson(lesson.id, back)
 
@@ -163,7 +163,7 @@ class LessonHandlers:
 
 
 def _require_as_shown(lesson: Lesson, digest: str) -> Lesson:
-    """Return the lesson if undecided and unchanged. Raises Refusal."""
+    """Return the lesson if it is undecided and unchanged; raises Refusal if not."""
     if lesson.state != "draft":
         raise Refusal(f"This lesson is {lesson.state} already; its card says by whom.")
     if lesson.digest != digest:

@@ -22,18 +22,18 @@ def render_recalled_lessons(report: Report, titles: Mapping[str, str]) -> list[B
     return [blocks.section(*_render_recalled_lines(report.recalled, bool(report.root_causes), titles))] if report.recalled else []
 
 
-def _render_recalled_lines(rows: Sequence[MatchedLesson], found: bool, titles: Mapping[str, str]) -> list[Line]:
+def _render_recalled_lines(lessons: Sequence[MatchedLesson], found: bool, titles: Mapping[str, str]) -> list[Line]:
     if found:
-        return [(f"🎓 As in {_format_source(row)}: {row.title}",) for row in rows]
+        return [(f"🎓 As in {_format_source(lesson)}: {lesson.title}",) for lesson in lessons]
     return [
-        (f"🎓 It sounds like {_format_source(row)}, which was: {titles.get(row.label, row.label)}. That proves nothing here.",)
-        for row in rows
+        (f"🎓 It sounds like {_format_source(lesson)}, which was: {titles.get(lesson.label, lesson.label)}. That proves nothing here.",)
+        for lesson in lessons
     ]
 
 
-def _format_source(row: MatchedLesson) -> str:
-    day = date.fromisoformat(row.on)
-    return f"{row.incident}, {day.day} {day:%B}"
+def _format_source(lesson: MatchedLesson) -> str:
+    day = date.fromisoformat(lesson.on)
+    return f"{lesson.incident}, {day.day} {day:%B}"
 
 
 def render_site_notes(report: Report) -> list[Block]:
@@ -84,6 +84,8 @@ def render_guide(report: Report) -> list[Block]:
                 "📋 Guide “", bold(run.title), f"”: {progress} by the checks so far. To go through it: ", code(f"run guide {run.id}")
             )
         ]
-    resume_line: Line = (" · to continue: ", code(f"run guide {run.id}")) if run.due or any(row.mark == "next" for row in run.steps) else ()
+    resume_line: Line = (
+        (" · to continue: ", code(f"run guide {run.id}")) if run.due or any(step.mark == "next" for step in run.steps) else ()
+    )
     title: Line = ("📋 ", bold(run.title), f" · {progress}", *resume_line)
     return [blocks.clipped_section(title, *((line,) for line in render_guide_summary(run, MAX_STEP_LINES)), room=MAX_GUIDE_CHARS)]

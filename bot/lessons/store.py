@@ -70,7 +70,7 @@ class LessonStore:
     async def _make_room(self) -> bool:
         if await to_coroutine(self._redis.hlen(LESSONS_KEY)) < self._most:
             return True
-        rows = [one for one in await self.list_lessons() if one.state in _DROP_ORDER]
+        rows = [lesson for lesson in await self.list_lessons() if lesson.state in _DROP_ORDER]
         for row in sorted(rows, key=lambda one: (_DROP_ORDER[one.state], one.settled or one.on)):
             raw = await to_coroutine(self._redis.hget(LESSONS_KEY, row.id))
             if raw and await self._drop(keys=[LESSONS_KEY, LESSONS_VERSION_KEY], args=[row.id, raw]):

@@ -46,7 +46,7 @@ STALLED_JOB_CONDITION = Condition(
 
 
 class OnCallSource(StrictModel):
-    """Where it stands who is on call: a Slack user group, a JSON file, or what a schedule answers at a URL. One of them."""
+    """Source of who is on call: exactly one of a Slack user group, a JSON file and the URL of a schedule."""
 
     user_group: str = ""
     file: Path | None = None
@@ -61,7 +61,7 @@ class OnCallSource(StrictModel):
 
 
 class ApproverSet(NamedPeople):
-    """Who is in it: users, user groups, and whoever is on call by a source of `on_call`."""
+    """The approvers in a set: users, user groups, and people on call by a source of `on_call`."""
 
     on_call: tuple[str, ...] = ()
 
@@ -148,7 +148,9 @@ def build_terms(
 
 def compute_policy_hash(channels: Iterable[ChannelRow], fallback: Iterable[str], table: ApproverTable | None = None) -> str:
     """Hash everything that decides who may approve. An action approved under another policy does not run."""
-    rows = sorted((row.channel, row.kind, row.approvers, row.internal, sorted(row.groups), row.tenant) for row in channels)
+    rows = sorted(
+        (channel.channel, channel.kind, channel.approvers, channel.internal, sorted(channel.groups), channel.tenant) for channel in channels
+    )
     numbers = [RULES_VERSION, dict(QUORUM_BY_RISK), UNGUARDED_QUORUM, RELAXED_QUORUM, DECIDE_SECONDS, START_SECONDS]
     sets = (table or ApproverTable()).model_dump(mode="json")
     return hashlib.sha256(json.dumps([rows, sorted(fallback), numbers, sets], sort_keys=True).encode()).hexdigest()[:16]
@@ -229,12 +231,12 @@ class ApprovalRights:
         row = self.table.sets.get(name)
         return await self._list_people_in_set(row, team, fresh) if row else frozenset()
 
-    async def _list_people_in_set(self, row: ApproverSet, team: str, fresh: bool) -> frozenset[str]:
+    async def _list_people_in_set(self, approver_set: ApproverSet, team: str, fresh: bool) -> frozenset[str]:
         if fresh:
-            self.directory.refresh(*row.groups, *row.users)
-        groups = [await self.directory.list_approvers(group, team) for group in row.groups]
-        called = [await self._list_on_call(source) for source in row.on_call]
-        users = sorted(frozenset(row.users).union(*called))
+            self.directory.refresh(*approver_set.groups, *approver_set.users)
+        groups = [await self.directory.list_approvers(group, team) for group in approver_set.groups]
+        called = [await self._list_on_call(source) for source in approver_set.on_call]
+        users = sorted(frozenset(approver_set.users).union(*called))
         people = [f"{team}:{user}" for user in users if await self._is_active_human(f"{team}:{user}", team, fresh)]
         return frozenset(people).union(*groups)
 
@@ -259,7 +261,7 @@ class ApprovalRights:
         """
         if sets and CHANNEL_SET not in sets:
             return next((group for name in sets if name in self.table.sets for group in self.table.sets[name].groups), "")
-        rows = {row.channel: row for row in self.inventory.channels}
+        rows = {channel.channel: channel for channel in self.inventory.channels}
         tenant_channel = find_tenant_channel(origin, rows)
         if tenant_channel and tenant_channel.approvers:
             return tenant_channel.approvers

@@ -31,12 +31,12 @@ MAX_NAMED_CHANNELS = 3
 
 
 class ChannelNotServed(Refusal):
-    """RackMedic does not work in this channel. `instead`: ids of channels to go to, where whoever asks is one of us."""
+    """RackMedic does not work in this channel. `instead`: ids of operator channels to use, if the requester is a colleague."""
 
-    def __init__(self, why: str, instead: Iterable[str] = ()) -> None:
-        super().__init__(REFUSAL_TEXTS[why])
-        self.why = why
-        self.instead = tuple(channel for channel in instead if why in ("im", "unbound") and not channel.startswith("D"))[
+    def __init__(self, reason: str, instead: Iterable[str] = ()) -> None:
+        super().__init__(REFUSAL_TEXTS[reason])
+        self.why = reason
+        self.instead = tuple(channel for channel in instead if reason in ("im", "unbound") and not channel.startswith("D"))[
             :MAX_NAMED_CHANNELS
         ]
 
@@ -65,8 +65,8 @@ class Person:
     human: bool = False  # Active, no bot, no guest, of no other organisation.
 
 
-def build_channel_bindings(rows: Iterable[ChannelRow]) -> Mapping[str, ChannelRow]:
-    return {row.channel: row for row in rows}
+def build_channel_bindings(channel_rows: Iterable[ChannelRow]) -> Mapping[str, ChannelRow]:
+    return {row.channel: row for row in channel_rows}
 
 
 def require_operator_channel(place: SlackPlace, bound: Mapping[str, ChannelRow]) -> ChannelRow:
@@ -148,8 +148,8 @@ def list_tenant_channels(bound: Mapping[str, ChannelRow]) -> tuple[str, ...]:
     return tuple(sorted(channel for channel, row in bound.items() if row.kind == "tenant" and _has_internal_channel(row, bound)))
 
 
-def _has_internal_channel(row: ChannelRow, bound: Mapping[str, ChannelRow]) -> bool:
-    inside = bound.get(row.internal)
+def _has_internal_channel(channel_row: ChannelRow, bound: Mapping[str, ChannelRow]) -> bool:
+    inside = bound.get(channel_row.internal)
     return inside is not None and inside.kind == "operators"
 
 

@@ -80,7 +80,7 @@ def parse_on_call(text: bytes, now: datetime) -> frozenset[str]:
     if (
         not isinstance(users, list)
         or len(users) > MAX_USERS
-        or not all(isinstance(one, str) and _USER_ID_PATTERN.fullmatch(one) for one in users)
+        or not all(isinstance(user, str) and _USER_ID_PATTERN.fullmatch(user) for user in users)
     ):
         raise OnCallUnknown('it must be {"users": ["U…"]}, with Slack\'s user ids')
     if "until" in row and not _is_still_valid(row["until"], now):
@@ -108,7 +108,7 @@ class OnCallSchedules:
     _known: dict[str, tuple[float, bytes]] = field(default_factory=dict)
 
     async def list_on_call(self, name: str) -> frozenset[str]:
-        """Return Slack user ids. Raises Refusal."""
+        """Return Slack user ids. Raises OnCallUnknown if the source cannot be read."""
         source = self.sources.get(name)
         if source is None:
             raise OnCallUnknown(f"there is no source {name!r}")

@@ -47,7 +47,7 @@ def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
 
 
 def list_tenants(inventory: Inventory) -> frozenset[str]:
-    rows = (*(host.tenant for host in inventory.hosts.values()), *(row.tenant for row in inventory.channels))
+    rows = (*(host.tenant for host in inventory.hosts.values()), *(channel.tenant for channel in inventory.channels))
     return frozenset(name for name in rows if name)
 
 

@@ -1,4 +1,4 @@
-"""The quota of each tenant: incidents at once, mentions per hour, turns. Pure: tables and one decision.
+"""The quota of each tenant: incidents at once, mentions per hour, turns.
 
 An item over a limit waits, and its tenant is told when it continues; nothing is lost. Operators' items and requests for
 a person are not limited.
@@ -80,7 +80,7 @@ class WaitingTenant:
     tenant: str
     incidents: tuple[str, ...]
     since: datetime
-    why: ExceededLimit
+    limit: ExceededLimit
     new: frozenset[str] = frozenset()
 
 

@@ -1,4 +1,4 @@
-"""One table of everything that people can say, click, fill in or type, and the roles that may. Pure.
+"""One table of everything that people can say, click, fill in or type, and the roles that may.
 
 Roles follow from place and person: everyone who writes in a tenant's channel is a customer there; a full member of our
 workspace in an operators' channel is an operator; the channel's user group and the policy's sets name approvers; the

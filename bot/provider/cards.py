@@ -38,17 +38,17 @@ class ProviderTicketView:
     trouble: str = ""
     refused: str = ""
     tries: int = 0
-    found: tuple[TenantCause, ...] = ()  # causes found by the provider
+    causes: tuple[TenantCause, ...] = ()  # causes found by the provider
 
     @property
     def is_for_this_site(self) -> bool:
         """True if this site must fix everything found."""
-        return bool(self.found) and not any(row.ours for row in self.found) and self.state not in PROVED_STATES
+        return bool(self.causes) and not any(row.ours for row in self.causes) and self.state not in PROVED_STATES
 
 
 def render_provider_ticket(view: ProviderTicketView) -> Card:
     head, *lines = _format_status(view)
-    cause_blocks = [block for row in view.found for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
+    cause_blocks = [block for row in view.causes for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
     return blocks.build_card(
         head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *cause_blocks, *_render_buttons(view)]
     )

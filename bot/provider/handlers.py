@@ -83,10 +83,21 @@ class ProviderCards:
                 poster = IdempotentPoster(self.client, self.kept.cards)
                 await poster.post_change(origin, incident, provider_ticket.render_update(view), MOVED_EVENT_TYPE, ANNOUNCED_NAME, stands)
 
-    async def build_view(self, row: OutboxRow) -> ProviderTicketView:
-        by = await self.people.get_name(row.by)
-        found = build_card_causes(parse_found_causes(row.notes))
-        return ProviderTicketView(row.incident, row.stage, row.draft, by, row.ticket, row.state, row.trouble, row.refused, row.tries, found)
+    async def build_view(self, outbox_row: OutboxRow) -> ProviderTicketView:
+        by = await self.people.get_name(outbox_row.by)
+        found = build_card_causes(parse_found_causes(outbox_row.notes))
+        return ProviderTicketView(
+            outbox_row.incident,
+            outbox_row.stage,
+            outbox_row.draft,
+            by,
+            outbox_row.ticket,
+            outbox_row.state,
+            outbox_row.trouble,
+            outbox_row.refused,
+            outbox_row.tries,
+            found,
+        )
 
     async def post_provider_message(self, incident: str, ticket: str, words: ProviderMessage) -> bool:
         """Post a provider message once; True if it is in the thread."""
@@ -129,7 +140,7 @@ class ProviderHandlers:
     document_of: TicketDocumentBuilder
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show, send or drop the draft. Raises Refusal."""
+        """Show, send or drop the draft. Raises Refusal if the user may not, or if the draft is outdated."""
         pressed = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
         origin = await self._authorize_click(payload, pressed)

@@ -52,7 +52,7 @@ class ProviderIntake:
         try:
             check_headers(headers, self.arrivals.clock.now())
         except UnsignedMessage as error:
-            return replace(UNAUTHORIZED_ANSWER, why=str(error))
+            return replace(UNAUTHORIZED_ANSWER, reason=str(error))
         return None
 
     async def handle_message(self, request: InboundRequest) -> InboundResponse:
@@ -61,7 +61,7 @@ class ProviderIntake:
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
         except UnsignedMessage as error:
-            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {error}")
+            return replace(UNAUTHORIZED_ANSWER, reason=f"{tenant[:80]}: {error}")
         if not await self._record_delivery(tenant, message):
             return InboundResponse(409, {"error": "this message was received before; sign it again to send it again"})
         try:

@@ -30,8 +30,8 @@ RETRY_STATUSES = frozenset({408, 409, 425, 429})  # the message is sent again, n
 class LinkUnavailable(Exception):
     """The intake does not answer, or not now: it is tried again. `after`: not before so many seconds."""
 
-    def __init__(self, why: str, after: float = 0.0) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, after: float = 0.0) -> None:
+        super().__init__(reason)
         self.after = after
 
 
@@ -87,18 +87,18 @@ class HttpProviderLink:
             raise LinkUnavailable(f"the intake cannot be reached: {str(error)[:160] or type(error).__name__}") from error
 
 
-def _check_response(status: int, after: str, said: bytes) -> bytes:
+def _check_response(status: int, after: str, body: bytes) -> bytes:
     if status == 200:
-        return said
-    problem = f"the intake answers {status}{_format_error(said)}"
+        return body
+    problem = f"the intake answers {status}{_format_error(body)}"
     if status in RETRY_STATUSES or status >= 500:
         raise LinkUnavailable(problem, float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0)
     raise LinkRefused(problem)
 
 
-def _format_error(said: bytes) -> str:
+def _format_error(body: bytes) -> str:
     try:
-        error_text = json.loads(said)["error"]
+        error_text = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
     return f": {redact_start(error_text, 300)}" if isinstance(error_text, str) else ""

@@ -88,38 +88,38 @@ def parse_found_causes(notes: Mapping[str, str]) -> tuple[ProviderCause, ...]:
     return PROVIDER_CAUSES_ADAPTER.validate_json(notes.get("found", "[]"))
 
 
-def build_provider_causes(rows: Iterable[TenantCause]) -> tuple[ProviderCause, ...]:
-    return tuple(_build_provider_cause(row) for row in rows)[:MAX_CAUSES_PER_ANSWER]
+def build_provider_causes(causes: Iterable[TenantCause]) -> tuple[ProviderCause, ...]:
+    return tuple(_build_provider_cause(cause) for cause in causes)[:MAX_CAUSES_PER_ANSWER]
 
 
-def build_card_causes(rows: Iterable[ProviderCause]) -> tuple[TenantCause, ...]:
-    return tuple(_build_card_cause(row) for row in rows)
+def build_card_causes(causes: Iterable[ProviderCause]) -> tuple[TenantCause, ...]:
+    return tuple(_build_card_cause(cause) for cause in causes)
 
 
-def _build_card_cause(row: ProviderCause) -> TenantCause:
-    fix = None if row.ours else CustomerFix(row.change, (row.block,), row.works)
-    return TenantCause(CauseWords(row.title, row.words, fix), row.ours, row.hosts, row.shows, row.block)
+def _build_card_cause(cause: ProviderCause) -> TenantCause:
+    fix = None if cause.ours else CustomerFix(cause.change, (cause.block,), cause.works)
+    return TenantCause(CauseWords(cause.title, cause.words, fix), cause.ours, cause.hosts, cause.shows, cause.block)
 
 
-def _build_provider_cause(row: TenantCause) -> ProviderCause:
-    fix = row.said.fix if not row.ours else None
+def _build_provider_cause(cause: TenantCause) -> ProviderCause:
+    fix = cause.said.fix if not cause.ours else None
     return ProviderCause(
-        title=row.said.title,
-        words=row.said.words,
-        ours=row.ours,
-        hosts=row.hosts[:256],
-        shows=row.shows[:4],
+        title=cause.said.title,
+        words=cause.said.words,
+        ours=cause.ours,
+        hosts=cause.hosts[:256],
+        shows=cause.shows[:4],
         change=fix.change if fix else "",
-        block=row.block,
+        block=cause.block,
         works=fix.works if fix else "",
     )
 
 
 class ProviderMessageStore:
-    def __init__(self, redis: Redis, clock: Clock, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)
 
     async def append_message(self, incident: str, key: str, words: str) -> int:
@@ -136,4 +136,4 @@ class ProviderMessageStore:
         return tuple(ProviderMessage.model_validate_json(raw).model_copy(update={"n": n}) for n, raw in rows if raw)
 
     def _build_row_key(self, incident: str) -> str:
-        return self._names.incident_key(incident, "provider")
+        return self._keys.incident_key(incident, "provider")

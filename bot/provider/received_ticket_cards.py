@@ -26,9 +26,11 @@ def render_received_ticket(incident: str, tenant: str, document: TicketDocument)
             *_render_causes(document.hypotheses),
             *_render_quoted(
                 "Their evidence:",
-                [f"{row.host or 'handed in'} {row.check}: {row.line}" for row in document.facts if row.line],
+                [f"{fact.host or 'handed in'} {fact.check}: {fact.line}" for fact in document.facts if fact.line],
             ),
-            *_render_quoted("In their logs:", [f"{row.count:,}× {row.text}" for log in document.logs for row in log.templates]),
+            *_render_quoted(
+                "In their logs:", [f"{template.count:,}× {template.text}" for log in document.logs for template in log.templates]
+            ),
             blocks.context(
                 (
                     "Their words and facts are hints, not proof: my own checks decide. ",
@@ -62,7 +64,7 @@ def _join_messages(document: TicketDocument) -> str:
 
 
 def _render_facts(document: TicketDocument) -> list[Line]:
-    versions = "; ".join(f"{row.what} {row.value}" for row in document.versions[:MAX_LINES])
+    versions = "; ".join(f"{version.what} {version.value}" for version in document.versions[:MAX_LINES])
     attempts = "; ".join(f"{row.remedy} on {row.target}: {row.outcome or 'goes on'}" for row in document.tried[:MAX_TRIED_REMEDIES])
     unobserved = "; ".join(f"{row.host} {row.check}: {row.why}" for row in document.could_not_look[:MAX_LINES])
     rows = (
@@ -76,9 +78,12 @@ def _render_facts(document: TicketDocument) -> list[Line]:
     return [(bold(name), f" {value[:400]}") for name, value in rows if value]
 
 
-def _render_causes(rows: Sequence[ExportedHypothesis]) -> list[Block]:
-    lines: list[Line] = [(code(row.label), f" {row.verdict}", *_render_place(row), f": {row.because}") for row in rows[:MAX_CAUSES]]
-    rest = len(rows) - MAX_CAUSES
+def _render_causes(hypotheses: Sequence[ExportedHypothesis]) -> list[Block]:
+    lines: list[Line] = [
+        (code(hypothesis.label), f" {hypothesis.verdict}", *_render_place(hypothesis), f": {hypothesis.because}")
+        for hypothesis in hypotheses[:MAX_CAUSES]
+    ]
+    rest = len(hypotheses) - MAX_CAUSES
     more: list[Line] = [(f"… and {rest} more",)] if rest > 0 else []
     return [blocks.section((bold("What they tried:"),), *lines, *more)] if lines else []
 
@@ -87,6 +92,6 @@ def _render_quoted(head: str, rows: Sequence[str]) -> list[Block]:
     return [blocks.section((bold(head),)), blocks.code_section(rows[:MAX_LINES])] if rows else []
 
 
-def _render_place(row: ExportedHypothesis) -> Line:
-    location = ", ".join((row.devices or row.hosts)[:6])
+def _render_place(hypothesis: ExportedHypothesis) -> Line:
+    location = ", ".join((hypothesis.devices or hypothesis.hosts)[:6])
     return (" on ", code(location)) if location else ()

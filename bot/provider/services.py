@@ -114,7 +114,7 @@ def build_ticket_states(
 
     async def list_begun_approvals(incident: str) -> frozenset[str]:
         try:
-            return frozenset(row.approval for row in await load_records(incident) if row.state in APPROVED_STATES)
+            return frozenset(record.approval for record in await load_records(incident) if record.state in APPROVED_STATES)
         except Refused as why:
             log.warning("intake.records_unreadable", incident=incident, why=str(why)[:200])
             return frozenset()

@@ -78,7 +78,7 @@ def find_operator_channel(inventory: Inventory, tenant: str) -> str:
         raise NoOperatorChannel(
             f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(list_tenants(inventory)) or 'none'}", 2
         )
-    bound = {row.channel: row for row in inventory.channels}
+    bound = {channel.channel: channel for channel in inventory.channels}
     operator_channels = list_operator_channels(bound)
     for row in inventory.channels:
         if row.kind == "tenant" and row.tenant == tenant and row.internal in operator_channels:

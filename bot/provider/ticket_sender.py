@@ -53,55 +53,57 @@ class TicketSender:
         """Sweep at once and until cancelled: a restart finds what was queued before a crash."""
         await run_periodically("provider", self.sweep, self.every, pause=self.pause)
 
-    async def _process_row(self, row: OutboxRow) -> None:
-        if not row.document:
-            await self.outbox.remove_due(row.incident)
+    async def _process_row(self, outbox_row: OutboxRow) -> None:
+        if not outbox_row.document:
+            await self.outbox.remove_due(outbox_row.incident)
             return
         try:
-            await (self._send_ticket(row) if row.pending else self._poll_state(row))
+            await (self._send_ticket(outbox_row) if outbox_row.pending else self._poll_state(outbox_row))
         except LinkUnavailable as error:
-            log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(error))
-            await self.outbox.postpone_row(row, str(error), max(compute_retry_delay(row.tries), timedelta(seconds=error.after)))
+            log.warning("provider.away", incident=outbox_row.incident, tries=outbox_row.tries + 1, why=str(error))
+            await self.outbox.postpone_row(
+                outbox_row, str(error), max(compute_retry_delay(outbox_row.tries), timedelta(seconds=error.after))
+            )
         except LinkRefused as error:
-            log.warning("provider.refused", incident=row.incident, why=str(error))
-            await self._handle_refusal(row, str(error))
-        await self.paint(row.incident)
+            log.warning("provider.refused", incident=outbox_row.incident, why=str(error))
+            await self._handle_refusal(outbox_row, str(error))
+        await self.paint(outbox_row.incident)
 
-    async def _send_ticket(self, row: OutboxRow) -> None:
-        assert row.at is not None
-        answer = await self.link.send_ticket(row.id, build_ticket_message(row.document, row.at))
-        log.info("provider.sent", incident=row.incident, ticket=answer.ticket, passed_over=list(answer.ignored))
-        await self.outbox.mark_arrived(row, answer.ticket, answer.state, self.ask_every)
+    async def _send_ticket(self, outbox_row: OutboxRow) -> None:
+        assert outbox_row.at is not None
+        answer = await self.link.send_ticket(outbox_row.id, build_ticket_message(outbox_row.document, outbox_row.at))
+        log.info("provider.sent", incident=outbox_row.incident, ticket=answer.ticket, passed_over=list(answer.ignored))
+        await self.outbox.mark_arrived(outbox_row, answer.ticket, answer.state, self.ask_every)
 
-    async def _poll_state(self, row: OutboxRow) -> None:
-        answer = await self.link.fetch_states({row.ticket: count_heard_messages(row.notes)})
-        state = answer.states.get(row.ticket, "")
+    async def _poll_state(self, outbox_row: OutboxRow) -> None:
+        answer = await self.link.fetch_states({outbox_row.ticket: count_heard_messages(outbox_row.notes)})
+        state = answer.states.get(outbox_row.ticket, "")
         if not state:
-            log.warning("provider.ticket_gone", incident=row.incident, ticket=row.ticket)
-            await self.outbox.record_state(row, row.state, None)
+            log.warning("provider.ticket_gone", incident=outbox_row.incident, ticket=outbox_row.ticket)
+            await self.outbox.record_state(outbox_row, outbox_row.state, None)
             return
-        messages = answer.told.get(row.ticket, ())
-        heard_count = await self._post_messages(row, messages)
+        messages = answer.told.get(outbox_row.ticket, ())
+        heard_count = await self._post_messages(outbox_row, messages)
         interval = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
         if messages:  # there may be more messages, or posting failed
             interval = self.ask_every
-        causes_json = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
-        await self.outbox.record_state(row, state, interval, found=causes_json, heard=str(heard_count))
+        causes_json = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(outbox_row.ticket, ())).decode()
+        await self.outbox.record_state(outbox_row, state, interval, found=causes_json, heard=str(heard_count))
 
-    async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
+    async def _post_messages(self, outbox_row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
         """Return the number of the last posted message."""
-        heard_count = count_heard_messages(row.notes)
+        heard_count = count_heard_messages(outbox_row.notes)
         for words in told:
             if words.n <= heard_count:
                 continue
-            if not await self.say(row.incident, row.ticket, words):
+            if not await self.say(outbox_row.incident, outbox_row.ticket, words):
                 break
             heard_count = words.n
         return heard_count
 
-    async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
+    async def _handle_refusal(self, outbox_row: OutboxRow, reason: str) -> None:
         """End an unsent ticket; retry a poll later."""
-        if row.pending:
-            await self.outbox.mark_refused(row, why)
+        if outbox_row.pending:
+            await self.outbox.mark_refused(outbox_row, reason)
         else:
-            await self.outbox.postpone_row(row, why, MAX_RETRY_DELAY)
+            await self.outbox.postpone_row(outbox_row, reason, MAX_RETRY_DELAY)

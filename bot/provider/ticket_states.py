@@ -35,28 +35,28 @@ class TicketStates:
     state_of: Callable[[str], Awaitable[IncidentState]]
     begun_of: ApprovedActionsLookup
     told: ProviderMessageStore
-    known: SlotValueLookup = get_no_slot_values
+    slot_values: SlotValueLookup = get_no_slot_values
     facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = load_no_facts
 
     async def get_states(self, tenant: str, tickets: Sequence[str]) -> dict[str, ProviderState]:
         return (await self.answer_states_request(tenant, StatesRequest(tickets=tuple(tickets)))).states
 
-    async def answer_states_request(self, tenant: str, asked: StatesRequest) -> StatesAnswer:
+    async def answer_states_request(self, tenant: str, request: StatesRequest) -> StatesAnswer:
         """Return all states, and messages and causes as far as they fit."""
         states: dict[str, ProviderState] = {}
         messages_by_ticket: dict[str, tuple[ProviderMessage, ...]] = {}
         causes_by_ticket: dict[str, tuple[ProviderCause, ...]] = {}
         room = MAX_UPDATE_BYTES
-        for ticket in dict.fromkeys(asked.tickets):
+        for ticket in dict.fromkeys(request.tickets):
             view = await self.build_view(tenant, ticket)
             if view is None:
                 continue
             states[ticket] = to_provider_state(view.state)
-            if ticket not in asked.after:
+            if ticket not in request.after:
                 continue
             fitting = _select_fitting(build_provider_causes(view.causes), room)
             room -= sum(map(_measure_bytes, fitting))
-            words = _select_fitting(await self.told.list_messages_after(ticket, asked.after[ticket]), room)
+            words = _select_fitting(await self.told.list_messages_after(ticket, request.after[ticket]), room)
             room -= sum(map(_measure_bytes, words))
             causes_by_ticket |= {ticket: fitting} if fitting else {}
             messages_by_ticket |= {ticket: words} if words else {}
@@ -68,7 +68,7 @@ class TicketStates:
         if origin is None or origin.tenant != tenant or not origin.ticket:
             return None
         rows = IncidentView(cast(IncidentState, {**await self.state_of(ticket), "id": ticket}))
-        reader = build_tenant_view_context(self.inventory, self.words, origin, "en", self.known, await self.facts_of(ticket))
+        reader = build_tenant_view_context(self.inventory, self.words, origin, "en", self.slot_values, await self.facts_of(ticket))
         view = build_tenant_view(rows, reader, begun=await self.begun_of(ticket))
         if await self.inbox.get_lifecycle(ticket) == "closed":
             return replace(view, state="closed")

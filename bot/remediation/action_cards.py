@@ -73,14 +73,14 @@ class ActionCards:
             return
         batch = await self._batches.join_batch(record, await self._list_other_records(record), self.sources.clock.now())
         async with self._get_lock(f"look at {batch}"):
-            await asyncio.gather(*(self._viewer.gather_preview(row) for row in await self._load_records(record, batch)))
+            await asyncio.gather(*(self._viewer.gather_preview(record) for record in await self._load_records(record, batch)))
         await self._show_card(record, CARD_KIND)
 
     async def update_card(self, record: ActionRecord) -> None:
         await self._show_card(record, CARD_KIND)
 
-    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
-        await self._viewer.set_note(record, "held", why)
+    async def show_wait_reason(self, record: ActionRecord, reason: str) -> None:
+        await self._viewer.set_note(record, "held", reason)
         await self._show_card(record, CARD_KIND)
 
     async def show_contact_state(self, record: ActionRecord, says: str) -> None:

@@ -36,15 +36,15 @@ def build_edited_step(action: Action, args: Mapping[str, str], facts: Sequence[F
     return RemediationStep(remedy=remedy.id, args=keep, devices=_get_edited_devices(action, changed, own))
 
 
-def _find_edit_problem(name: str, kind: str, value: str, own: Sequence[Fact], target: str) -> str:
+def _find_edit_problem(name: str, kind: str, value: str, facts: Sequence[Fact], target: str) -> str:
     if kind in FREE_ARGUMENT_KINDS or kind == "ticks":  # the start of a process is read again when it is proposed
         return ""
-    if kind in SHOWN_VALUE_READERS and value in {SHOWN_VALUE_READERS[kind](fact) for fact in own}:
+    if kind in SHOWN_VALUE_READERS and value in {SHOWN_VALUE_READERS[kind](fact) for fact in facts}:
         return ""
     return f"{name}={value!r}: {target} shows no such {kind}" if kind in SHOWN_VALUE_READERS else f"{name}: cannot be edited"
 
 
-def _get_edited_devices(action: Action, changed: Mapping[str, str], own: Sequence[Fact]) -> tuple[str, ...]:
+def _get_edited_devices(action: Action, changed: Mapping[str, str], facts: Sequence[Fact]) -> tuple[str, ...]:
     if "bdf" not in changed:
         return action.devices
-    return tuple(f"{action.target}/{fact.device}" for fact in own if SHOWN_VALUE_READERS["bdf"](fact) == changed["bdf"] and fact.device)
+    return tuple(f"{action.target}/{fact.device}" for fact in facts if SHOWN_VALUE_READERS["bdf"](fact) == changed["bdf"] and fact.device)

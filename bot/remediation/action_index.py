@@ -32,47 +32,47 @@ return 1
 class ActionIndex:
     """Schedule and notes by approval id (`apr-…`) or incident id."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._settle = redis.register_script(FINISH_CHECK_SCRIPT)
 
     async def schedule_check(self, name: str, at: datetime | None = None) -> None:
         """Schedule a check at `at` (default: now). Never postpones an earlier one."""
-        await self._redis.zadd(self._names.actions_due, {name: _to_milliseconds(at or self._clock.now())}, lt=True)
+        await self._redis.zadd(self._keys.actions_due, {name: _to_milliseconds(at or self._clock.now())}, lt=True)
 
     async def begin_check(self, name: str, patience: timedelta) -> str:
         """Postpone the check by `patience`, in case this worker dies. Return the mark for `finish_check`."""
         mark = _to_milliseconds(self._clock.now() + patience)
-        await self._redis.zadd(self._names.actions_due, {name: mark})
+        await self._redis.zadd(self._keys.actions_due, {name: mark})
         return str(mark)
 
     async def finish_check(self, name: str, mark: str, at: datetime | None) -> None:
         """Set the next check, or none. No effect if the check was rescheduled since `begin_check`."""
-        await self._settle(keys=[self._names.actions_due], args=[name, mark, "" if at is None else str(_to_milliseconds(at))])
+        await self._settle(keys=[self._keys.actions_due], args=[name, mark, "" if at is None else str(_to_milliseconds(at))])
 
     async def claim_due(self, patience: timedelta, limit: int = 200) -> list[str]:
         """Return what is due, and postpone it by `patience` in case the woken worker dies."""
         now = self._clock.now()
-        rows = await self._redis.zrangebyscore(self._names.actions_due, "-inf", _to_milliseconds(now), start=0, num=limit)
+        rows = await self._redis.zrangebyscore(self._keys.actions_due, "-inf", _to_milliseconds(now), start=0, num=limit)
         names = decode_texts(rows)
         if names:
-            await self._redis.zadd(self._names.actions_due, dict.fromkeys(names, _to_milliseconds(now + patience)), xx=True)
+            await self._redis.zadd(self._keys.actions_due, dict.fromkeys(names, _to_milliseconds(now + patience)), xx=True)
         return names
 
     async def get_shown_news(self, approval: str) -> dict[str, str]:
         """Return what was last shown or noted, by kind."""
-        return decode_hash(await to_coroutine(self._redis.hgetall(self._names.shown_news_key(approval))))
+        return decode_hash(await to_coroutine(self._redis.hgetall(self._keys.shown_news_key(approval))))
 
     async def record_shown_news(self, approval: str, what: str, said: str) -> None:
-        await to_coroutine(self._redis.hset(self._names.shown_news_key(approval), what, said))
-        await self._redis.expire(self._names.shown_news_key(approval), SHOWN_NEWS_RETENTION)
+        await to_coroutine(self._redis.hset(self._keys.shown_news_key(approval), what, said))
+        await self._redis.expire(self._keys.shown_news_key(approval), SHOWN_NEWS_RETENTION)
 
     async def record_treatment(self, record: ActionRecord, since: datetime) -> None:
         """Record a working remedy: older log lines of its devices no longer count, in any incident."""
         action = record.action
-        key = self._names.treatments_key(action.target)
+        key = self._keys.treatments_key(action.target)
         names = sorted({name.rpartition("/")[2] for name in action.devices} | ({action.args["bdf"]} if "bdf" in action.args else set()))
         await to_coroutine(self._redis.hset(key, " ".join(names), since.isoformat()))
         await self._redis.expire(key, SHOWN_NEWS_RETENTION)
@@ -82,7 +82,7 @@ class ActionIndex:
         pipe = self._redis.pipeline(transaction=False)
         names = sorted(hosts)
         for host in names:
-            pipe.hgetall(self._names.treatments_key(host))
+            pipe.hgetall(self._keys.treatments_key(host))
         rows = zip(names, await pipe.execute() if names else (), strict=True)
         treatments = (_parse_treatment(host, devices, at) for host, row in rows for devices, at in decode_hash(row).items())
         return tuple(filter(None, treatments))

@@ -67,7 +67,7 @@ class ActionCardPublisher(Protocol):
         """Return the (name, value) rows beside the action, such as files that it deletes."""
         ...
 
-    async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
+    async def show_wait_reason(self, record: ActionRecord, reason: str) -> None:
         """Show why an approved action cannot start yet; the runner retries it."""
         ...
 

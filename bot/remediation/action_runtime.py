@@ -73,7 +73,7 @@ def _build_runtime(needs: ActionDependencies, works: bool) -> ActionRuntime:
     store, ports, transport, load_state, wake = needs.store, needs.ports, needs.transport, needs.load_state, needs.wakeups.wake
     ledger, rights, clock = needs.ledger, needs.rights, needs.ports.clock
     action_context = _build_action_context(needs)
-    leases = Leases(store.redis, clock, names=ACTION_KEYS, seconds=needs.settings.lease_seconds, url=store.url)
+    leases = Leases(store.redis, clock, keys=ACTION_KEYS, seconds=needs.settings.lease_seconds, url=store.url)
     index = ActionIndex(store.redis, clock)
     deliver = EventDelivery(needs.inbox, needs.wake, clock)
     proposer = Proposer(transport, ports.inventory, rights, action_context.catalogue, action_context.facts_of, ports.job_place, clock)

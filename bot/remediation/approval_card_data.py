@@ -81,7 +81,7 @@ class ApprovalCardSources:
     would_delete: Callable[[Action], Awaitable[DeletePreview | None]] = get_no_deletes
     would_cancel: Callable[[Action], Awaitable[CancelPreview | None]] = get_no_cancels
     node_jobs: Callable[[Action], Awaitable[NodeJobs | None]] = get_no_jobs
-    known: IncidentKnowledge = field(default_factory=IncidentKnowledge)
+    knowledge: IncidentKnowledge = field(default_factory=IncidentKnowledge)
     brakes: Brakes = field(default_factory=Brakes)
     warning: str = ""
 
@@ -90,7 +90,7 @@ def build_approval_card_sources(
     ledger: LedgerReader,
     rights: ApprovalRights,
     origin_of: OriginLookup,
-    known: IncidentKnowledge,
+    knowledge: IncidentKnowledge,
     ports: GraphContext,
     transport: Transport,
     warning: str,
@@ -108,7 +108,7 @@ def build_approval_card_sources(
         would_delete=lambda action: preview_delete(action, transport),
         would_cancel=lambda action: preview_cancel(action, transport),
         node_jobs=lambda action: read_node_jobs(action, ports.inventory, transport),
-        known=known,
+        knowledge=knowledge,
         brakes=ledger.brakes,
         warning=warning,
     )
@@ -129,12 +129,12 @@ class ApprovalCardLoader:
             record,
             group=self.sources.group_of(origin, record.terms.sets),
             names=await self._get_names(record),
-            seen=condition_rows,
+            condition_results=condition_rows,
             seen_at=at,
             began=await self._get_start_time(record),
-            held=await self.get_note(record, waiting_note) if waiting_note else "",
+            waiting_note=await self.get_note(record, waiting_note) if waiting_note else "",
             tail=await self._read_output_tail(record),
-            known=json.loads(await self.get_note(record, "known") or "[]"),
+            known_rows=json.loads(await self.get_note(record, "known") or "[]"),
             warning=self.sources.warning,
         )
 
@@ -142,7 +142,7 @@ class ApprovalCardLoader:
         """Return the wave queue behind these actions."""
         first = records[0].action
         return queued_hosts.parse_queue_note(
-            find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
+            find_queue_note(await self.sources.knowledge.told(first.incident), first.proves, [record.approval for record in records])
         )
 
     async def gather_preview(self, record: ActionRecord) -> None:
@@ -159,7 +159,7 @@ class ApprovalCardLoader:
 
     async def _list_known_effects(self, action: Action) -> side_effects.KnownRows:
         if action.remedy in side_effects.PROCESS_REMEDIES:
-            return side_effects.build_process_rows(action, await self.sources.known.facts_of(action.incident))
+            return side_effects.build_process_rows(action, await self.sources.knowledge.facts_of(action.incident))
         if (preview := await self.sources.would_delete(action)) is not None:
             return side_effects.build_file_rows(preview)
         ends = await self.sources.would_cancel(action)

@@ -198,11 +198,11 @@ class ApprovalDecisions:
         facts = await self._facts_of(record.action.incident)
         return await self._replace_action(record, build_edited_step(record.action, args, facts), editor, f"edited by {editor}")
 
-    async def revoke_action(self, approval: str, digest: str, by: str, why: str) -> ActionRecord:
+    async def revoke_action(self, approval: str, digest: str, by: str, reason: str) -> ActionRecord:
         await self._get_current_record(approval, digest)
         await self._rights.require_full_member(by)
         await self._index.schedule_check(approval)
-        after = await self._ledger.end_action(approval, Transition.REVOKE, by, why)
+        after = await self._ledger.end_action(approval, Transition.REVOKE, by, reason)
         await self._wake(approval)
         return after
 
@@ -236,14 +236,16 @@ class ApprovalDecisions:
     async def _find_remediation(self, record: ActionRecord) -> Remediation:
         """Return the remediation that this action is or was a step of."""
         rows = IncidentView(await self._state_of(record.action.incident))
-        if rows.lifecycle == "closed" and not any(row.approval == record.approval and row.drained for row in rows.remediations):
+        if rows.lifecycle == "closed" and not any(
+            remediation.approval == record.approval and remediation.drained for remediation in rows.remediations
+        ):
             raise CannotPropose("The incident is closed. Mention me again if the fault is back.")
-        for row in rows.remediations:
-            same = (row.label, row.target) == (record.action.proves, record.action.target)
-            if row.approval == record.approval or (
-                same and row.current_step is not None and row.current_step.remedy == record.action.remedy
+        for remediation in rows.remediations:
+            same = (remediation.label, remediation.target) == (record.action.proves, record.action.target)
+            if remediation.approval == record.approval or (
+                same and remediation.current_step is not None and remediation.current_step.remedy == record.action.remedy
             ):
-                return row
+                return remediation
         raise CannotPropose("This step is no longer needed. Say `status` in the thread to see where the fix stands.")
 
     async def _replace_action(self, record: ActionRecord, step: RemediationStep, by: str, says: str) -> ActionRecord:

@@ -70,8 +70,8 @@ class CardBatches:
             return ""
         names = set(await self.list_approvals(action.incident, batch))
         batch_records = [row for row in others if row.approval in names]
-        has_pending = any(row.state is State.PENDING for row in batch_records)
-        batch_hosts = {host for row in batch_records for host in list_targets(row.action)}
+        has_pending = any(batch_record.state is State.PENDING for batch_record in batch_records)
+        batch_hosts = {host for batch_record in batch_records for host in list_targets(batch_record.action)}
         return "" if has_pending and not batch_hosts.intersection(list_targets(action)) else batch
 
 

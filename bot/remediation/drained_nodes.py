@@ -45,7 +45,9 @@ class DrainedNodeMonitor:
         """Check each resting drained node, except one that RackMedic itself returns."""
         known_records = list(records)
         for remediation in remediations:
-            if is_resting_drained(remediation) and not any(_is_return_action(row, remediation, self.clock) for row in known_records):
+            if is_resting_drained(remediation) and not any(
+                _is_return_action(known_record, remediation, self.clock) for known_record in known_records
+            ):
                 await self.check_drained_node(incident, state, remediation)
 
     async def check_drained_node(self, incident: str, state: IncidentState, remediation: Remediation) -> str:
@@ -81,9 +83,9 @@ class DrainedNodeMonitor:
         await self.event_delivery.send_event(incident, key, {"event": event, "ladder": remediation.id, "seen": at, **more})
 
 
-def get_in_service_state(seen: ConditionResult) -> str:
+def get_in_service_state(result: ConditionResult) -> str:
     """Return the node's state if jobs may run in every partition, else an empty string."""
-    states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
+    states = frozenset(result.saw.lower().split()) if result.ok is not None else frozenset()
     return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
 
 

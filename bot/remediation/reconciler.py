@@ -89,10 +89,10 @@ class RemediationReconciler:
         mark = await self.index.begin_check(incident, TAKEOVER_DELAY)
         state = await self.state_of(incident)
         remediations = IncidentView(state).remediations
-        records = {row.approval: row for row in await self.ledger.list_incident_records(incident)}
+        records = {record.approval: record for record in await self.ledger.list_incident_records(incident)}
         await self._withdraw_unwanted(state, remediations, records.values())
         late = await self.wave_scheduler.list_waiting_remediations(incident, remediations, records.values())
-        going = [row for row in list_wanted_remediations(state, remediations) if row.id not in late]
+        going = [remediation for remediation in list_wanted_remediations(state, remediations) if remediation.id not in late]
         paused = IncidentView(state).is_muted(self.clock.now())
         stirred = [await self._reconcile_remediation(incident, remediation, records, paused=paused) for remediation in going]
         queue_notes = await self.wave_scheduler.record_queue_notes(incident, remediations)
@@ -104,7 +104,7 @@ class RemediationReconciler:
 
     async def _withdraw_unwanted(self, state: IncidentState, remediations: Sequence[Remediation], records: Any) -> None:
         """Supersede open actions that no remediation waits for."""
-        wanted_approvals = {row.approval for row in list_wanted_remediations(state, remediations)}
+        wanted_approvals = {remediation.approval for remediation in list_wanted_remediations(state, remediations)}
         for record in records:
             wanted_approvals |= {record.replaced_by} if record.approval in wanted_approvals else set()
             if record.state in OPEN_STATES and record.approval not in wanted_approvals and record.terms.turn <= state.get("turns", 0):
@@ -332,7 +332,7 @@ class RemediationReconciler:
         await self.wake(own.approval)
 
     async def _report_all_cured(self, incident: str, state: IncidentState, remediations: Sequence[Remediation]) -> None:
-        over = [row.due for row in remediations if row.outcome == "cured" and row.due]
+        over = [remediation.due for remediation in remediations if remediation.outcome == "cured" and remediation.due]
         if state.get("lifecycle") == "watching" and over and is_all_cured(remediations) and max(over) <= self.clock.now():
             await self.event_delivery.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
 
@@ -348,15 +348,19 @@ class RemediationReconciler:
 def list_wanted_remediations(state: IncidentState, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the open remediations; of a closed incident only those that return drained nodes."""
     closed = state.get("lifecycle") == "closed"
-    return [row for row in remediations if row.is_open and (is_returning(row) or not closed)]
+    return [remediation for remediation in remediations if remediation.is_open and (is_returning(remediation) or not closed)]
 
 
 def get_next_check_time(state: IncidentState, remediations: Sequence[Remediation], now: datetime) -> datetime | None:
     """Return the next check of the incident, or None."""
-    times = [_get_next_wait_check(row, now) for row in list_wanted_remediations(state, remediations)]
+    times = [_get_next_wait_check(remediation, now) for remediation in list_wanted_remediations(state, remediations)]
     if state.get("lifecycle") != "closed":
-        times += [max(row.due, now + POLL_INTERVALS["none"]) for row in remediations if row.outcome == "cured" and row.due]
-    times += [now + POLL_INTERVALS["none"] for row in remediations if is_resting_drained(row)]
+        times += [
+            max(remediation.due, now + POLL_INTERVALS["none"])
+            for remediation in remediations
+            if remediation.outcome == "cured" and remediation.due
+        ]
+    times += [now + POLL_INTERVALS["none"] for remediation in remediations if is_resting_drained(remediation)]
     return min(times, default=None)
 
 

@@ -1,4 +1,4 @@
-"""Split the remediations of one cause into waves no larger than the brakes allow. Pure.
+"""Split the remediations of one cause into waves no larger than the brakes allow.
 
 Approvers are never asked for more actions than may run. The next wave follows when the last has passed and the
 allowance is back. After a failure, a person must release the next wave.
@@ -81,10 +81,10 @@ def plan_waves(
 ) -> dict[str, WaveQueue]:
     """Return the wave of each cause. `let_go`: per cause the failed hosts that a person accepted."""
     queues: dict[str, WaveQueue] = {}
-    active_hosts = {host for row in records if row.terms.changes and _is_active(row) for host in list_targets(row.action)}
-    for label in dict.fromkeys(row.label for row in remediations):
-        own = [row for row in remediations if row.label == label and not _is_check_only(row)]
-        acts = [row for row in records if row.action.proves == label and row.terms.changes]
+    active_hosts = {host for record in records if record.terms.changes and _is_active(record) for host in list_targets(record.action)}
+    for label in dict.fromkeys(remediation.label for remediation in remediations):
+        own = [remediation for remediation in remediations if remediation.label == label and not _is_check_only(remediation)]
+        acts = [record for record in records if record.action.proves == label and record.terms.changes]
         queue = _plan_wave(own, acts, active_hosts, allowance, let_go.get(label, ()), now)
         active_hosts |= {row.target for row in own if row.id in queue.now}
         queues[label] = queue
@@ -99,8 +99,12 @@ def _plan_wave(
     let_go: Collection[str],
     now: datetime,
 ) -> WaveQueue:
-    queue = [row for row in remediations if is_waiting_for_turn(row, records)]
-    started = [row for row in remediations if row not in queue and any(row.target in list_targets(act.action) for act in records)]
+    queue = [remediation for remediation in remediations if is_waiting_for_turn(remediation, records)]
+    started = [
+        remediation
+        for remediation in remediations
+        if remediation not in queue and any(remediation.target in list_targets(act.action) for act in records)
+    ]
     blocked = [row for row in queue if row.target in taken]  # their host is being changed already: it makes no difference to the brakes
     fresh = [row for row in queue if row not in blocked]
     wave_size = len(_select_fitting(fresh, (), allowance, {}))
@@ -133,7 +137,7 @@ def is_waiting_for_turn(remediation: Remediation, records: Iterable[ActionRecord
     return (
         remediation.is_open
         and remediation.waiting_for == "approval"
-        and not any(remediation.target in list_targets(row.action) for row in records)
+        and not any(remediation.target in list_targets(record.action) for record in records)
     )
 
 
@@ -147,9 +151,9 @@ def _is_active(record: ActionRecord) -> bool:
 
 
 def _has_failed(remediation: Remediation, records: Iterable[ActionRecord]) -> bool:
-    own_records = [row for row in records if remediation.target in list_targets(row.action)]
+    own_records = [record for record in records if remediation.target in list_targets(record.action)]
     return remediation.outcome in NOT_PASSED_OUTCOMES or any(
-        row.outcome in FAILED_PROOF_OUTCOMES or row.state is State.UNKNOWN for row in own_records
+        record.outcome in FAILED_PROOF_OUTCOMES or record.state is State.UNKNOWN for record in own_records
     )
 
 

@@ -44,7 +44,7 @@ def build_bandwidth_expectation(inventory: Inventory, skus: Mapping[str, Sku], f
 class FigureInputs:
     """Data of charts. `names`: user id → display name."""
 
-    rows: IncidentView
+    incident: IncidentView
     facts: Sequence[Fact] = ()
     records: Sequence[ActionRecord] = ()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -56,14 +56,14 @@ class FigureInputs:
 def list_drawings(inputs: FigureInputs) -> list[Drawing]:
     return [
         *_build_timeline_drawings(inputs),
-        *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(inputs.rows.report, inputs.facts)),
+        *(build_heatmap_drawing(heat) for heat in find_deciding_heatmaps(inputs.incident.report, inputs.facts)),
         *_build_bandwidth_drawings(inputs),
         *_build_trace_drawings(inputs),
     ]
 
 
 def _build_timeline_drawings(inputs: FigureInputs) -> list[Drawing]:
-    line = build_timeline(inputs.rows, inputs.records).replace_user_ids(inputs.names)
+    line = build_timeline(inputs.incident, inputs.records).replace_user_ids(inputs.names)
     return [build_timeline_drawing(line)] if len(line.events) >= MIN_TIMELINE_MOMENTS else []
 
 
@@ -74,8 +74,8 @@ def _build_bandwidth_drawings(inputs: FigureInputs) -> list[Drawing]:
 
 def _build_trace_drawings(inputs: FigureInputs) -> list[Drawing]:
     return (
-        [build_trace_drawing(build_search_tree(inputs.rows, inputs.titles))]
-        if inputs.titles and (inputs.rows.search_steps or inputs.rows.report)
+        [build_trace_drawing(build_search_tree(inputs.incident, inputs.titles))]
+        if inputs.titles and (inputs.incident.search_steps or inputs.incident.report)
         else []
     )
 
@@ -88,4 +88,7 @@ def find_deciding_heatmaps(report: Report | None, facts: Sequence[Fact]) -> list
 
 def draw_figures(drawings: Iterable[Drawing]) -> tuple[Figure, ...]:
     """Draw the charts. Slow: call outside the event loop. The page already has the timeline's rows."""
-    return tuple(Figure(row.title, row.words, row.draw("png"), () if row.name == TIMELINE_NAME else row.rows) for row in drawings)
+    return tuple(
+        Figure(drawing.title, drawing.words, drawing.draw("png"), () if drawing.name == TIMELINE_NAME else drawing.rows)
+        for drawing in drawings
+    )

@@ -36,14 +36,14 @@ NO_LEDGER_TEXT = "The ledger could not be read ({why}): what was tried and who d
 
 
 class UnknownIncident(Refusal):
-    """Nothing of it is stored."""
+    """The incident is unknown here, or was not checked yet."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident}: no such incident here, or it was not checked yet; its card shows its id")
 
 
 class NotTenantIncident(Refusal):
-    """It belongs to no customer, so there is no customer's page of it."""
+    """The incident was not reported by a customer, so it has no page for one."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident} was reported by no customer, so it has no page for one; leave out --customer for your own")
@@ -109,7 +109,9 @@ class IncidentSources:
             raise NotTenantIncident(incident)
         facts, _ = await self._load_facts(rows)
         records, _ = await self._load_records(incident)
-        reader = build_tenant_view_context(customer.inventory, customer.words, origin, customer.get_language(origin), customer.known, facts)
+        reader = build_tenant_view_context(
+            customer.inventory, customer.words, origin, customer.get_language(origin), customer.slot_values, facts
+        )
         view = build_tenant_view(rows, reader, begun=_list_approved(records or ()), withdrawn=withdrawn)
         return await asyncio.to_thread(lambda: sanitize_page(render_tenant_page(view, rows.opened_at, self.clock.now())))
 
@@ -149,11 +151,11 @@ class TenantReportContext:
     inventory: Inventory
     words: CustomerWords
     languages: Mapping[str, str] = field(default_factory=dict)  # channel → language
-    known: SlotValueLookup = get_no_slot_values
+    slot_values: SlotValueLookup = get_no_slot_values
 
     def get_language(self, origin: Origin) -> str:
         return self.languages.get(origin.customer.channel, "en") if origin.customer else "en"
 
 
 def _list_approved(records: Sequence[ActionRecord]) -> Collection[str]:
-    return {row.approval for row in records if row.state in APPROVED_STATES}
+    return {record.approval for record in records if record.state in APPROVED_STATES}

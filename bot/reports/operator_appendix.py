@@ -40,8 +40,8 @@ def format_hosts(names: Sequence[str]) -> str:
 def render_evidence(cause: Hypothesis, most: int = MAX_LINES) -> Iterator[str]:
     """Yield evidence, the deciding line first; lines that differ only in numbers are merged."""
     evidence_by_text: dict[tuple[str, str], list[Evidence]] = {}
-    for row in sorted(cause.evidence, key=lambda one: one.says != cause.because):
-        evidence_by_text.setdefault((row.check, zero_digits(row.line.strip())), []).append(row)
+    for evidence_row in sorted(cause.evidence, key=lambda one: one.says != cause.because):
+        evidence_by_text.setdefault((evidence_row.check, zero_digits(evidence_row.line.strip())), []).append(evidence_row)
     for (check, _), many in list(evidence_by_text.items())[:most]:
         times = [row.time for row in many if row.time]
         yield f"{fold_host_names({row.host for row in many if row.host}) or 'ticket'} · {check}{f' · {min(times):%Y-%m-%d %H:%M:%S}' if times else ''}"
@@ -57,7 +57,7 @@ def build_evidence_parts(data: IncidentReportData, causes: Sequence[Hypothesis])
 
 
 def build_undecided_parts(data: IncidentReportData, most: int = MAX_RULED_OUT) -> list[PagePart]:
-    doubts = [row for row in data.rows.hypotheses if row.verdict in ("open", "inconclusive")]
+    doubts = [hypothesis for hypothesis in data.incident.hypotheses if hypothesis.verdict in ("open", "inconclusive")]
     ordered = sorted(doubts, key=lambda row: (VERDICT_ORDER.index(row.verdict), -row.confidence, row.label))
     cause_texts = [
         f"{report_rows.get_cause_title(row.label, data.titles)}: {row.because or 'nothing decides it'}" for row in ordered[:most]
@@ -87,9 +87,9 @@ def build_unobserved_parts(report: Report | None) -> list[PagePart]:
 def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
     """Yield each command that ran, with its hosts."""
     hosts_by_command: dict[str, set[str]] = {}
-    for row in records:
-        if row.start_by is not None:
-            hosts_by_command.setdefault(shlex.join(row.action.command), set()).add(row.action.via)
+    for record in records:
+        if record.start_by is not None:
+            hosts_by_command.setdefault(shlex.join(record.action.command), set()).add(record.action.via)
     for command, hosts in list(hosts_by_command.items())[:MAX_LINES]:
         yield f"{fold_host_names(hosts)}: {command}"
     yield from build_more_lines(len(hosts_by_command) - MAX_LINES)
@@ -98,10 +98,10 @@ def list_commands(records: Sequence[ActionRecord]) -> Iterator[str]:
 def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentReportData) -> list[PagePart]:
     """Return remediations, those in the same state merged."""
     hosts_by_remediation: dict[tuple[str, str], set[str]] = {}
-    for row in remediations:
-        outcome_text = row.says.replace(row.target, "the host") if row.says else row.outcome or "goes on"
-        hosts_by_remediation.setdefault((report_rows.get_cause_title(row.label, data.titles), outcome_text), set()).update(
-            row.target.split(",")
+    for remediation in remediations:
+        outcome_text = remediation.says.replace(remediation.target, "the host") if remediation.says else remediation.outcome or "goes on"
+        hosts_by_remediation.setdefault((report_rows.get_cause_title(remediation.label, data.titles), outcome_text), set()).update(
+            remediation.target.split(",")
         )
     rows = [
         (f"{title} on {fold_host_names(hosts)}", outcome)
@@ -113,9 +113,9 @@ def build_remediation_parts(remediations: Sequence[Remediation], data: IncidentR
 def build_decision_parts(data: IncidentReportData) -> list[PagePart]:
     """Return decisions with reasons; one decision on several actions is one row."""
     records_by_decision: dict[tuple[datetime, str, str, str, str], list[ActionRecord]] = {}
-    for row in data.records or ():
-        for at, person, decision, reason in _list_decisions(data, row):
-            records_by_decision.setdefault((at, person, decision, reason, row.action.remedy), []).append(row)
+    for record in data.records or ():
+        for at, person, decision, reason in _list_decisions(data, record):
+            records_by_decision.setdefault((at, person, decision, reason, record.action.remedy), []).append(record)
     ordered = sorted(records_by_decision.items(), key=lambda one: one[0])
     rows = [
         (f"{at:%Y-%m-%d %H:%M:%S}", voter, f"{choice}: {format_actions(many)}", vote_reason)
@@ -125,12 +125,12 @@ def build_decision_parts(data: IncidentReportData) -> list[PagePart]:
     return [PageTable(("Time (UTC)", "Who", "Decision", "Why"), rows), *hidden_note] if rows else []
 
 
-def _list_decisions(data: IncidentReportData, row: ActionRecord) -> Iterator[tuple[datetime, str, str, str]]:
-    for requester in sorted(list_requesters(row.action)):
-        yield row.proposed_at.replace(microsecond=0), data.get_person_name(requester), "asked for it", ""
-    for vote in row.votes:
+def _list_decisions(data: IncidentReportData, record: ActionRecord) -> Iterator[tuple[datetime, str, str, str]]:
+    for requester in sorted(list_requesters(record.action)):
+        yield record.proposed_at.replace(microsecond=0), data.get_person_name(requester), "asked for it", ""
+    for vote in record.votes:
         at = datetime.fromisoformat(vote.at).replace(microsecond=0)
         yield at, data.get_person_name(vote.voter), "approved" if vote.verdict == "approve" else "rejected", vote.reason
-    if is_ended_by_person(row) and not any(vote.verdict == "deny" for vote in row.votes):
-        ended = next((one.at for one in reversed(data.history.events) if one.approval == row.approval), row.decide_by)
-        yield ended.replace(microsecond=0), data.get_person_name(row.ended_by), action_text.STATE_WORDS[row.state], row.says
+    if is_ended_by_person(record) and not any(vote.verdict == "deny" for vote in record.votes):
+        ended = next((event.at for event in reversed(data.history.events) if event.approval == record.approval), record.decide_by)
+        yield ended.replace(microsecond=0), data.get_person_name(record.ended_by), action_text.STATE_WORDS[record.state], record.says

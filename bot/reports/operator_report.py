@@ -52,7 +52,7 @@ OUTCOME_TEXTS = {
 
 def render_operator_page(data: IncidentReportData) -> Page:
     """Return the page, unsanitized: pass it to `sanitize_page`."""
-    report = data.rows.report
+    report = data.incident.report
     causes, line = report.root_causes if report else (), build_page_timeline(data)
     attempts, still = _build_tried_parts(data), _build_drained_parts(data)
     first = (
@@ -63,7 +63,7 @@ def render_operator_page(data: IncidentReportData) -> Page:
         PageSection("Left to people", [BulletList(_list_open_tasks(data)[:FIRST_PAGE_TASKS])] if _list_open_tasks(data) else []),
         PageSection("Timeline in short" if line.whole else "Timeline", line.short),
     )
-    text = data.rows.brief.text.strip()
+    text = data.incident.brief.text.strip()
     commands = list(list_commands(data.records or ()))
     tasks = _list_open_tasks(data)
     beyond = (
@@ -74,7 +74,7 @@ def render_operator_page(data: IncidentReportData) -> Page:
         ("All that was tried", attempts if len(_list_table_rows(attempts)) > FIRST_PAGE_ACTIONS else []),
         ("Who decided what", build_decision_parts(data)),
         ("Commands that ran", [QuotedLines(commands)] if commands else []),
-        ("Fixes", build_remediation_parts(data.rows.remediations, data)),
+        ("Fixes", build_remediation_parts(data.incident.remediations, data)),
         ("All that is held", still if len(_list_table_rows(still)) > FIRST_PAGE_DRAINED else []),
         ("All that is left to people", [BulletList(tasks)] if len(tasks) > FIRST_PAGE_TASKS else []),
         ("Pictures", data.figures),
@@ -85,7 +85,13 @@ def render_operator_page(data: IncidentReportData) -> Page:
     headline = (report.headline if report else "").partition(";")[0].strip(" .") or "Not diagnosed yet"
     sections = (*first, *(PageSection(title, parts, appendix=True) for title, parts in beyond))
     return Page(
-        data.rows.id, "operators", f"Incident {data.rows.id}: {headline}", _format_lead(data), data.made, sections, _list_notes(data)
+        data.incident.id,
+        "operators",
+        f"Incident {data.incident.id}: {headline}",
+        _format_lead(data),
+        data.made,
+        sections,
+        _list_notes(data),
     )
 
 
@@ -114,17 +120,17 @@ def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:
 
 
 def _format_lead(data: IncidentReportData) -> str:
-    opened = f"opened {data.rows.opened_at:%Y-%m-%d %H:%M} UTC, " if data.rows.opened_at else ""
-    return f"{opened}{LIFECYCLE_WORDS[data.rows.lifecycle]}"
+    opened = f"opened {data.incident.opened_at:%Y-%m-%d %H:%M} UTC, " if data.incident.opened_at else ""
+    return f"{opened}{LIFECYCLE_WORDS[data.incident.lifecycle]}"
 
 
 def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
-    rows, report, ticket = data.rows, data.rows.report, data.rows.ticket
+    rows, report, ticket = data.incident, data.incident.report, data.incident.ticket
     origin, causes = rows.origin, report.root_causes if report else ()
     yield "State", LIFECYCLE_WORDS[rows.lifecycle]
     yield (
         "Found",
-        "; ".join(report_rows.get_cause_title(one.label, data.titles) for one in causes)
+        "; ".join(report_rows.get_cause_title(cause.label, data.titles) for cause in causes)
         or (OUTCOME_TEXTS[report.outcome] if report else "nothing yet"),
     )
     if ticket and ticket.true_label:
@@ -147,7 +153,7 @@ def _list_glance_rows(data: IncidentReportData) -> Iterator[tuple[str, str]]:
             "It really was",
             " · ".join(filter(None, (report_rows.get_cause_title(word.label, data.titles), word.words, _format_person(data, word.by)))),
         )
-    yield "Hosts", format_hosts(rows.brief.hosts or tuple(sorted({host for one in causes for host in one.hosts})))
+    yield "Hosts", format_hosts(rows.brief.hosts or tuple(sorted({host for cause in causes for host in cause.hosts})))
     if rows.brief.job:
         yield "Job", rows.brief.job
     person_name = data.get_person_name(origin.user) if origin and origin.user else "not known"
@@ -184,7 +190,7 @@ def format_duration(seconds: float) -> str:
 
 
 def _format_cost(data: IncidentReportData) -> str:
-    stats = data.rows.stats
+    stats = data.incident.stats
     model = f"; {stats.model_calls} questions to a model, ${stats.usd:.3f}" if stats.model_calls else "; without a model"
     return f"{report_texts.format_cost(stats)}{model}"
 
@@ -229,9 +235,9 @@ def _build_tried_parts(data: IncidentReportData) -> list[PagePart]:
     if data.records is None:
         return [Paragraph("Not known: the ledger could not be read.")]
     records_by_action: dict[tuple[str, str, str, str], list[ActionRecord]] = {}
-    for row in data.records:
-        key = (row.action.remedy, action_text.get_state_word(row)[1], str(row.exit_status), _format_deciders(data, row))
-        records_by_action.setdefault(key, []).append(row)
+    for record in data.records:
+        key = (record.action.remedy, action_text.get_state_word(record)[1], str(record.exit_status), _format_deciders(data, record))
+        records_by_action.setdefault(key, []).append(record)
     rows = [_build_action_row(many, decided) for (_, _, _, decided), many in list(records_by_action.items())[:MAX_ACTIONS]]
     head = ("What", "Where", "Result", "Who approved it, and why")
     return [PageTable(head, rows)] if rows else [Paragraph("Nothing was proposed for approval.")]
@@ -245,21 +251,21 @@ def _build_action_row(alike: Sequence[ActionRecord], decided: str) -> tuple[str,
     return action_text.describe_actions([row.action for row in alike]), place, outcome_text, decided
 
 
-def _format_exit_status(row: ActionRecord) -> str:
-    return f"exit {row.exit_status}" if row.exit_status else ""
+def _format_exit_status(record: ActionRecord) -> str:
+    return f"exit {record.exit_status}" if record.exit_status else ""
 
 
-def _format_deciders(data: IncidentReportData, row: ActionRecord) -> str:
-    approved = [f"{data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "approve"]
+def _format_deciders(data: IncidentReportData, record: ActionRecord) -> str:
+    approved = [f"{data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in record.votes if vote.verdict == "approve"]
     against = [
-        f"rejected by {data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in row.votes if vote.verdict == "deny"
+        f"rejected by {data.get_person_name(vote.voter)}{_format_reason(vote.reason)}" for vote in record.votes if vote.verdict == "deny"
     ]
     ended = (
-        [f"{action_text.STATE_WORDS[row.state]} by {data.get_person_name(row.ended_by)}{_format_reason(row.says)}"]
-        if is_ended_by_person(row) and not against
+        [f"{action_text.STATE_WORDS[record.state]} by {data.get_person_name(record.ended_by)}{_format_reason(record.says)}"]
+        if is_ended_by_person(record) and not against
         else []
     )
-    return "; ".join((*approved, *against, *ended)) or ("nobody yet" if row.state is State.PENDING else "nobody")
+    return "; ".join((*approved, *against, *ended)) or ("nobody yet" if record.state is State.PENDING else "nobody")
 
 
 def _format_reason(reason: str) -> str:
@@ -268,13 +274,17 @@ def _format_reason(reason: str) -> str:
 
 def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
     hosts_by_reason: dict[tuple[str, str, str], list[str]] = {}
-    for node in list_drained_nodes(data.rows.remediations):
+    for node in list_drained_nodes(data.incident.remediations):
         since = f"{node.since:%Y-%m-%d %H:%M}" if node.since else "not known"
         hosts_by_reason.setdefault((since, node.by or "not noted", (node.no_return or node.why).replace(node.host, "the host")), []).append(
             node.host
         )
     rows = [(fold_host_names(hosts), *row) for row, hosts in list(hosts_by_reason.items())[:MAX_DRAINED]]
-    locked = [f"{row.target} is locked: unknown whether {row.approval} ran" for row in data.rows.remediations if row.outcome == "unknown"]
+    locked = [
+        f"{remediation.target} is locked: unknown whether {remediation.approval} ran"
+        for remediation in data.incident.remediations
+        if remediation.outcome == "unknown"
+    ]
     parts: list[PagePart] = [PageTable(("Out of service", "Since (UTC)", "Approved by", "Status"), rows)] if rows else []
     parts += [Paragraph(f"… and {len(hosts_by_reason) - MAX_DRAINED} more.")] if len(hosts_by_reason) > MAX_DRAINED else []
     return [*parts, *([BulletList(locked)] if locked else [])] or [Paragraph("Nothing.")]
@@ -282,10 +292,10 @@ def _build_drained_parts(data: IncidentReportData) -> list[PagePart]:
 
 def _list_open_tasks(data: IncidentReportData) -> list[str]:
     """Return open tasks, without taken tickets."""
-    report, ticket = data.rows.report, data.rows.ticket
+    report, ticket = data.incident.report, data.incident.ticket
     if not report:
         return []
-    is_over = data.rows.lifecycle in ("watching", "closed")
+    is_over = data.incident.lifecycle in ("watching", "closed")
     tasks = ["" if is_over else report.next_step, *report.by_hand, *report.questions]
     done_steps = {TAKE_TICKET_STEP} if ticket and ticket.taken_by else set[str]()
     return list(dict.fromkeys(task for task in tasks if task and task not in done_steps))
@@ -300,5 +310,5 @@ def _list_notes(data: IncidentReportData) -> list[str]:
         if data.history.whole
         else ["The audit log was not read back to where this incident began: moments of its actions may be missing."]
     )
-    open_now = [] if data.rows.lifecycle == "closed" else ["The incident is not closed: this is how it stood then."]
+    open_now = [] if data.incident.lifecycle == "closed" else ["The incident is not closed: this is how it stood then."]
     return [made_note, *open_now, *past, *data.unread]

@@ -80,15 +80,15 @@ class Page:
 
 
 def find_first_appendix_section(page: Page) -> PageSection | None:
-    return next((one for one in page.sections if one.appendix), None)
+    return next((section for section in page.sections if section.appendix), None)
 
 
 def sanitize_page(page: Page) -> Page:
     """Redact, clean and bound all text; drop empty sections. Slow: call outside the event loop."""
     sections = [
-        PageSection(_sanitize_text(one.title), [_sanitize_part(part) for part in one.parts], one.appendix)
-        for one in page.sections
-        if one.parts
+        PageSection(_sanitize_text(section.title), [_sanitize_part(part) for part in section.parts], section.appendix)
+        for section in page.sections
+        if section.parts
     ]
     notes = [_sanitize_text(note) for note in page.notes]
     return replace(page, title=_sanitize_text(page.title), lead=_sanitize_text(page.lead), sections=tuple(sections), notes=tuple(notes))
@@ -139,8 +139,8 @@ def build_page_document(page: Page) -> dict[str, Any]:
         "lead": page.lead,
         "made": page.made.isoformat(),
         "sections": [
-            {"title": one.title, "appendix": one.appendix, "parts": [_build_part_document(part) for part in one.parts]}
-            for one in page.sections
+            {"title": section.title, "appendix": section.appendix, "parts": [_build_part_document(part) for part in section.parts]}
+            for section in page.sections
         ],
         "notes": list(page.notes),
     }

@@ -94,18 +94,18 @@ def _build_table(shown: Sequence[PageMoment]) -> PageTable:
 
 
 def format_actions(records: Sequence[ActionRecord]) -> str:
-    description = action_text.describe_actions([row.action for row in records])
-    hosts = action_text.fold_hosts_exactly(sorted({host for row in records for host in list_targets(row.action)}))
+    description = action_text.describe_actions([record.action for record in records])
+    hosts = action_text.fold_hosts_exactly(sorted({host for record in records for host in list_targets(record.action)}))
     return description if hosts in description else f"{description} on {hosts}"
 
 
 def _list_opening(data: IncidentReportData) -> Iterator[PageMoment]:
-    if data.rows.opened_at:
-        yield PageMoment(data.rows.opened_at, data.get_person_name(""), "incident opened", tells=True)
+    if data.incident.opened_at:
+        yield PageMoment(data.incident.opened_at, data.get_person_name(""), "incident opened", tells=True)
 
 
 def _list_messages(data: IncidentReportData) -> Iterator[PageMoment]:
-    for message in data.rows.messages:
+    for message in data.incident.messages:
         if message.get("at"):
             text = str(message.get("text", "")).strip().partition("\n")[0][:MAX_MESSAGE_CHARS]
             person_name = data.get_person_name(str(message.get("user") or "")) if message.get("user") else "somebody"
@@ -114,16 +114,21 @@ def _list_messages(data: IncidentReportData) -> Iterator[PageMoment]:
 
 def _list_milestones(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield milestones, with those of actions if the ledger was unreadable."""
-    for row in data.rows.milestones:
-        if row.kind in SHORT_TIMELINE_MILESTONES or data.records is None:
-            yield PageMoment(row.at, data.get_person_name(row.by), f"{row.kind}: {row.says}" if row.says else row.kind, tells=True)
+    for milestone in data.incident.milestones:
+        if milestone.kind in SHORT_TIMELINE_MILESTONES or data.records is None:
+            yield PageMoment(
+                milestone.at,
+                data.get_person_name(milestone.by),
+                f"{milestone.kind}: {milestone.says}" if milestone.says else milestone.kind,
+                tells=True,
+            )
 
 
 def _list_machine_lines(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield machine lines, merged per second if they differ only in numbers."""
-    report = data.rows.report
+    report = data.incident.report
     hosts_by_line: dict[tuple[datetime, str], tuple[str, set[str]]] = {}
-    for evidence in (row for cause in (report.root_causes if report else ()) for row in cause.evidence):
+    for evidence in (evidence_row for cause in (report.root_causes if report else ()) for evidence_row in cause.evidence):
         if evidence.time:
             line = evidence.line.strip()
             hosts_by_line.setdefault((evidence.time.replace(microsecond=0), zero_digits(line)), (line, set()))[1].add(evidence.host)
@@ -133,8 +138,8 @@ def _list_machine_lines(data: IncidentReportData) -> Iterator[PageMoment]:
 
 def _list_action_moments(data: IncidentReportData) -> Iterator[PageMoment]:
     """Yield actions from the audit log, else from the records."""
-    record_by_approval = {row.approval: row for row in data.records or ()}
-    has_proof = any(row.kind == "proved" for row in data.rows.milestones)
+    record_by_approval = {record.approval: record for record in data.records or ()}
+    has_proof = any(milestone.kind == "proved" for milestone in data.incident.milestones)
     records_by_moment: dict[tuple[datetime, str, str, str], list[ActionRecord]] = {}
     for event in data.history.events or _build_events(record_by_approval.values()):
         if event.approval in record_by_approval and not (event.event == "outcome" and has_proof):
@@ -151,7 +156,7 @@ def _list_action_moments(data: IncidentReportData) -> Iterator[PageMoment]:
 
 
 def _build_events(records: Iterable[ActionRecord]) -> Iterator[ActionEvent]:
-    for row in records:
-        yield ActionEvent(row.proposed_at, "propose", row.approval, "")
-        for vote in row.votes:
-            yield ActionEvent(datetime.fromisoformat(vote.at), f"vote_{vote.verdict}", row.approval, vote.voter)
+    for record in records:
+        yield ActionEvent(record.proposed_at, "propose", record.approval, "")
+        for vote in record.votes:
+            yield ActionEvent(datetime.fromisoformat(vote.at), f"vote_{vote.verdict}", record.approval, vote.voter)

@@ -1,4 +1,4 @@
-"""A page as PDF on A4 with shipped DejaVu fonts. Pure.
+"""A page as PDF on A4 with shipped DejaVu fonts.
 
 Missing glyphs are drawn as □ and listed. HarfBuzz orders right-to-left text.
 """

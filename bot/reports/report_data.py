@@ -17,7 +17,7 @@ BOT_USER = "rackmedic"
 class IncidentReportData:
     """`records` is None if the ledger was unreadable. `names`: user id → display name. `unread`: notes on missing data."""
 
-    rows: IncidentView
+    incident: IncidentView
     made: datetime
     records: tuple[ActionRecord, ...] | None = ()
     history: ActionHistory = field(default_factory=ActionHistory)
@@ -35,9 +35,9 @@ class IncidentReportData:
         return self.names.get(user) or user
 
 
-def is_ended_by_person(row: ActionRecord) -> bool:
+def is_ended_by_person(record: ActionRecord) -> bool:
     """Return True if a person ended it; `says` is then the reason."""
-    return bool(row.ended_by) and ":" in row.ended_by
+    return bool(record.ended_by) and ":" in record.ended_by
 
 
 def list_people(incident_view: IncidentView, records: tuple[ActionRecord, ...]) -> set[str]:
@@ -49,7 +49,7 @@ def _list_users(incident_view: IncidentView, records: tuple[ActionRecord, ...]) 
     yield from (incident_view.owner, origin.user if origin else "", word.by if word else "")
     yield from (ticket.taken_by, ticket.closed_by) if ticket else ()
     yield from (str(message.get("user") or "") for message in incident_view.messages)
-    for row in records:
-        yield from (vote.voter for vote in row.votes)
-        yield from list_requesters(row.action)
-        yield row.ended_by if ":" in row.ended_by else ""
+    for record in records:
+        yield from (vote.voter for vote in record.votes)
+        yield from list_requesters(record.action)
+        yield record.ended_by if ":" in record.ended_by else ""

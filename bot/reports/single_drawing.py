@@ -25,16 +25,16 @@ def build_single_drawing(name: PictureName, key: str, inputs: FigureInputs) -> D
     """Build a drawing. `key`: a heat map's number, by default the deciding one. Raises NothingToDraw."""
     match name:
         case "timeline":
-            return build_timeline_drawing(build_timeline(inputs.rows, inputs.records).replace_user_ids(inputs.names))
+            return build_timeline_drawing(build_timeline(inputs.incident, inputs.records).replace_user_ids(inputs.names))
         case "walk":
-            return build_trace_drawing(build_search_tree(inputs.rows, inputs.titles))
+            return build_trace_drawing(build_search_tree(inputs.incident, inputs.titles))
         case "bandwidth":
             measurements = bandwidths(
                 sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts)
             )
             if not measurements.curves:
                 raise NothingToDraw(
-                    f"{inputs.rows.id}: no bandwidth was measured, so there is none to draw; `--kind timeline` and `walk` always are"
+                    f"{inputs.incident.id}: no bandwidth was measured, so there is none to draw; `--kind timeline` and `walk` always are"
                 )
             return build_bandwidth_drawing(measurements)
         case "heatmap":
@@ -49,7 +49,7 @@ def list_drawable_keys(inputs: FigureInputs) -> list[str]:
 
 
 def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:
-    decided = find_deciding_heatmaps(inputs.rows.report, inputs.facts)
+    decided = find_deciding_heatmaps(inputs.incident.report, inputs.facts)
     if not key and decided:
         return decided[0]
     heat = Heatmap(key, sorted({fact.host for fact in inputs.facts if fact.key == key and fact.host}))
@@ -59,4 +59,4 @@ def _build_heatmap(key: str, inputs: FigureInputs) -> Heatmap:
     drawable_keys = list_drawable_keys(inputs)
     more = f" and {len(drawable_keys) - MAX_NAMED_KEYS} more" if len(drawable_keys) > MAX_NAMED_KEYS else ""
     names = f"name one with --key: {', '.join(drawable_keys[:MAX_NAMED_KEYS])}{more}" if drawable_keys else "no number of a GPU was read"
-    raise NothingToDraw(f"{inputs.rows.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}")
+    raise NothingToDraw(f"{inputs.incident.id}: {f'no value of {key!r:.80} was read' if key else 'no number of GPUs decided it'}; {names}")

@@ -1,4 +1,4 @@
-"""The page for a tenant, built only from the tenant's card (`bot.tenants.cards.view`). Pure.
+"""The page for a tenant, built only from the tenant's card (`bot.tenants.cards.view`).
 
 It has no names, commands, machines of others, confidence, or words of the operators' thread.
 """

@@ -63,10 +63,10 @@ class PacedClient(AsyncWebClient):
         return await super().files_upload_v2(**how)
 
 
-def _get_retry_after(no: SlackApiError) -> float:
-    if getattr(no.response, "status_code", 0) != 429:
+def _get_retry_after(error: SlackApiError) -> float:
+    if getattr(error.response, "status_code", 0) != 429:
         return 0.0
-    after = (getattr(no.response, "headers", None) or {}).get("Retry-After", "1")
+    after = (getattr(error.response, "headers", None) or {}).get("Retry-After", "1")
     return max(1.0, parse_seconds(after, MAX_RETRY_AFTER_SECONDS) or 1.0)
 
 

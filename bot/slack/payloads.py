@@ -1,4 +1,4 @@
-"""Parse Slack payloads. Pure.
+"""Parse Slack payloads.
 
 A mention arrives as `app_mention` and as `message`; the same `key` de-duplicates them.
 """
@@ -75,7 +75,7 @@ class IncomingMessage:
 
 
 def get_thread_ts(payload: Payload) -> str:
-    """Return a click's thread; for a message that is no reply, its own ts."""
+    """Return a click's thread; for a message that is not a reply, its own ts."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
     return str(container.get("thread_ts") or message.get("thread_ts") or container.get("message_ts") or message.get("ts") or "")
 

@@ -43,22 +43,22 @@ class PostedCards:
     `pending_edits`, `status_messages`, `bot.remediation.action_cards`, `.approval_view` and `.shared_cards`.
     """
 
-    def __init__(self, redis: Redis, *, names: RedisKeys | None = None, keep_closed: timedelta = CLOSED_RETENTION) -> None:
+    def __init__(self, redis: Redis, *, keys: RedisKeys | None = None, keep_closed: timedelta = CLOSED_RETENTION) -> None:
         self._redis = redis
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._keep = keep_closed
 
     async def get(self, incident: str, name: str) -> str:
-        return decode_text(await to_coroutine(self._redis.hget(self._names.cards_key(incident), name)))
+        return decode_text(await to_coroutine(self._redis.hget(self._keys.cards_key(incident), name)))
 
     async def claim(self, incident: str, name: str) -> str:
         """Return the entry; where there is none, set `posting` and return an empty string."""
-        if await to_coroutine(self._redis.hsetnx(self._names.cards_key(incident), name, POSTING)):
+        if await to_coroutine(self._redis.hsetnx(self._keys.cards_key(incident), name, POSTING)):
             return ""
         return await self.get(incident, name)
 
     async def set(self, incident: str, name: str, value: str) -> None:
-        await to_coroutine(self._redis.hset(self._names.cards_key(incident), name, value))
+        await to_coroutine(self._redis.hset(self._keys.cards_key(incident), name, value))
 
     async def set_all(self, incident: str, entries: Mapping[str, str]) -> None:
         """Set several entries at once: all of them or none."""
@@ -66,17 +66,17 @@ class PostedCards:
         await to_coroutine(self._redis.hset(self._names.cards_key(incident), items=items))
 
     async def drop(self, incident: str, name: str) -> None:
-        await to_coroutine(self._redis.hdel(self._names.cards_key(incident), name))
+        await to_coroutine(self._redis.hdel(self._keys.cards_key(incident), name))
 
     async def increment(self, incident: str, name: str) -> None:
-        await to_coroutine(self._redis.hincrby(self._names.cards_key(incident), name, 1))
+        await to_coroutine(self._redis.hincrby(self._keys.cards_key(incident), name, 1))
 
     @asynccontextmanager
     async def hold_lock(
         self, incident: str, name: str, patience: timedelta = timedelta(seconds=20), *, wait: timedelta = timedelta()
     ) -> AsyncIterator[bool]:
         """Yield True to one holder at a time. A dead holder's lock expires after `patience`."""
-        lock = self._redis.lock(self._names.card_lock_key(incident, name), timeout=patience.total_seconds())
+        lock = self._redis.lock(self._keys.card_lock_key(incident, name), timeout=patience.total_seconds())
         held = await lock.acquire(blocking=bool(wait), blocking_timeout=wait.total_seconds())
         try:
             yield held
@@ -86,33 +86,33 @@ class PostedCards:
                     await lock.release()
 
     async def run_script(self, script: str, incident: str, *args: str) -> str:
-        return decode_text(await to_coroutine(self._redis.eval(script, 1, self._names.cards_key(incident), *args)))
+        return decode_text(await to_coroutine(self._redis.eval(script, 1, self._keys.cards_key(incident), *args)))
 
     async def set_retention(self, incident: str, *, closed: bool) -> None:
         """Expire a closed incident's entries; keep an open one's."""
-        key = self._names.cards_key(incident)
+        key = self._keys.cards_key(incident)
         await to_coroutine(self._redis.expire(key, self._keep) if closed else self._redis.persist(key))
 
 
 class PendingMessages:
     """Incidents with a status message that shows a running turn, by since when: finds messages of dead processes."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
 
     async def add_pending(self, incident: str) -> None:
-        await self._redis.zadd(self._names.living, {incident: self._clock.now().timestamp()})
+        await self._redis.zadd(self._keys.living, {incident: self._clock.now().timestamp()})
 
     async def remove_pending(self, incident: str) -> None:
-        await self._redis.zrem(self._names.living, incident)
+        await self._redis.zrem(self._keys.living, incident)
 
     async def list_abandoned(self, since: timedelta) -> list[str]:
         """Return incidents pending longer than `since` without a lease."""
         before = (self._clock.now() - since).timestamp()
-        rows = [decode_text(row) for row in await to_coroutine(self._redis.zrangebyscore(self._names.living, "-inf", before))]
-        return [incident for incident in rows if not await self._redis.exists(self._names.lease_key(incident))]
+        rows = [decode_text(row) for row in await to_coroutine(self._redis.zrangebyscore(self._keys.living, "-inf", before))]
+        return [incident for incident in rows if not await self._redis.exists(self._keys.lease_key(incident))]
 
 
 class IdempotentPoster:

@@ -55,7 +55,7 @@ class SocketConnection(Protocol):
 
 
 async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Connect, waiting while Slack rate-limits. Raises Refusal."""
+    """Connect, waiting while Slack rate-limits. Raises Refusal after the last attempt."""
     for left in range(MAX_CONNECT_RETRIES, -1, -1):
         try:
             await handler.connect_async()
@@ -70,7 +70,7 @@ async def connect_with_retries(handler: SocketConnection, *, pause: Callable[[fl
 
 @contextlib.asynccontextmanager
 async def run_socket_mode(client: SlackClient, registry: SlackRegistry, app_token: str) -> AsyncIterator[None]:
-    """Hold a connection. Raises Refusal."""
+    """Hold a connection. Raises Refusal if Slack cannot be reached or rejects the app."""
     handler = AsyncSocketModeHandler(await build_app_or_refuse(client, registry), app_token)
     await connect_with_retries(handler)
     try:

@@ -17,24 +17,24 @@ MAX_BASELINE_BYTES = 1 << 20  # of one host's rows, decompressed; a longer value
 class BaselineStore:
     """One compressed value per host. Needs a Redis client that returns bytes."""
 
-    def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, keys: RedisKeys | None = None) -> None:
         self._redis = redis
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
 
-    async def save_baselines(self, rows: Mapping[str, HostBaseline]) -> None:
-        if not rows:
+    async def save_baselines(self, baselines: Mapping[str, HostBaseline]) -> None:
+        if not baselines:
             return
         pipe = self._redis.pipeline(transaction=False)
-        for host, row in rows.items():
+        for host, row in baselines.items():
             text = json.dumps({"at": row.at.isoformat(), "rows": {kind: list(values) for kind, values in row.rows.items()}})
             if len(text) <= MAX_BASELINE_BYTES:
-                pipe.set(self._names.baseline_key(host), zlib.compress(text.encode()), ex=BASELINE_RETENTION)
+                pipe.set(self._keys.baseline_key(host), zlib.compress(text.encode()), ex=BASELINE_RETENTION)
         await pipe.execute()
 
     async def load_baselines(self, hosts: Collection[str]) -> dict[str, HostBaseline]:
         """Return the stored baselines; skip damaged values."""
         names = sorted(hosts)
-        values = await self._redis.mget([self._names.baseline_key(host) for host in names]) if names else []
+        values = await self._redis.mget([self._keys.baseline_key(host) for host in names]) if names else []
         baselines = ((host, _parse_baseline(value)) for host, value in zip(names, values, strict=True) if value)
         return {host: row for host, row in baselines if row is not None}
 

@@ -27,27 +27,27 @@ class ChannelSharingCache:
 
     def __init__(self, redis: "Redis") -> None:
         self._redis = redis
-        self._names = RedisKeys()
+        self._keys = RedisKeys()
 
     async def mark_shared(self, channel: str) -> None:
         """Record a channel_shared event. It overrides API answers still in flight."""
-        await self._redis.set(self._names.channel_sharing_key(channel), BECAME_SHARED_MARK, ex=EVENT_TTL_SECONDS)
+        await self._redis.set(self._keys.channel_sharing_key(channel), BECAME_SHARED_MARK, ex=EVENT_TTL_SECONDS)
 
     async def forget_channel(self, channel: str) -> None:
         """Forget the channel after a channel_unshared event: other organisations may remain, so the next reader asks
         Slack.
         """
-        await self._redis.delete(self._names.channel_sharing_key(channel))
+        await self._redis.delete(self._keys.channel_sharing_key(channel))
 
     async def save_answer(self, channel: str, *, shared: bool) -> None:
         """Save an answer of Slack's API, unless a value is already stored."""
         await self._redis.set(
-            self._names.channel_sharing_key(channel), SHARED_MARK if shared else NOT_SHARED_MARK, ex=ANSWER_TTL_SECONDS, nx=True
+            self._keys.channel_sharing_key(channel), SHARED_MARK if shared else NOT_SHARED_MARK, ex=ANSWER_TTL_SECONDS, nx=True
         )
 
     async def get_sharing(self, channel: str) -> ChannelSharing | None:
         """Return the cached value, or None where Slack must be asked."""
-        key = self._names.channel_sharing_key(channel)
+        key = self._keys.channel_sharing_key(channel)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.get(key)
             pipe.pttl(key)

@@ -34,32 +34,32 @@ class ClosedIncidentIndex:
         redis: Redis,
         heard: Callable[[Origin, Origin], DisclosureLevel],
         keep: timedelta,
-        names: RedisKeys | None = None,
+        keys: RedisKeys | None = None,
         *,
         most: int = 10_000,
     ) -> None:
         self._redis = redis
         self._heard = heard
         self._keep = keep
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._most = most
 
-    async def save_incident(self, row: ClosedIncident) -> None:
-        score, kinds = row.closed.timestamp(), _list_index_names(row.all_hosts, row.devices, row.labels)
+    async def save_incident(self, incident: ClosedIncident) -> None:
+        score, kinds = incident.closed.timestamp(), _list_index_names(incident.all_hosts, incident.devices, incident.labels)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.set(
-                self._get_row_key(row.incident),
-                json.dumps(redact_stored_data(row.model_dump(mode="json", exclude_defaults=True))),
+                self._get_row_key(incident.incident),
+                json.dumps(redact_stored_data(incident.model_dump(mode="json", exclude_defaults=True))),
                 px=self._keep,
             )
-            for key in (self._names.closed_index_key("all"), *(self._names.closed_index_key(*kind) for kind in kinds)):
-                pipe.zadd(key, {row.incident: score})
+            for key in (self._keys.closed_index_key("all"), *(self._keys.closed_index_key(*kind) for kind in kinds)):
+                pipe.zadd(key, {incident.incident: score})
                 pipe.zremrangebyrank(key, 0, -1 - self._most)
                 pipe.expire(key, self._keep)
             await pipe.execute()
 
     def _get_row_key(self, incident: str) -> str:
-        return self._names.incident_key(incident, "earlier")
+        return self._keys.incident_key(incident, "earlier")
 
     async def remove_incident(self, incident: str) -> None:
         await self._redis.delete(self._get_row_key(incident))
@@ -72,7 +72,7 @@ class ClosedIncidentIndex:
             return ClosedIncidentMatches(could_not=f"my store did not answer ({type(error).__name__})")
 
     async def _find_readable_incidents(self, query: ClosedIncidentQuery) -> ClosedIncidentMatches:
-        keys = [self._names.closed_index_key(*kind) for kind in _list_index_names(query.hosts, query.devices, query.labels)]
+        keys = [self._keys.closed_index_key(*kind) for kind in _list_index_names(query.hosts, query.devices, query.labels)]
         ids_by_key = [cast(list[bytes], await self._redis.zrevrange(key, 0, MAX_IDS_PER_INDEX)) for key in keys]
         cut = any(len(ids) > MAX_IDS_PER_INDEX for ids in ids_by_key)
         ids = dict.fromkeys(one.decode() for row in ids_by_key for one in row[:MAX_IDS_PER_INDEX])
@@ -84,17 +84,17 @@ class ClosedIncidentIndex:
         return ClosedIncidentMatches(tuple(readable_rows), await self._find_oldest_opened(query), cut=cut or len(ids) > MAX_ROWS_READ)
 
     async def _find_oldest_opened(self, query: ClosedIncidentQuery) -> datetime | None:
-        key = self._names.closed_index_key("all")
+        key = self._keys.closed_index_key("all")
         ids = [one.decode() for one in cast(list[bytes], await self._redis.zrange(key, 0, MAX_OLDEST_READ - 1))]
         visible_rows = [row for row in await self._load_rows(ids, [key]) if self._apply_visibility(row, query)]
         return min((row.opened for row in visible_rows), default=None)
 
-    def _apply_visibility(self, row: ClosedIncident, query: ClosedIncidentQuery) -> ClosedIncident | None:
-        return limit_closed_incident(row, self._heard(query.reader, row.origin), query.visible)
+    def _apply_visibility(self, incident: ClosedIncident, query: ClosedIncidentQuery) -> ClosedIncident | None:
+        return limit_closed_incident(incident, self._heard(query.reader, incident.origin), query.visible)
 
     async def _load_rows(self, incidents: Sequence[str], keys: Sequence[str]) -> list[ClosedIncident]:
         """Return the rows that exist and parse; remove expired ids from the indices `keys`."""
-        raw = cast(list[bytes | None], await self._redis.mget([self._get_row_key(one) for one in incidents])) if incidents else []
+        raw = cast(list[bytes | None], await self._redis.mget([self._get_row_key(incident) for incident in incidents])) if incidents else []
         missing_ids = [one for one, text in zip(incidents, raw, strict=True) if text is None]
         if missing_ids:
             async with self._redis.pipeline(transaction=False) as pipe:

@@ -49,9 +49,9 @@ class StoredClosedIncident:
 class ClosedIncidentStore:
     """Lists closed incidents with size and TTL, and trims them."""
 
-    def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, keys: RedisKeys | None = None) -> None:
         self._redis = redis
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._forget = redis.register_script(FORGET_SCRIPT)
 
     async def trim_to_bytes(self, most_bytes: int) -> int:
@@ -59,7 +59,9 @@ class ClosedIncidentStore:
 
         Raises ResponseError where Redis lacks MEMORY USAGE.
         """
-        rows = sorted((row for row in await self.list_closed_incidents() if row.goes_in_ms >= 0), key=lambda row: row.goes_in_ms)
+        rows = sorted(
+            (incident for incident in await self.list_closed_incidents() if incident.goes_in_ms >= 0), key=lambda row: row.goes_in_ms
+        )
         over, removed_count = sum(row.bytes for row in rows) - most_bytes, 0
         for row in rows:
             if over <= 0:
@@ -73,15 +75,15 @@ class ClosedIncidentStore:
         return [row for at in range(0, len(ids), READ_BATCH_SIZE) for row in await self._measure_incidents(ids[at : at + READ_BATCH_SIZE])]
 
     async def _scan_incident_ids(self) -> list[str]:
-        head, tail = self._names.incident_key("\0").split("\0")
-        incident_ids = [key.decode() async for key in self._redis.scan_iter(match=self._names.incident_key("*"), count=500)]
+        head, tail = self._keys.incident_key("\0").split("\0")
+        incident_ids = [key.decode() async for key in self._redis.scan_iter(match=self._keys.incident_key("*"), count=500)]
         return [key.removeprefix(head).removesuffix(tail) for key in incident_ids]
 
     async def _measure_incidents(self, incidents: Sequence[str]) -> list[StoredClosedIncident]:
         async with self._redis.pipeline(transaction=False) as pipe:
             for incident in incidents:
-                pipe.hget(self._names.incident_key(incident), "lifecycle")
-                pipe.pttl(self._names.incident_key(incident))
+                pipe.hget(self._keys.incident_key(incident), "lifecycle")
+                pipe.pttl(self._keys.incident_key(incident))
                 for key in self._list_incident_keys(incident):
                     pipe.memory_usage(key)
             answers: list[Any] = await pipe.execute()
@@ -94,5 +96,5 @@ class ClosedIncidentStore:
         ]
 
     def _list_incident_keys(self, incident: str) -> list[str]:
-        own = [self._names.incident_key(incident), *(self._names.incident_key(incident, part) for part in INCIDENT_KEY_PARTS)]
+        own = [self._keys.incident_key(incident), *(self._keys.incident_key(incident, part) for part in INCIDENT_KEY_PARTS)]
         return own + [f"{THREAD_KEY_PREFIX}:{{{incident}}}:{kind}" for kind in KEY_KINDS]

@@ -134,19 +134,19 @@ class OutboxKeys:
     beside: Callable[[str], str] | None = None
 
 
-def build_provider_outbox_keys(names: RedisKeys | None = None) -> OutboxKeys:
-    names = names or RedisKeys()
-    return OutboxKeys(names.provider_due, lambda incident: names.incident_key(incident, "provider"))
+def build_provider_outbox_keys(keys: RedisKeys | None = None) -> OutboxKeys:
+    keys = keys or RedisKeys()
+    return OutboxKeys(keys.provider_due, lambda incident: keys.incident_key(incident, "provider"))
 
 
-def build_tracker_outbox_keys(names: RedisKeys | None = None) -> OutboxKeys:
-    names = names or RedisKeys()
+def build_tracker_outbox_keys(keys: RedisKeys | None = None) -> OutboxKeys:
+    keys = keys or RedisKeys()
 
     def row(name: str) -> str:
         incident, _, tracker = name.partition(" ")
-        return names.incident_key(incident, f"tracker:{tracker}")
+        return keys.incident_key(incident, f"tracker:{tracker}")
 
-    return OutboxKeys(names.trackers_due, row, lambda name: names.incident_key(name.partition(" ")[0], "threads"))
+    return OutboxKeys(keys.trackers_due, row, lambda name: keys.incident_key(name.partition(" ")[0], "threads"))
 
 
 class Outbox:
@@ -218,34 +218,36 @@ class Outbox:
         )
         return await self.load_row(name) if int(has_begun) else None
 
-    async def mark_arrived(self, row: OutboxRow, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
+    async def mark_arrived(self, outbox_row: OutboxRow, ticket: str, state: str, again: timedelta | None, **notes: str) -> None:
         """Record arrival. `again`: when to ask for its state."""
-        await self._update_row(row, again, {"ticket": ticket, "state": state, "pending": "0", "trouble": "", **notes})
+        await self._update_row(outbox_row, again, {"ticket": ticket, "state": state, "pending": "0", "trouble": "", **notes})
 
-    async def record_state(self, row: OutboxRow, state: str, again: timedelta | None, **notes: str) -> None:
+    async def record_state(self, outbox_row: OutboxRow, state: str, again: timedelta | None, **notes: str) -> None:
         """Record the ticket's state. `again` is None where it is final."""
-        await self._update_row(row, again, {"state": state, "trouble": "", **notes})
+        await self._update_row(outbox_row, again, {"state": state, "trouble": "", **notes})
 
-    async def mark_refused(self, row: OutboxRow, why: str, **notes: str) -> None:
-        await self._update_row(row, None, {"refused": why, "pending": "0", "trouble": "", **notes})
+    async def mark_refused(self, outbox_row: OutboxRow, reason: str, **notes: str) -> None:
+        await self._update_row(outbox_row, None, {"refused": reason, "pending": "0", "trouble": "", **notes})
 
-    async def record_notes(self, row: OutboxRow, **notes: str) -> None:
+    async def record_notes(self, outbox_row: OutboxRow, **notes: str) -> None:
         """Add notes; leave the due time unchanged."""
-        await self._write_fields(row, "-", notes)
+        await self._write_fields(outbox_row, "-", notes)
 
-    async def postpone_row(self, row: OutboxRow, why: str, again: timedelta) -> None:
-        await self._write_fields(row, self._format_score(self._clock.now() + again), {"tries": str(row.tries + 1), "trouble": why})
+    async def postpone_row(self, outbox_row: OutboxRow, reason: str, again: timedelta) -> None:
+        await self._write_fields(
+            outbox_row, self._format_score(self._clock.now() + again), {"tries": str(outbox_row.tries + 1), "trouble": reason}
+        )
 
     async def remove_due(self, name: str) -> None:
         await self._redis.zrem(self._box.due, name)
 
-    async def _update_row(self, row: OutboxRow, again: timedelta | None, fields: Mapping[str, str]) -> None:
+    async def _update_row(self, outbox_row: OutboxRow, again: timedelta | None, fields: Mapping[str, str]) -> None:
         due_score = "" if again is None else self._format_score(self._clock.now() + again)
-        await self._write_fields(row, due_score, {"tries": "0", **fields})
+        await self._write_fields(outbox_row, due_score, {"tries": "0", **fields})
 
-    async def _write_fields(self, row: OutboxRow, due: str, fields: Mapping[str, str]) -> None:
-        args = [row.digest, due, row.name, *(word for pair in fields.items() for word in pair)]
-        await self._note(keys=[self._box.row(row.name), self._box.due], args=args)
+    async def _write_fields(self, outbox_row: OutboxRow, due: str, fields: Mapping[str, str]) -> None:
+        args = [outbox_row.digest, due, outbox_row.name, *(word for pair in fields.items() for word in pair)]
+        await self._note(keys=[self._box.row(outbox_row.name), self._box.due], args=args)
 
     @staticmethod
     def _format_score(at: datetime) -> str:

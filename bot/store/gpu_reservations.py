@@ -15,9 +15,9 @@ from bot.store.keys import RedisKeys
 class RedisGpuReservations:
     """`tools.fleet.gpu_permit.GpuReservations` for several processes."""
 
-    def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, keys: RedisKeys | None = None) -> None:
         self._redis = redis
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
         """Return a token, or None where the host is held or Redis does not answer."""
@@ -34,4 +34,4 @@ class RedisGpuReservations:
             await self._get_lock(host).do_release(token.encode())
 
     def _get_lock(self, host: str, seconds: float | None = None) -> Lock:
-        return self._redis.lock(self._names.gpu_reservation_key(host), timeout=seconds)
+        return self._redis.lock(self._keys.gpu_reservation_key(host), timeout=seconds)

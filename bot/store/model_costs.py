@@ -11,9 +11,9 @@ from graph.model.reasoner import ModelSpend
 class RedisSpendStore:
     """One hash per incident; `add_spend` is atomic."""
 
-    def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, keys: RedisKeys | None = None) -> None:
         self._redis = redis
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
 
     async def load_spend(self, incident: str) -> ModelSpend:
         rows: Any = self._redis.hmget(self._get_cost_key(incident), ["calls", "tokens_in", "tokens_out", "usd"])
@@ -31,4 +31,4 @@ class RedisSpendStore:
         return ModelSpend(int(calls), int(tokens_in), int(tokens_out), float(usd))
 
     def _get_cost_key(self, incident: str) -> str:
-        return self._names.incident_key(incident, "spent")
+        return self._keys.incident_key(incident, "spent")

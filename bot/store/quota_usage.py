@@ -25,10 +25,10 @@ QuotaDecision = Callable[[QuotaUsage], ExceededLimit | None]
 class QuotaStore:
     """Usage of all tenants, on one Redis."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._in_order = KeyedLocks()
 
     async def begin_item(self, tenant: str, incident: str, item: str, decide: QuotaDecision) -> ExceededLimit | None:
@@ -43,12 +43,12 @@ class QuotaStore:
 
     async def release_incident(self, tenant: str, incident: str) -> None:
         """Stop counting an incident until its next item begins."""
-        await to_coroutine(self._redis.srem(self._names.quota_key(tenant, "incidents"), incident))
+        await to_coroutine(self._redis.srem(self._keys.quota_key(tenant, "incidents"), incident))
 
     async def _begin_in_transaction(
         self, pipe: Pipeline, tenant: str, incident: str, item: str, decide: QuotaDecision
     ) -> ExceededLimit | None:
-        names, now = self._names, self._clock.now()
+        names, now = self._keys, self._clock.now()
         mentions, incidents = names.quota_key(tenant, "mentions"), names.quota_key(tenant, "incidents")
         await pipe.watch(mentions, incidents)
         if await pipe.zscore(mentions, item) is not None:
@@ -70,10 +70,10 @@ class QuotaStore:
 
     async def _measure_usage(self, tenant: str, incident: str) -> tuple[list[bytes], QuotaUsage]:
         """Return the ended incidents, and the usage without this incident."""
-        names, since = self._names, (self._clock.now() - HOUR).timestamp()
+        names, since = self._keys, (self._clock.now() - HOUR).timestamp()
         mentions: Any = await self._redis.zrangebyscore(names.quota_key(tenant, "mentions"), f"({since}", "+inf", withscores=True)
         begun_incidents: Any = await to_coroutine(self._redis.smembers(names.quota_key(tenant, "incidents")))
-        ended = [one for one in begun_incidents if not await self._is_active(one.decode())]
+        ended = [begun_incident for begun_incident in begun_incidents if not await self._is_active(begun_incident.decode())]
         used = QuotaUsage(
             incidents=len(set(begun_incidents) - set(ended) - {incident.encode()}),
             mentions=tuple(datetime.fromtimestamp(at, UTC) for _, at in mentions),
@@ -81,4 +81,4 @@ class QuotaStore:
         return ended, used
 
     async def _is_active(self, incident: str) -> bool:
-        return await to_coroutine(self._redis.hget(self._names.incident_key(incident), "lifecycle")) in ACTIVE_LIFECYCLES
+        return await to_coroutine(self._redis.hget(self._keys.incident_key(incident), "lifecycle")) in ACTIVE_LIFECYCLES

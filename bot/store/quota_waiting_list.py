@@ -18,38 +18,38 @@ MAX_TIMESTAMP_SECONDS = 253_000_000_000.0  # since 1970; about the last moment t
 class QuotaWaitingList:
     """Each incident is listed once, however many of its items wait."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
 
-    async def add_incident(self, tenant: str, incident: str, why: ExceededLimit) -> None:
+    async def add_incident(self, tenant: str, incident: str, limit: ExceededLimit) -> None:
         """Add an incident, or keep its place."""
-        until = why.until.timestamp() if why.until else ""
+        until = limit.until.timestamp() if limit.until else ""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.zadd(self._names.waits, {f"{incident} {tenant}": self._clock.now().timestamp()}, nx=True)
-            pipe.hset(self._names.waits_why, tenant, f"{why.limit} {until}")
+            pipe.zadd(self._keys.waits, {f"{incident} {tenant}": self._clock.now().timestamp()}, nx=True)
+            pipe.hset(self._keys.waits_why, tenant, f"{limit.limit} {until}")
             await pipe.execute()
 
     async def remove_incident(self, tenant: str, incident: str) -> None:
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.zrem(self._names.waits, f"{incident} {tenant}")
-            pipe.srem(self._names.waits_let_in, incident)
+            pipe.zrem(self._keys.waits, f"{incident} {tenant}")
+            pipe.srem(self._keys.waits_let_in, incident)
             await pipe.execute()
 
     async def let_in_incident(self, tenant: str, incident: str) -> bool:
         """Let a waiting incident pass its tenant's limits; return False where it does not wait."""
-        if await self._redis.zscore(self._names.waits, f"{incident} {tenant}") is None:
+        if await self._redis.zscore(self._keys.waits, f"{incident} {tenant}") is None:
             return False
-        await to_coroutine(self._redis.sadd(self._names.waits_let_in, incident))
+        await to_coroutine(self._redis.sadd(self._keys.waits_let_in, incident))
         return True
 
     async def is_let_in(self, incident: str) -> bool:
-        return bool(await to_coroutine(self._redis.sismember(self._names.waits_let_in, incident)))
+        return bool(await to_coroutine(self._redis.sismember(self._keys.waits_let_in, incident)))
 
     async def prune_waiting_tenants(self) -> list[WaitingTenant]:
         """Return one row per tenant, longest wait first, ties by name. Remove incidents with an empty inbox."""
-        waiting_rows: Any = await self._redis.zrange(self._names.waits, 0, -1, withscores=True)
+        waiting_rows: Any = await self._redis.zrange(self._keys.waits, 0, -1, withscores=True)
         rows = [(*_parse_member(member), float(at)) for member, at in waiting_rows]
         rows_by_tenant: dict[str, list[tuple[str, float, bool]]] = {}
         for (incident, tenant, at), (waiting, is_begun) in zip(
@@ -59,7 +59,7 @@ class QuotaWaitingList:
                 rows_by_tenant.setdefault(tenant, []).append((incident, at, not is_begun))
             else:
                 await self.remove_incident(tenant, incident)
-        reason_by_tenant = await to_coroutine(self._redis.hgetall(self._names.waits_why)) if rows_by_tenant else {}
+        reason_by_tenant = await to_coroutine(self._redis.hgetall(self._keys.waits_why)) if rows_by_tenant else {}
         longest = sorted(rows_by_tenant.items(), key=lambda row: (row[1][0][1], row[0]))
         return [_build_waiting_tenant(tenant, tenant_rows, reason_by_tenant.get(tenant.encode(), b"")) for tenant, tenant_rows in longest]
 
@@ -67,8 +67,8 @@ class QuotaWaitingList:
         """Return for each incident (items wait, any was answered)."""
         async with self._redis.pipeline(transaction=False) as pipe:
             for incident in incidents:
-                pipe.llen(self._names.incident_key(incident, "inbox"))
-                pipe.exists(self._names.incident_key(incident, "posted"))
+                pipe.llen(self._keys.incident_key(incident, "inbox"))
+                pipe.exists(self._keys.incident_key(incident, "posted"))
             replies = await pipe.execute()
         return [(bool(waiting), bool(is_posted)) for waiting, is_posted in zip(replies[::2], replies[1::2], strict=True)]
 

@@ -13,32 +13,30 @@ PROCESSING_TIMEOUT = timedelta(seconds=60)  # after this, a message whose proces
 
 
 class ReplayState(StrEnum):
-    """First, in progress, or done."""
-
     FIRST = "first"
-    GOES_ON = "begun"
-    BEFORE = "stored"
+    IN_PROGRESS = "begun"
+    DONE = "stored"
 
 
 class ReplayGuard:
-    """Signatures seen, remembered for `lasts`."""
+    """Remembers the signatures of messages for `ttl`."""
 
-    def __init__(self, redis: Redis, lasts: timedelta, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, ttl: timedelta, keys: RedisKeys | None = None) -> None:
         self._redis = redis
-        self._lasts = lasts
-        self._names = names or RedisKeys()
+        self._ttl = ttl
+        self._keys = keys or RedisKeys()
 
     @asynccontextmanager
-    async def guard_message(self, room: str, sign: str) -> AsyncIterator[ReplayState]:
+    async def guard_message(self, sender_kind: str, signature: str) -> AsyncIterator[ReplayState]:
         """Yield FIRST to exactly one caller. An exception in its block allows the message again."""
-        key = self._names.replay_key(room, sign)
-        if not await self._redis.set(key, ReplayState.GOES_ON, nx=True, ex=PROCESSING_TIMEOUT):
-            before = await self._redis.get(key)
-            yield ReplayState.BEFORE if before == ReplayState.BEFORE.encode() else ReplayState.GOES_ON
+        key = self._keys.replay_key(sender_kind, signature)
+        if not await self._redis.set(key, ReplayState.IN_PROGRESS, nx=True, ex=PROCESSING_TIMEOUT):
+            state = await self._redis.get(key)
+            yield ReplayState.DONE if state == ReplayState.DONE.encode() else ReplayState.IN_PROGRESS
             return
         try:
             yield ReplayState.FIRST
         except BaseException:
             await self._redis.delete(key)
             raise
-        await self._redis.set(key, ReplayState.BEFORE, ex=self._lasts)
+        await self._redis.set(key, ReplayState.DONE, ex=self._ttl)

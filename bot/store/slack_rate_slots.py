@@ -30,30 +30,30 @@ return 0
 class SlackRateSlots:
     """`SharedCallTurns` on Redis, by its clock. Queueing ends when no slot is reserved for the time of one slot."""
 
-    def __init__(self, redis: Redis, *, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._take = redis.register_script(RESERVE_SLOT_SCRIPT)
         self._rest = redis.register_script(RETRY_AFTER_SCRIPT)
 
     async def is_rate_limited(self, name: str) -> bool:
         """Return False where Redis does not answer: Slack itself refuses."""
         try:
-            return bool(await self._redis.exists(self._names.slack_slots_key(name)))
+            return bool(await self._redis.exists(self._keys.slack_slots_key(name)))
         except RedisError:
             return False
 
     async def reserve_slot(self, name: str, each: float) -> float:
         """Return the seconds until the caller's slot; 0 where Redis does not answer."""
         try:
-            return int(await to_coroutine(self._take([self._names.slack_slots_key(name)], [_to_milliseconds(each)]))) / 1000
+            return int(await to_coroutine(self._take([self._keys.slack_slots_key(name)], [_to_milliseconds(each)]))) / 1000
         except RedisError:
             return 0.0
 
     async def apply_retry_after(self, name: str, seconds: float, each: float) -> None:
         """Block the method as Slack says. Without Redis, only the caller keeps to it."""
         try:
-            await to_coroutine(self._rest([self._names.slack_slots_key(name)], [_to_milliseconds(each), _to_milliseconds(seconds)]))
+            await to_coroutine(self._rest([self._keys.slack_slots_key(name)], [_to_milliseconds(each), _to_milliseconds(seconds)]))
         except RedisError:
             return
 

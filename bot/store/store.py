@@ -59,7 +59,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreNotAnswering(StoreUnavailable):
-    """Redis does not answer now: it is down, loading, or cannot be reached. It may answer later without anybody mending a setting."""
+    """Redis does not answer now: it is down, loading, or cannot be reached. It may answer later without a change of settings."""
 
 
 class WrongStoreVersion(StoreUnavailable):

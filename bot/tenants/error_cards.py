@@ -18,12 +18,12 @@ REASON_PHRASES: Final = {"mentions": "not_mentions"}  # ChannelNotServed reason 
 class TenantErrorCards:
     language: str
 
-    def render_refusal(self, no: Refusal) -> Card:
+    def render_refusal(self, refusal: Refusal) -> Card:
         """Render a refusal. Texts written for operators are replaced by a general phrase."""
-        if isinstance(no, OldButton):
+        if isinstance(refusal, OldButton):
             return tenant_card.render_text_card(get_phrase("not_old_button", self.language))
-        if isinstance(no, ChannelNotServed):
-            return tenant_card.render_text_card(get_phrase(REASON_PHRASES.get(no.why, "not_served"), self.language))
+        if isinstance(refusal, ChannelNotServed):
+            return tenant_card.render_text_card(get_phrase(REASON_PHRASES.get(refusal.why, "not_served"), self.language))
         return tenant_card.render_text_card(get_phrase("not_done", self.language))
 
     def render_not_stored(self, *, will_retry: bool) -> Card:

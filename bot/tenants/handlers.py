@@ -118,11 +118,11 @@ class TenantHandlers:
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
-    async def _open_incident(self, message: IncomingMessage, row: ChannelRow) -> None:
-        origin = self._build_origin(message, row)
+    async def _open_incident(self, message: IncomingMessage, channel_row: ChannelRow) -> None:
+        origin = self._build_origin(message, channel_row)
         said = await parse_incoming_message(self.services, message, origin)
         if not (message.files or message.in_thread) and (not said.text or is_empty_message(said, message.at)):
-            await self._post_reply(message, tenant_card.render_text_card(get_phrase("say_more", row.language)))
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase("say_more", channel_row.language)))
             return
         async with guard_store():
             kind, data = _classify_first_message(said, message)
@@ -130,9 +130,9 @@ class TenantHandlers:
             received = await self.services.context.inbox.open_or_join(origin, message.key, make)
         if not received.duplicate:
             self.services.context.notify_stored(received.incident)
-            self.services.context.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, row.channel))
+            self.services.context.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, channel_row.channel))
 
-    async def _handle_reply(self, message: IncomingMessage, row: ChannelRow, incident: str) -> None:
+    async def _handle_reply(self, message: IncomingMessage, channel_row: ChannelRow, incident: str) -> None:
         """Handle a message in an incident's thread. Conversation among people is only quoted to operators."""
         origin = await self._get_tenant_origin(message, incident)
         if origin is None:
@@ -150,14 +150,14 @@ class TenantHandlers:
             self._quote_internally(origin, incident, message)
             return
         always = message.mention or said.intent in ALWAYS_ANSWERED_INTENTS or want in ANY_TIME
-        if not await self._admit_answer(message, row, incident, always=always, alone=not before.others):
+        if not await self._admit_answer(message, channel_row, incident, always=always, alone=not before.others):
             self._quote_internally(origin, incident, message)
             return
         facts = bool(message.files) or (heed is Addressing.TAKE and want not in ANY_TIME)
         if want is TenantRequest.WITHDRAW and not facts:
             self._quote_internally(origin, incident, message)
             await self._withdraw_report(origin, incident, message.key)
-            await self._post_reply(message, tenant_card.render_text_card(get_phrase("withdrawn", row.language)))
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase("withdrawn", channel_row.language)))
             return
         if kind := classify_answer(said, message.at, facts=facts, want=want):
             self._quote_internally(origin, incident, message)
@@ -173,16 +173,16 @@ class TenantHandlers:
             new = await self.services.context.inbox.enqueue(item, message.key)
         if new:
             self.services.context.notify_stored(incident)
-            await self._post_reply(message, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language)))
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], channel_row.language)))
 
-    async def _admit_answer(self, message: IncomingMessage, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
+    async def _admit_answer(self, message: IncomingMessage, channel_row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
         """Return whether the thread may get another answer now; announce the limit once."""
         async with guard_store():
             may = await self.services.thread_activity.admit_answer(
                 incident, message.ts, always=always, mention=message.mention, alone=alone
             )
         if may is AnswerPermit.TRIP:
-            await self._post_reply(message, tenant_card.render_text_card(get_phrase("enough", row.language)))
+            await self._post_reply(message, tenant_card.render_text_card(get_phrase("enough", channel_row.language)))
         return may is AnswerPermit.GO
 
     async def _post_status(self, key: str, incident: str) -> None:
@@ -217,7 +217,7 @@ class TenantHandlers:
         named = {"hosts": tuple(host for host in message.hosts if host in own), "unknown_hosts": (*message.unknown_hosts, *others)}
         return message.model_copy(update=named) if others else message
 
-    def _build_origin(self, message: IncomingMessage, row: ChannelRow) -> Origin:
+    def _build_origin(self, message: IncomingMessage, channel_row: ChannelRow) -> Origin:
         came = TenantThread(
             team=message.team,
             channel=message.channel,
@@ -225,7 +225,9 @@ class TenantHandlers:
             user=message.user,
             user_team=message.user_team or message.team,
         )
-        return Origin(kind="slack", team=message.team, channel=row.internal, user=message.user, tenant=row.tenant, customer=came)
+        return Origin(
+            kind="slack", team=message.team, channel=channel_row.internal, user=message.user, tenant=channel_row.tenant, customer=came
+        )
 
     def _quote_internally(self, origin: Origin, incident: str, message: IncomingMessage) -> None:
         if origin.thread_ts and not message.twin:
@@ -246,17 +248,17 @@ class TenantHandlers:
         else:
             self.services.context.tasks.spawn_task("customer_answer", speaks)
 
-    async def _notify_operator(self, message: IncomingMessage, row: ChannelRow) -> None:
+    async def _notify_operator(self, message: IncomingMessage, channel_row: ChannelRow) -> None:
         """Tell an operator who mentions RackMedic there, ephemerally, that they are answered as a tenant."""
         people = self.services.context.people
         try:
             policy.require_colleague(await people.get_person(message.user), message.team)
-            ours = message.user_team in ("", message.team) and await people.is_in_any(message.user, (row.internal,))
+            ours = message.user_team in ("", message.team) and await people.is_in_any(message.user, (channel_row.internal,))
         except Refusal:
             return
         if ours:
             thread = message.root if message.in_thread else None
-            shown = build_message_args(internal_thread.render_visibility_note(row.tenant, row.internal))
+            shown = build_message_args(internal_thread.render_visibility_note(channel_row.tenant, channel_row.internal))
             await self.services.context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **shown)
 
     # -- clicks -------------------------------------------------------------------------------------------------------
@@ -310,19 +312,19 @@ class TenantHandlers:
         return origin, row
 
 
-def _build_click_key(payload: Payload, row: ChannelRow) -> str:
+def _build_click_key(payload: Payload, channel_row: ChannelRow) -> str:
     """Return a key that is the same for repeated deliveries of a click."""
     action, user = payload["actions"][0], payload["user"]
-    return f"{user.get('team_id')}.{row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
+    return f"{user.get('team_id')}.{channel_row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
 
 
-def _classify_first_message(said: ParsedMessage, arrival: IncomingMessage) -> tuple[InboxItemKind, dict[str, Any]]:
+def _classify_first_message(message: ParsedMessage, arrival: IncomingMessage) -> tuple[InboxItemKind, dict[str, Any]]:
     """Classify a first message: a report, or only a request for a person, which needs no checks."""
-    wish = _normalize_hand_off(apply_tenant_request(said, arrival.at)[0])
-    named = said.hosts or said.unknown_hosts or said.job or said.device
-    if wish.intent is not Intent.HAND_OFF or named or arrival.files or arrival.in_thread or has_complaint(said.text, arrival.at):
+    wish = _normalize_hand_off(apply_tenant_request(message, arrival.at)[0])
+    named = message.hosts or message.unknown_hosts or message.job or message.device
+    if wish.intent is not Intent.HAND_OFF or named or arrival.files or arrival.in_thread or has_complaint(message.text, arrival.at):
         return "mention", {}
-    told = ParsedMessage(intent=Intent.HAND_OFF, text=said.text)
+    told = ParsedMessage(intent=Intent.HAND_OFF, text=message.text)
     return told.kind, told.build_item_data()
 
 

@@ -1,4 +1,4 @@
-"""Find what a text to a tenant must not contain. Pure; a text with a leak is not sent.
+"""Find what a text to a tenant must not contain. A text with a leak is not sent.
 
 It catches slips and proves nothing: automatic texts are safe by construction (`bot.tenants.cards.view`), and a person
 reads what they send.
@@ -266,7 +266,7 @@ class LeakDetector:
         return FoldedText(text, folded.cased, folded.at)
 
     def _find_tenant_name_spans(self, folded: FoldedText) -> Iterator[tuple[int, int]]:
-        for name in (fold_text(one).text for one in self._tenant_names):
+        for name in (fold_text(tenant_name).text for tenant_name in self._tenant_names):
             if name in folded.text:
                 yield from (match.span() for match in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", folded.text))
 
@@ -279,7 +279,7 @@ class LeakDetector:
 
     @cached_property
     def _other_tenants(self) -> tuple[str, ...]:
-        rows = (*(host.tenant for host in self.inventory.hosts.values()), *(row.tenant for row in self.inventory.channels))
+        rows = (*(host.tenant for host in self.inventory.hosts.values()), *(channel.tenant for channel in self.inventory.channels))
         return tuple(sorted({name for name in rows if len(name) >= MIN_NAME_CHARS and name.casefold() != self.tenant.casefold()}))
 
     @cached_property
@@ -290,7 +290,7 @@ class LeakDetector:
     @cached_property
     def _internal_channels(self) -> tuple[str, ...]:
         """Ids and names of all other channels. Only a name of several parts counts without `#`."""
-        rows = [row for row in self.inventory.channels if row.tenant != self.tenant]
+        rows = [channel for channel in self.inventory.channels if channel.tenant != self.tenant]
         channel_names = {row.name.lstrip("#") for row in rows if row.name}
         return tuple(sorted({row.channel for row in rows} | {name if re.search(r"[-_]", name) else f"#{name}" for name in channel_names}))
 

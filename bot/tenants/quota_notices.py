@@ -21,12 +21,12 @@ class QuotaNotices:
     def __init__(self, cards: TenantCards) -> None:
         self._cards = cards
 
-    async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
+    async def post_notice(self, origin: Origin, item: InboxItem, limit: ExceededLimit, quota: Quota) -> None:
         """Post the notice. A Slack error is only logged: the item waits anyway."""
         place = self._cards.get_tenant_place(origin)
         if place is None:
             return
-        text_card = tenant_card.render_text_card(render_notice(no, quota, self._cards.get_language(origin)))
+        text_card = tenant_card.render_text_card(render_notice(limit, quota, self._cards.get_language(origin)))
         marked = {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"about": item.id}}
         once = IdempotentPoster(self._cards.client, self._cards.editable_messages.cards)
         try:
@@ -35,10 +35,10 @@ class QuotaNotices:
             log.warning("quota.notice_not_sent", incident=item.incident, error=str(error)[:200])
 
 
-def render_notice(no: ExceededLimit, quota: Quota, language: str) -> str:
+def render_notice(limit: ExceededLimit, quota: Quota, language: str) -> str:
     """Return one line: the limit, its size, when it continues."""
     most = {QuotaLimit.INCIDENTS: quota.incidents, QuotaLimit.MENTIONS: quota.mentions_per_hour}
-    return get_phrase(f"wait_{no.limit}", language, most=str(most[no.limit]), when=_format_clock(no.until))
+    return get_phrase(f"wait_{limit.limit}", language, most=str(most[limit.limit]), when=_format_clock(limit.until))
 
 
 def _format_clock(at: datetime | None) -> str:

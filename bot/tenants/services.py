@@ -20,7 +20,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.inventory.inventory import Inventory
 
 
-async def notify_nobody(origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
+async def notify_nobody(origin: Origin, item: InboxItem, limit: ExceededLimit, quota: Quota) -> None:
     """Do nothing: the sender of a ticket knows that it was received."""
 
 

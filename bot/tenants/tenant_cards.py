@@ -242,7 +242,7 @@ class TenantCards:
 
     async def _list_begun_approvals(self, incident: str) -> frozenset[str]:
         try:
-            return frozenset(row.approval for row in await self.load_records(incident) if row.state in APPROVED_STATES)
+            return frozenset(record.approval for record in await self.load_records(incident) if record.state in APPROVED_STATES)
         except Refused as error:
             log.warning("tenant_card.records_unreadable", incident=incident, why=str(error)[:200])
             return frozenset()

@@ -53,7 +53,7 @@ class TenantUpdateHandlers:
     kept: TenantUpdateStore | None = None
 
     async def handle_click(self, payload: Payload) -> None:
-        """Open the form. Raise Refusal."""
+        """Open the form. Raises Refusal if the user may not, or if no message can reach the tenant."""
         pressed = internal_thread.parse_tell_click(payload)
         origin = await self._authorize_operator(
             payload, pressed.incident, f"button.{internal_thread.TELL_ACTION_ID}", f"form.{internal_thread.TELL_FORM_CALLBACK_ID}"

@@ -1,4 +1,4 @@
-"""Comments from trackers: bounded, redacted, with author and time. Pure.
+"""Comments from trackers: bounded, redacted, with author and time.
 
 They are for readers only; nothing is derived from them.
 """

@@ -74,16 +74,16 @@ def render_state_change(view: FollowedTicket) -> Card:
     )
 
 
-def render_comment(view: FollowedTicket, said: TicketComment, beside: str = "") -> Card:
+def render_comment(view: FollowedTicket, comment: TicketComment, beside: str = "") -> Card:
     """Return a quoted comment. Nothing is parsed from it; it mentions no one."""
-    head: tuple[Part, ...] = (bold(f"💬 {view.words}"), " ", *_render_ticket_link(view), f" · {said.kind} by {said.by or 'a person'}")
-    when: tuple[Part, ...] = (" · ", format_slack_date(said.at)) if said.at else ()
-    link: tuple[Part, ...] = (" · ", web_link(said.url, "there")) if said.url else ()
+    head: tuple[Part, ...] = (bold(f"💬 {view.words}"), " ", *_render_ticket_link(view), f" · {comment.kind} by {comment.by or 'a person'}")
+    when: tuple[Part, ...] = (" · ", format_slack_date(comment.at)) if comment.at else ()
+    link: tuple[Part, ...] = (" · ", web_link(comment.url, "there")) if comment.url else ()
     return blocks.build_card(
-        f"💬 {view.words} {view.shown}: a {said.kind} by {said.by or 'a person'}",
+        f"💬 {view.words} {view.shown}: a {comment.kind} by {comment.by or 'a person'}",
         [
             blocks.section((*head, *when, *link)),
-            blocks.code_section(said.lines),
+            blocks.code_section(comment.lines),
             blocks.context(
                 ("Comment from there, for you to read. I do not act on it: answer there, or tell me here.",),
                 *([(beside,)] if beside else []),

@@ -63,11 +63,11 @@ class TrackerCards:
         except SLACK_ERRORS as error:
             log.warning("trackers.not_painted", row=name, error=str(error)[:200])
 
-    async def quote_remark(self, name: str, said: RemoteComment, beside: str) -> bool:
+    async def quote_remark(self, name: str, comment: RemoteComment, beside: str) -> bool:
         """Post a comment once. False if Slack failed; True also where it may not be shown."""
         try:
             where = await self._find_thread(name)
-            return where is None or await self._post_remark(*where, said, beside)
+            return where is None or await self._post_remark(*where, comment, beside)
         except SLACK_ERRORS as error:
             log.warning("trackers.not_told", row=name, error=str(error)[:200])
             return False
@@ -84,15 +84,17 @@ class TrackerCards:
             return None
         return origin, name, tracker
 
-    async def _post_remark(self, origin: Origin, name: str, tracker: Tracker, said: RemoteComment, beside: str) -> bool:
-        incident, card = name.partition(" ")[0], f"tracker:{tracker.name}:remark:{said.id_hash}"
+    async def _post_remark(self, origin: Origin, name: str, tracker: Tracker, comment: RemoteComment, beside: str) -> bool:
+        incident, card = name.partition(" ")[0], f"tracker:{tracker.name}:remark:{comment.id_hash}"
         async with self.kept.cards.hold_lock(incident, card, wait=LOCK_WAIT) as alone:
             if alone:
                 view = await self._build_view(await self.outbox.load_row(name), tracker)
-                quoted = followed_ticket_card.render_comment(view, TicketComment(said.kind, said.by, said.lines, said.at, said.url), beside)
+                quoted = followed_ticket_card.render_comment(
+                    view, TicketComment(comment.kind, comment.by, comment.lines, comment.at, comment.url), beside
+                )
                 about = {
                     "event_type": REMARK_EVENT_TYPE,
-                    "event_payload": {"incident": incident, "tracker": tracker.name, "remark": said.id_hash},
+                    "event_payload": {"incident": incident, "tracker": tracker.name, "remark": comment.id_hash},
                 }
                 await IdempotentPoster(self.client, self.kept.cards).post_once(origin, incident, card, quoted, about)
             return alone
@@ -118,31 +120,31 @@ class TrackerCards:
                 await post_message(self.client, origin.channel, origin.thread_ts, followed_ticket_card.render_state_change(view), mark)
                 await self.kept.cards.set(incident, f"{card}:told", stands)
 
-    async def _build_view(self, row: OutboxRow, tracker: Tracker) -> FollowedTicket:
+    async def _build_view(self, outbox_row: OutboxRow, tracker: Tracker) -> FollowedTicket:
         return FollowedTicket(
-            row.incident,
+            outbox_row.incident,
             tracker.name,
             tracker.words,
-            _classify_progress(row),
-            by=await self.people.get_name(row.by),
-            shown=row.notes.get(SHOWN_KEY, "") or row.ticket,
-            url=row.notes.get(URL_KEY, ""),
-            state=row.state,
-            done=row.notes.get(DONE_KEY) == "1",
+            _classify_progress(outbox_row),
+            by=await self.people.get_name(outbox_row.by),
+            shown=outbox_row.notes.get(SHOWN_KEY, "") or outbox_row.ticket,
+            url=outbox_row.notes.get(URL_KEY, ""),
+            state=outbox_row.state,
+            done=outbox_row.notes.get(DONE_KEY) == "1",
             tells=tracker.tells,
-            trouble=row.refused or row.trouble,
-            tries=row.tries,
-            unread=row.notes.get(COMMENTS_UNREAD_KEY, ""),
-            closed=await self.inbox.get_lifecycle(row.incident) == "closed",
+            trouble=outbox_row.refused or outbox_row.trouble,
+            tries=outbox_row.tries,
+            unread=outbox_row.notes.get(COMMENTS_UNREAD_KEY, ""),
+            closed=await self.inbox.get_lifecycle(outbox_row.incident) == "closed",
         )
 
 
-def _classify_progress(row: OutboxRow) -> TicketStage:
-    if row.refused:
+def _classify_progress(outbox_row: OutboxRow) -> TicketStage:
+    if outbox_row.refused:
         return "refused"
-    if not row.pending:
+    if not outbox_row.pending:
         return "there"
-    return "doubt" if row.notes.get(BEGAN_KEY) else "waiting"
+    return "doubt" if outbox_row.notes.get(BEGAN_KEY) else "waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,7 @@ class TrackerHandlers:
     customers: Collection[str]
 
     async def handle_click(self, payload: Payload) -> None:
-        """Show the form. Raises Refusal."""
+        """Show the form. Raises Refusal if the user may not, or for an old button."""
         pressed = ticket_form.parse_open_click(payload)
         tracker = self._find_tracker(pressed.item)
         user, channel = str(payload["user"]["id"]), str(payload["channel"]["id"])

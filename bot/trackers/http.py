@@ -195,8 +195,8 @@ def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _parse_json(said: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
-        return json.loads(said)
+        return json.loads(body)
     except (ValueError, RecursionError):
         return None

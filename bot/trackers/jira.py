@@ -153,7 +153,7 @@ def _format_error(data: Any) -> str:
     if not isinstance(data, dict):
         return ""
     messages, fields = data.get("errorMessages"), data.get("errors")
-    texts = [str(one) for one in messages] if isinstance(messages, list) else [get_text_at(data, "message")]
+    texts = [str(message) for message in messages] if isinstance(messages, list) else [get_text_at(data, "message")]
     return "; ".join(
         [word for word in texts if word] + ([f"{field}: {words}" for field, words in fields.items()] if isinstance(fields, dict) else [])
     )

@@ -23,7 +23,7 @@ from tools.inventory.inventory import Inventory
 
 
 def open_site_trackers(settings: Settings, clock: Clock) -> tuple[Tracker, ...]:
-    """Open the trackers of the settings. Raises Refusal."""
+    """Open the trackers of the settings. Raises Refusal if the file is wrong."""
     return open_trackers(settings.trackers, clock, f"{ENV_PREFIX}TRACKERS") if settings.trackers else ()
 
 

@@ -1,4 +1,4 @@
-"""What a tracker is sent: bounded, redacted, without a tenant's words or name. Pure."""
+"""What a tracker is sent: bounded, redacted, without a tenant's words or name."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class DraftSection(StrictModel):
 
 
 class TrackerDraft(StrictModel):
-    """All that is told of an incident, whichever tracker it goes to. Which fields it takes there is the tracker's."""
+    """What a tracker is told of an incident, the same for all. Each tracker maps it to its own fields."""
 
     incident: str
     title: str
@@ -155,12 +155,12 @@ def _list_parts(
     )
     reported = "by a customer; their words stay in the thread" if theirs else handoff.reported
     yield "Reported", [reported] if reported else [], not theirs
-    for cause in [row for row in handoff.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
+    for cause in [hypothesis for hypothesis in handoff.hypotheses if hypothesis.verdict == "confirmed"][:MAX_CAUSES]:
         yield f"Root cause: {report_rows.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
     yield "Not decided", _list_hypotheses(handoff, ("inconclusive", "open"), titles), False
     yield "Ruled out", _list_hypotheses(handoff, ("rejected",), titles), False
     yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in handoff.could_not_look], False
-    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in handoff.held], False
+    yield "Out of service on our account", [f"{row.host} {row.render_status()}" for row in handoff.drained_nodes], False
     yield "Timeline (UTC)", [f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in when], True
 
 
@@ -169,12 +169,12 @@ def _list_cause_lines(cause: Hypothesis) -> list[str]:
     return [
         location,
         *([cause.because] if cause.because else []),
-        *(f"{row.host} {row.check}: {row.line}" for row in cause.evidence[:MAX_EVIDENCE_LINES]),
+        *(f"{evidence_row.host} {evidence_row.check}: {evidence_row.line}" for evidence_row in cause.evidence[:MAX_EVIDENCE_LINES]),
     ]
 
 
 def _list_hypotheses(handoff: Handoff, verdicts: Sequence[str], titles: CauseTitles) -> list[str]:
-    rows = [row for row in handoff.hypotheses if row.verdict in verdicts]
+    rows = [hypothesis for hypothesis in handoff.hypotheses if hypothesis.verdict in verdicts]
     rest = [f"… and {len(rows) - MAX_RIVALS} more"] if len(rows) > MAX_RIVALS else []
     return [*(report_rows.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
 
@@ -182,7 +182,7 @@ def _list_hypotheses(handoff: Handoff, verdicts: Sequence[str], titles: CauseTit
 def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[DraftSection]:
     """Yield sections that fit, then a count of the rest."""
     room, left_out = MAX_TEXT_CHARS, 0
-    for section in (one for one in sections if one.lines):
+    for section in (section for section in sections if section.lines):
         room -= len(section.head) + sum(_measure_shown_chars(line) for line in section.lines)
         if room < 0:
             left_out += 1

@@ -100,54 +100,56 @@ class TicketSync:
         except Exception:
             log.exception("trackers.step_failed", row=name)  # one bad row must not block the others
 
-    async def _process_row(self, row: OutboxRow) -> None:
-        tracker = self.trackers.get(row.place)
-        if not row.document or tracker is None:
-            log.warning("trackers.forgotten", row=row.name, configured=tracker is not None)
-            await self.outbox.remove_due(row.name)
+    async def _process_row(self, outbox_row: OutboxRow) -> None:
+        tracker = self.trackers.get(outbox_row.place)
+        if not outbox_row.document or tracker is None:
+            log.warning("trackers.forgotten", row=outbox_row.name, configured=tracker is not None)
+            await self.outbox.remove_due(outbox_row.name)
             return
         try:
-            await (self._send_ticket(row, tracker) if row.pending else self._poll_ticket(row, tracker))
+            await (self._send_ticket(outbox_row, tracker) if outbox_row.pending else self._poll_ticket(outbox_row, tracker))
         except TrackerUnavailable as error:
-            log.warning("trackers.away", row=row.name, tries=row.tries + 1, why=str(error))
-            await self.outbox.postpone_row(row, str(error), max(compute_retry_delay(row.tries), timedelta(seconds=error.after)))
+            log.warning("trackers.away", row=outbox_row.name, tries=outbox_row.tries + 1, why=str(error))
+            await self.outbox.postpone_row(
+                outbox_row, str(error), max(compute_retry_delay(outbox_row.tries), timedelta(seconds=error.after))
+            )
         except TrackerTicketGone as error:
-            log.warning("trackers.gone", row=row.name, why=str(error))
-            await self.outbox.mark_refused(row, str(error), ticket="", began="")
+            log.warning("trackers.gone", row=outbox_row.name, why=str(error))
+            await self.outbox.mark_refused(outbox_row, str(error), ticket="", began="")
         except TrackerRefused as error:
-            log.warning("trackers.refused", row=row.name, why=str(error))
-            await self._handle_refusal(row, str(error))
-        await self.paint(row.name)
+            log.warning("trackers.refused", row=outbox_row.name, why=str(error))
+            await self._handle_refusal(outbox_row, str(error))
+        await self.paint(outbox_row.name)
 
-    async def _send_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
-        draft = TrackerDraft.model_validate_json(row.document)
-        began_at = _parse_moment(row.notes.get(BEGAN_KEY, ""))
-        if not tracker.repeatable and (earlier_ticket := await self._find_earlier_ticket(row, tracker, draft, began_at)):
-            await self._record_arrival(row, tracker, earlier_ticket)
+    async def _send_ticket(self, outbox_row: OutboxRow, tracker: Tracker) -> None:
+        draft = TrackerDraft.model_validate_json(outbox_row.document)
+        began_at = _parse_moment(outbox_row.notes.get(BEGAN_KEY, ""))
+        if not tracker.repeatable and (earlier_ticket := await self._find_earlier_ticket(outbox_row, tracker, draft, began_at)):
+            await self._record_arrival(outbox_row, tracker, earlier_ticket)
             return
-        await self.outbox.record_notes(row, **{BEGAN_KEY: self.clock.now().isoformat()})
+        await self.outbox.record_notes(outbox_row, **{BEGAN_KEY: self.clock.now().isoformat()})
         try:
             ticket = await tracker.create_ticket(draft)
         except TrackerUnavailable as error:
             if not error.maybe:
-                await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
+                await self.outbox.record_notes(outbox_row, **{BEGAN_KEY: ""})
             raise
         except TrackerRefused:
-            await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
+            await self.outbox.record_notes(outbox_row, **{BEGAN_KEY: ""})
             raise
-        await self._record_arrival(row, tracker, ticket)
+        await self._record_arrival(outbox_row, tracker, ticket)
 
     async def _find_earlier_ticket(
-        self, row: OutboxRow, tracker: Tracker, draft: TrackerDraft, began: datetime | None
+        self, outbox_row: OutboxRow, tracker: Tracker, draft: TrackerDraft, began: datetime | None
     ) -> RemoteTicket | None:
         """Return an earlier attempt's ticket. Raises TrackerUnavailable while uncertain."""
-        ticket = await tracker.find_ticket(draft, began or row.at or self.clock.now())
+        ticket = await tracker.find_ticket(draft, began or outbox_row.at or self.clock.now())
         if ticket is None and began is not None and (settling_time := tracker.settles - (self.clock.now() - began)) > timedelta():
             raise TrackerUnavailable(UNCERTAIN_DELIVERY_TEXT, settling_time.total_seconds())
         return ticket
 
-    async def _record_arrival(self, row: OutboxRow, tracker: Tracker, made: RemoteTicket) -> None:
-        log.info("trackers.sent", row=row.name, ticket=made.shown)
+    async def _record_arrival(self, outbox_row: OutboxRow, tracker: Tracker, made: RemoteTicket) -> None:
+        log.info("trackers.sent", row=outbox_row.name, ticket=made.shown)
         notes = {
             URL_KEY: made.url,
             SHOWN_KEY: made.shown,
@@ -158,30 +160,32 @@ class TicketSync:
             HANDLED_COMMENTS_KEY: "",
         }
         next_poll = min(FIRST_POLL_DELAY, self.poll) if tracker.tells or tracker.on_close != "nothing" else None
-        await self.outbox.mark_arrived(row, made.id, "", next_poll, **notes)
+        await self.outbox.mark_arrived(outbox_row, made.id, "", next_poll, **notes)
 
-    async def _poll_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
-        cause = await self.closing(row.incident)
-        if cause is not None and tracker.on_close != "nothing" and not row.notes.get(CLOSE_SENT_KEY):
-            await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # noted before it is sent: a duplicate is worse than a loss
-            await tracker.close_ticket(row.ticket, format_closing_comment(row.incident, cause))
-        now = await tracker.fetch_status(row.ticket, row.notes.get(SEEN_KEY, "")) if tracker.tells else None
-        state, is_done = (now.state, now.done) if now else (row.state, row.notes.get(DONE_KEY) == "1")
-        changed = self.clock.now() if state != row.state else _parse_moment(row.notes.get(CHANGED_KEY, "")) or self.clock.now()
-        untold = await self._post_new_comments(row, now) if now else None
+    async def _poll_ticket(self, outbox_row: OutboxRow, tracker: Tracker) -> None:
+        cause = await self.closing(outbox_row.incident)
+        if cause is not None and tracker.on_close != "nothing" and not outbox_row.notes.get(CLOSE_SENT_KEY):
+            await self.outbox.record_notes(outbox_row, **{CLOSE_SENT_KEY: "1"})  # noted before it is sent: a duplicate is worse than a loss
+            await tracker.close_ticket(outbox_row.ticket, format_closing_comment(outbox_row.incident, cause))
+        now = await tracker.fetch_status(outbox_row.ticket, outbox_row.notes.get(SEEN_KEY, "")) if tracker.tells else None
+        state, is_done = (now.state, now.done) if now else (outbox_row.state, outbox_row.notes.get(DONE_KEY) == "1")
+        changed = (
+            self.clock.now() if state != outbox_row.state else _parse_moment(outbox_row.notes.get(CHANGED_KEY, "")) or self.clock.now()
+        )
+        untold = await self._post_new_comments(outbox_row, now) if now else None
         over = cause is not None and (is_done or not tracker.tells)
         next_poll = untold or compute_next_poll(self.clock.now() - changed, self.poll, done=is_done, over=over)
         notes = {CHANGED_KEY: changed.isoformat(), DONE_KEY: "1" if is_done else "", **_build_status_notes(now, whole=untold is None)}
-        await self.outbox.record_state(row, state, next_poll, **notes)
+        await self.outbox.record_state(outbox_row, state, next_poll, **notes)
 
-    async def _post_new_comments(self, row: OutboxRow, now: RemoteStatus) -> timedelta | None:
+    async def _post_new_comments(self, outbox_row: OutboxRow, status: RemoteStatus) -> timedelta | None:
         """Post new comments, noting each before the next. Returns when to retry.
 
         Comments from before the first poll are not posted.
         """
-        handled = row.notes.get(HANDLED_COMMENTS_KEY)
-        signs, count = (handled or "").split(), int(row.notes.get(COMMENT_COUNT_KEY, "0"))
-        fresh = [remark for remark in now.remarks if remark.id_hash not in signs]
+        handled = outbox_row.notes.get(HANDLED_COMMENTS_KEY)
+        signs, count = (handled or "").split(), int(outbox_row.notes.get(COMMENT_COUNT_KEY, "0"))
+        fresh = [remark for remark in status.remarks if remark.id_hash not in signs]
         foreign_comments = [remark for remark in fresh if not remark.is_own] if handled is not None else []
         shown_comments = foreign_comments[-MAX_COMMENTS_PER_POLL:]
         signs += [remark.id_hash for remark in fresh if remark not in shown_comments]
@@ -189,33 +193,33 @@ class TicketSync:
             if count < MAX_COMMENTS_PER_TICKET:
                 count += 1
                 omission = _format_omission(count, len(foreign_comments) - len(shown_comments) if remark is shown_comments[0] else 0)
-                took = await self.tell(row.name, remark, omission)
-                if not took and (retry_delay := await self._note_stuck_comment(row, remark.id_hash)):
+                took = await self.tell(outbox_row.name, remark, omission)
+                if not took and (retry_delay := await self._note_stuck_comment(outbox_row, remark.id_hash)):
                     return retry_delay
             signs.append(remark.id_hash)
             await self.outbox.record_notes(
-                row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:]), COMMENT_COUNT_KEY: str(count)}
+                outbox_row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:]), COMMENT_COUNT_KEY: str(count)}
             )
         if fresh or handled is None:
-            await self.outbox.record_notes(row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:])})
+            await self.outbox.record_notes(outbox_row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:])})
         return None
 
-    async def _note_stuck_comment(self, row: OutboxRow, sign: str) -> timedelta | None:
+    async def _note_stuck_comment(self, outbox_row: OutboxRow, sign: str) -> timedelta | None:
         """Return when to retry; None after MAX_COMMENT_TRIES, so that later comments proceed."""
-        before, _, count = row.notes.get(STUCK_COMMENT_KEY, "").partition(" ")
+        before, _, count = outbox_row.notes.get(STUCK_COMMENT_KEY, "").partition(" ")
         tries = 1 + (int(count) if before == sign else 0)
-        await self.outbox.record_notes(row, **{STUCK_COMMENT_KEY: f"{sign} {tries}"})
+        await self.outbox.record_notes(outbox_row, **{STUCK_COMMENT_KEY: f"{sign} {tries}"})
         if tries < MAX_COMMENT_TRIES:
             return compute_retry_delay(tries)
-        log.warning("trackers.comment_left", row=row.name, tries=tries)
+        log.warning("trackers.comment_left", row=outbox_row.name, tries=tries)
         return None
 
-    async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
+    async def _handle_refusal(self, outbox_row: OutboxRow, reason: str) -> None:
         """End an uncreated ticket; retry a poll later."""
-        if row.pending:
-            await self.outbox.mark_refused(row, why)
+        if outbox_row.pending:
+            await self.outbox.mark_refused(outbox_row, reason)
         else:
-            await self.outbox.postpone_row(row, why, MAX_RETRY_DELAY)
+            await self.outbox.postpone_row(outbox_row, reason, MAX_RETRY_DELAY)
 
 
 def _format_omission(count: int, earlier: int) -> str:
@@ -226,14 +230,14 @@ def _format_omission(count: int, earlier: int) -> str:
     return f"{earlier} earlier {'comment is' if earlier == 1 else 'comments are'} shown only there."
 
 
-def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:
+def _build_status_notes(status: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:
     """Return notes; `seen` only if all was posted, so that the rest is fetched again."""
-    if now is None:
+    if status is None:
         return {}
-    is_complete = whole and not now.unread
-    notes = {COMMENTS_UNREAD_KEY: now.unread, SEEN_KEY: now.seen if is_complete else "", SHOWN_KEY: now.ticket.shown}
-    if now.ticket.url:
-        notes[URL_KEY] = now.ticket.url
+    is_complete = whole and not status.unread
+    notes = {COMMENTS_UNREAD_KEY: status.unread, SEEN_KEY: status.seen if is_complete else "", SHOWN_KEY: status.ticket.shown}
+    if status.ticket.url:
+        notes[URL_KEY] = status.ticket.url
     return notes
 
 

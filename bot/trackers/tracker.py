@@ -21,8 +21,8 @@ def build_marker(incident: str) -> str:
 class TrackerUnavailable(Exception):
     """It does not answer, or not now: it is tried again, not before `after` seconds. `maybe`: what was asked may have been done all the same."""
 
-    def __init__(self, why: str, after: float = 0.0, *, maybe: bool = False) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, after: float = 0.0, *, maybe: bool = False) -> None:
+        super().__init__(reason)
         self.after = after
         self.maybe = maybe
 

@@ -92,6 +92,6 @@ def _format_problems(name: str, why: ValidationError) -> Iterator[str]:
         yield f"{location}: {words or error['msg'].removeprefix('Value error, ')}"
 
 
-def _format_place(why: yaml.YAMLError) -> str:
-    mark = getattr(why, "problem_mark", None)
+def _format_place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
     return f" (line {mark.line + 1})" if mark else ""

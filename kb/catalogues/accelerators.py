@@ -1,6 +1,6 @@
 """Vendors' peak rates and clocks of GPUs.
 
-Matrix rates are dense, link rates one-way; None or zero if unstated. Pure.
+Matrix rates are dense, link rates one-way; None or zero if unstated.
 """
 
 import fnmatch
@@ -61,7 +61,7 @@ def load_accelerators() -> dict[str, Accelerator]:
 @lru_cache(maxsize=256)
 def find_accelerator(product: str) -> Accelerator | None:
     """Return the GPU with this nvidia-smi product name, or None."""
-    return next((one for one in load_accelerators().values() if one.matches_product(product)), None)
+    return next((accelerator for accelerator in load_accelerators().values() if accelerator.matches_product(product)), None)
 
 
 def _build_accelerator(row: dict[str, str]) -> Accelerator:

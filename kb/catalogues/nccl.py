@@ -1,4 +1,4 @@
-"""NCCL versions known to be bad, with sources. Others are not thereby good. Pure."""
+"""NCCL versions known to be bad, with sources. Others are not thereby good."""
 
 import re
 from dataclasses import dataclass

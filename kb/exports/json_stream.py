@@ -19,10 +19,10 @@ _ENVELOPE_PATTERN = re.compile(
 ENVELOPE_NAMES: Final = frozenset({"issues", "items", "result", "results", "records", "incidents", "data", "rows", "values"})
 
 
-def _decode_as_latin1(why: UnicodeError) -> tuple[str, int]:
-    if isinstance(why, UnicodeDecodeError):
-        return bytes(why.object[why.start : why.end]).decode("latin-1"), why.end
-    raise why
+def _decode_as_latin1(error: UnicodeError) -> tuple[str, int]:
+    if isinstance(error, UnicodeDecodeError):
+        return bytes(error.object[error.start : error.end]).decode("latin-1"), error.end
+    raise error
 
 
 def open_text(raw: IO[bytes]) -> io.TextIOWrapper:

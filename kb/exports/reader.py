@@ -41,8 +41,8 @@ def iter_export_rows(path: Path, mapped: Mapping[str, str] | None = None) -> Ite
             yield UnreadRow(source_name, f"cannot be read: {error}")
 
 
-def _build_rows(found: NumberedValues, where: str, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
-    for line, value in found:
+def _build_rows(values: NumberedValues, where: str, mapped: Mapping[str, str]) -> Iterator[ExportRow | UnreadRow]:
+    for line, value in values:
         place = f"{where}:{line}"
         if isinstance(value, ExportRow):
             yield value if value.messages else UnreadRow(place, "says nothing")

@@ -1,4 +1,4 @@
-"""One past incident or guide from a foreign mapping: GitHub, Jira, ServiceNow, extended by `--map`. Pure."""
+"""One past incident or guide from a foreign mapping: GitHub, Jira, ServiceNow, extended by `--map`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _JIRA_NOTE_PATTERN = re.compile(r"(?P<time>[^;\n]{4,40});(?P<author>[^;\n]{1,80}
 
 
 class NotAnIncident(Exception):
-    """Why something is no incident."""
+    """The row is not an incident; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class ExportRow:
 
     @property
     def text(self) -> str:
-        return "\n".join(filter(None, (self.title, *(one.text for one in self.messages), self.root_cause, self.resolution)))
+        return "\n".join(filter(None, (self.title, *(message.text for message in self.messages), self.root_cause, self.resolution)))
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadRow:
-    """A place that is no incident, and why."""
+    """A place in the export that is not an incident, and why."""
 
     where: str
     why: str
@@ -81,7 +81,7 @@ def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = 
     fields = _map_fields(given, mapped or {})
     text, title = _extract_text(fields.get("text")), _extract_short_text(fields.get("title"))
     messages = [ExportMessage(_get_person_name(fields.get("author")), text)] if text else []
-    messages += [one for one in _iter_messages(fields.get("messages")) if one.text][: MAX_MESSAGES - 1]
+    messages += [message for message in _iter_messages(fields.get("messages")) if message.text][: MAX_MESSAGES - 1]
     if not title and not messages:
         raise NotAnIncident(
             "says nothing" if fields else f"has none of the columns we know: {', '.join(map(str, given))[:200]}; name them with --map"

@@ -9,7 +9,7 @@ from kb.exports.json_stream import iter_json_values, open_text
 from kb.exports.row import MAX_MESSAGES, ExportRow, UnreadRow, parse_export_row
 
 SLACK_EXPORT_FILES: Final = ("channels.json", "users.json")  # top-level files of a Slack export
-_MIN_UNANSWERED_CHARS: Final = 80  # shorter unanswered messages are no reports
+_MIN_UNANSWERED_CHARS: Final = 80  # shorter unanswered messages are not reports
 
 
 def is_slack_export(names: frozenset[str]) -> bool:
@@ -58,4 +58,4 @@ def _read_people(tree: FileTree) -> dict[str, str]:
             people: list[Any] = [one for _, one in iter_json_values(text) if isinstance(one, dict)]
     except (*READ_ERRORS, KeyError):
         return {}
-    return {str(one.get("id")): str(one.get("real_name") or one.get("name") or "")[:80] for one in people}
+    return {str(person.get("id")): str(person.get("real_name") or person.get("name") or "")[:80] for person in people}

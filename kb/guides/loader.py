@@ -102,37 +102,37 @@ def _extract_fenced(given: str) -> str:
     return "\n".join(kept_lines)
 
 
-def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
-    steps = [_build_step(one, row.steps[n - 1].id if n else "") for n, one in enumerate(row.steps)]
+def _build_guide(model: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
+    steps = [_build_step(one, model.steps[n - 1].id if n else "") for n, one in enumerate(model.steps)]
     for n, step in enumerate(steps):
         for field, problem in _find_step_problems(step, steps, n, parts):
-            problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{step.id}: {problem}")
+            problems.add(document.find_position("guides", at, "steps", n, field), f"{model.id}.{step.id}: {problem}")
     if len({step.id for step in steps}) < len(steps):
-        return row.build_guide(steps)
+        return model.build_guide(steps)
     ordered = _order_steps(steps)
     if ordered is None:
-        problems.add(document.find_position("guides", at, "steps"), f"{row.id}: its steps wait for each other in a circle")
-        return row.build_guide(steps)
+        problems.add(document.find_position("guides", at, "steps"), f"{model.id}: its steps wait for each other in a circle")
+        return model.build_guide(steps)
     if (deep := _compute_look_depth(ordered)) > MAX_LOOK_DEPTH:
         problems.add(
-            document.find_position("guides", at, "steps"), f"{row.id}: {deep} looks one after the other, more than {MAX_LOOK_DEPTH}"
+            document.find_position("guides", at, "steps"), f"{model.id}: {deep} looks one after the other, more than {MAX_LOOK_DEPTH}"
         )
     for n, field, problem in _find_unobservable_conditions(steps, ordered, parts):
-        problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{steps[n].id}: {problem}")
-    return row.build_guide(ordered)
+        problems.add(document.find_position("guides", at, "steps", n, field), f"{model.id}.{steps[n].id}: {problem}")
+    return model.build_guide(ordered)
 
 
-def _build_step(row: "_StepModel", above: str) -> GuideStep:
+def _build_step(model: "_StepModel", above: str) -> GuideStep:
     """Without `after`, a step follows the one above."""
-    after = row.after
+    after = model.after
     if after is None:
         after = (above,) if above else ()
-    return GuideStep(row.id, row.does, after, row.when, row.look, row.approve, row.wait, row.remedy, row.ask)
+    return GuideStep(model.id, model.does, after, model.when, model.look, model.approve, model.wait, model.remedy, model.ask)
 
 
 def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, parts: GuideVocabulary) -> Iterable[tuple[str, str]]:
     """Yield (field, reason) pairs."""
-    names = [one.id for one in steps]
+    names = [step.id for step in steps]
     if step.id in names[:at]:
         yield "id", "there is a step of this id already"
     yield from (("after", f"there is no step {name}") for name in step.after if name not in names)
@@ -150,7 +150,7 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
 
 def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
     """Dependency order, otherwise as written; None for a cycle."""
-    open_predecessors = {step.id: [name for name in step.after if any(name == one.id for one in steps)] for step in steps}
+    open_predecessors = {step.id: [name for name in step.after if any(name == step.id for step in steps)] for step in steps}
     try:
         TopologicalSorter(open_predecessors).prepare()
     except CycleError:
@@ -158,7 +158,11 @@ def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
     placed: dict[str, GuideStep] = {}
     remaining_steps = {step.id: step for step in steps}
     while remaining_steps:
-        step = next(one for one in remaining_steps.values() if all(name in placed for name in open_predecessors[one.id]))
+        step = next(
+            remaining_step
+            for remaining_step in remaining_steps.values()
+            if all(name in placed for name in open_predecessors[remaining_step.id])
+        )
         placed[step.id] = remaining_steps.pop(step.id)
     return list(placed.values())
 
@@ -277,7 +281,7 @@ class _StepModel(StrictModel):
 
     @property
     def when(self) -> tuple[StepCondition, ...]:
-        return tuple(row.condition for row in self.conditions)
+        return tuple(condition.condition for condition in self.conditions)
 
 
 class _GuideModel(StrictModel):

@@ -62,8 +62,8 @@ def compute_step_statuses(guide: Guide, context: GuideContext) -> tuple[StepStat
     return tuple(statuses.values())
 
 
-def _compute_step_status(step: GuideStep, before: dict[str, StepStatus], context: GuideContext) -> StepStatus:
-    open_ = [name for name in step.after if before[name].mark not in SETTLED_MARKS]
+def _compute_step_status(step: GuideStep, statuses: dict[str, StepStatus], context: GuideContext) -> StepStatus:
+    open_ = [name for name in step.after if statuses[name].mark not in SETTLED_MARKS]
     if open_:
         return StepStatus(step, "later", f"after {', '.join(open_)}")
     answers = [(condition, context.is_condition_met(condition)) for condition in step.when]

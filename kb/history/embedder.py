@@ -46,7 +46,7 @@ class BackoffEmbedder:
             return None
         return vectors
 
-    def back_off(self, why: str) -> None:
+    def back_off(self, reason: str) -> None:
         """Start a pause of RETRY_AFTER_SECONDS."""
         self._until = self._clock() + RETRY_AFTER_SECONDS
-        self.trouble = why
+        self.trouble = reason

@@ -70,7 +70,7 @@ def _read_folder(folder: Path, labels: Collection[str] | None) -> tuple[PastInci
     for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
         document.note_taken_ids("incidents", taken_ids, problems, "{} stands twice")
         file = validate_document(document, _IncidentFileModel, problems, labels)
-        incidents += [row.incident for row in file.incidents] if file else []
+        incidents += [incident.incident for incident in file.incidents] if file else []
     if problems.found:
         raise BadSeeds(problems.found)
     return tuple(incidents)

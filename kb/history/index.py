@@ -144,7 +144,7 @@ class PastIncidentIndex:
         self._rebuild_corpus()
         incidents = list(self._past.values())
         self._dense = 0
-        dense = self._embed_texts([one.text for one in incidents])
+        dense = self._embed_texts([incident.text for incident in incidents])
         self._dense = len(dense[0]) if dense else 0
         has_collection = client.collection_exists(self._collection)
         if has_collection and self._dense and _get_vector_size(client.get_collection(self._collection)) != self._dense:
@@ -158,9 +158,10 @@ class PastIncidentIndex:
             client.create_collection(self._collection, vectors_config=vectors_config, sparse_vectors_config=sparse)
         if has_collection and self._embedder and not dense:  # keep points of another process: they may have vectors
             had = {
-                point.id for point in client.retrieve(self._collection, [_build_point_id(one.id) for one in incidents], with_payload=False)
+                point.id
+                for point in client.retrieve(self._collection, [_build_point_id(incident.id) for incident in incidents], with_payload=False)
             }
-            incidents = [one for one in incidents if _build_point_id(one.id) not in had]
+            incidents = [incident for incident in incidents if _build_point_id(incident.id) not in had]
         if incidents:
             client.upsert(self._collection, self._build_points(incidents, dense), wait=True)
 
@@ -220,9 +221,9 @@ class PastIncidentIndex:
     def _build_similar(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[SimilarIncident]:
         """Similarity times trust, for this tenant."""
         return [
-            SimilarIncident(one, self._corpus.compute_similarity(text, one.text) * one.trust)
-            for one in incidents
-            if one.can_serve_tenant(tenant)
+            SimilarIncident(incident, self._corpus.compute_similarity(text, incident.text) * incident.trust)
+            for incident in incidents
+            if incident.can_serve_tenant(tenant)
         ]
 
     def _fuse_rankings(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[SimilarIncident] | None:
@@ -262,9 +263,9 @@ class PastIncidentIndex:
                 self._rebuild_collection(client)
         return client
 
-    def _replace_by_known(self, row: PastIncident) -> PastIncident | None:
+    def _replace_by_known(self, incident: PastIncident) -> PastIncident | None:
         """A server may still hold a retired lesson."""
-        return self._past.get(row.id) if row.learnt else row
+        return self._past.get(incident.id) if incident.learnt else incident
 
     def _add_incident(self, incident: PastIncident) -> None:
         self._past[incident.id] = clean = _redact_incident(incident)
@@ -281,7 +282,7 @@ class PastIncidentIndex:
 
     def _replace_lessons(self, lessons: Sequence[PastIncident]) -> bool:
         """A lesson never replaces a shipped incident."""
-        now = {one.id: _redact_incident(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
+        now = {lesson.id: _redact_incident(lesson) for lesson in lessons if lesson.id not in self._past or self._past[lesson.id].learnt}
         removed_ids = [one.id for one in self._past.values() if one.learnt and one.id not in now]
         new = [one for one in now.values() if self._past.get(one.id) != one]
         self._past = {name: one for name, one in self._past.items() if name not in removed_ids} | now

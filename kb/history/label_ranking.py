@@ -1,4 +1,4 @@
-"""Rank labels by a text's words, with BM25 over leaves and past incidents. Orders hypotheses, never evidence. Pure."""
+"""Rank labels by a text's words, with BM25 over leaves and past incidents. Orders hypotheses, never evidence."""
 
 import math
 import re

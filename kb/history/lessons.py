@@ -34,7 +34,7 @@ CountedIncidents = Annotated[tuple[LessonName, ...], Field(max_length=MAX_COUNTE
 
 
 class Lesson(StrictModel):
-    """What was seen, what it was, the look that decided it, the fix that held, and what misled. Until somebody accepted it, it is used for nothing."""
+    """A lesson: symptoms, true cause, deciding check, the fix that held, and what misled. Not used until a person accepts it."""
 
     id: LessonName
     state: LessonState = "draft"
@@ -157,8 +157,8 @@ def find_duplicate_lesson(lesson: Lesson, others: Iterable[Lesson]) -> Lesson | 
     return min(similar_lessons, key=lambda one: (one.on, one.id), default=None)
 
 
-def _is_same_kind(one: Lesson, other: Lesson) -> bool:
-    return one.state == "accepted" and (one.label, one.tenant, one.inside) == (other.label, other.tenant, other.inside)
+def _is_same_kind(lesson: Lesson, other: Lesson) -> bool:
+    return lesson.state == "accepted" and (lesson.label, lesson.tenant, lesson.inside) == (other.label, other.tenant, other.inside)
 
 
 def _compute_word_overlap(one: str, other: str) -> float:
@@ -174,8 +174,8 @@ def retire_if_faded(lesson: Lesson, today: date) -> Lesson:
 
 def build_lesson_rows(lessons: Iterable[Lesson]) -> list[dict[str, Any]]:
     """Return accepted lessons as rows, by id."""
-    accepted_lessons = sorted((one for one in lessons if one.state == "accepted"), key=lambda one: one.id)
-    return [one.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for one in accepted_lessons]
+    accepted_lessons = sorted((lesson for lesson in lessons if lesson.state == "accepted"), key=lambda one: one.id)
+    return [accepted_lesson.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for accepted_lesson in accepted_lessons]
 
 
 def parse_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> tuple[list[Lesson], list[str]]:
@@ -208,7 +208,9 @@ def _dump_row(row: Mapping[str, Any]) -> str:
     return json.dumps(row)
 
 
-def _format_error(why: Exception) -> str:
+def _format_error(error: Exception) -> str:
     return (
-        "; ".join(complaint for _, complaint in iter_complaints(why, Lesson)) if isinstance(why, ValidationError) else "no row of a lesson"
+        "; ".join(complaint for _, complaint in iter_complaints(error, Lesson))
+        if isinstance(error, ValidationError)
+        else "no row of a lesson"
     )

@@ -38,13 +38,13 @@ class MistakeNote:
 
 def find_mistakes(lessons: Iterable[Lesson], reader: str | None = None) -> tuple[MistakeNote, ...]:
     """Return notes for this tenant (None: operators), most frequent first. Lessons count `seen` times."""
-    served_lessons = [one for one in lessons if one.state == "accepted" and one.label and one.can_serve_tenant(reader)]
+    served_lessons = [lesson for lesson in lessons if lesson.state == "accepted" and lesson.label and lesson.can_serve_tenant(reader)]
     pairs: dict[tuple[str, str], list[Lesson]] = {}
     for lesson in served_lessons:
         for blamed in dict.fromkeys(lesson.misled):
             pairs.setdefault((blamed, lesson.label), []).append(lesson)
     notes = [_build_note(blamed, was, rows, served_lessons) for (blamed, was), rows in pairs.items()]
-    return tuple(sorted((one for one in notes if one.saved >= MIN_INCIDENTS), key=lambda one: (-one.saved, one.blamed, one.was)))
+    return tuple(sorted((note for note in notes if note.saved >= MIN_INCIDENTS), key=lambda one: (-one.saved, one.blamed, one.was)))
 
 
 def compute_note_weights(priors: Mapping[str, float], notes: Sequence[MistakeNote], labels: Collection[str]) -> dict[str, float]:
@@ -67,8 +67,8 @@ class MistakeNotes:
         return find_mistakes(self.lessons, reader)
 
 
-def _build_note(blamed: str, was: str, rows: Sequence[Lesson], known: Sequence[Lesson]) -> MistakeNote:
-    check_counts = Counter(row.deciding_check for row in rows if row.deciding_check)
+def _build_note(blamed: str, was: str, lessons: Sequence[Lesson], all_lessons: Sequence[Lesson]) -> MistakeNote:
+    check_counts = Counter(lesson.deciding_check for lesson in lessons if lesson.deciding_check)
     look = min(check_counts, key=lambda one: (-check_counts[one], one)) if check_counts else ""
-    detours = sum(one.seen for one in known if one.label == blamed)
-    return MistakeNote(blamed, was, look, sum(row.seen for row in rows), detours)
+    detours = sum(lesson.seen for lesson in all_lessons if lesson.label == blamed)
+    return MistakeNote(blamed, was, look, sum(lesson.seen for lesson in lessons), detours)

@@ -136,8 +136,8 @@ def join_texts(parts: Iterable[str]) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _name_compound(found: re.Match[str]) -> str:
-    return f" {found.lastgroup} "
+def _name_compound(match: re.Match[str]) -> str:
+    return f" {match.lastgroup} "
 
 
 def _stem_word(word: str) -> str:

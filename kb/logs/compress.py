@@ -306,7 +306,7 @@ def add_line_numbers(log: bytes, templates: Sequence[Template]) -> Iterator[tupl
     """Return templates with first and last line number, from 1, in one pass."""
     numbers: dict[int, int] = {}
     line, at = 1, 0
-    for offset in sorted({offset for row in templates for offset in (row.offset, row.last_offset)}):
+    for offset in sorted({offset for template in templates for offset in (template.offset, template.last_offset)}):
         line += log.count(b"\n", at, offset)
         numbers[offset], at = line, offset
-    return ((row, numbers[row.offset], numbers[row.last_offset]) for row in templates)
+    return ((template, numbers[template.offset], numbers[template.last_offset]) for template in templates)

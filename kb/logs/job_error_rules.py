@@ -247,10 +247,10 @@ def list_eligible_rules(line: str) -> tuple[ErrorRule, ...]:
     )
 
 
-def classify_line(line: str, rows: Iterable[ErrorRule] = ERROR_RULES) -> tuple[str, Mapping[str, Any]] | None:
+def classify_line(line: str, rules: Iterable[ErrorRule] = ERROR_RULES) -> tuple[str, Mapping[str, Any]] | None:
     """Return class and attributes, or None."""
-    for row in rows:
-        classified = row.match_line(line)
+    for rule in rules:
+        classified = rule.match_line(line)
         if classified is not None:
-            return row.cause, classified
+            return rule.cause, classified
     return None

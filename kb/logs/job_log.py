@@ -42,7 +42,7 @@ MAX_ERRORS = 4096
 _VERSION_PATTERN = re.compile(r"NCCL version (\d[\w.]{2,20}(?:\+cuda[\d.]{2,8})?)")
 _TAGGED_PATTERN = re.compile(rb"\[rank(\d{1,6})\]")
 _CAUSES_BY_EXCEPTION = {"FileNotFoundError": "file_not_found", "PermissionError": "permission_denied"}
-MAX_LOST_ERRORS = 8192  # left-out errors after which lines are only counted: this is no job's log
+MAX_LOST_ERRORS = 8192  # above this many left-out errors, lines are only counted: the file is probably not a job's log
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ NEEDED_TEXTS = ("NVRM: Xid", "SXid (", "-- Boot ", *_BYTE_MESSAGE_TEXTS, *_AER_N
 _NEEDED_NEEDLES = Needles(NEEDED_TEXTS)
 _HEAD_CHARS = 16_384  # examined to see whether lines have prefixes
 MAX_EVENT_KINDS = 4096  # distinct events by kind, value and device; further ones are counted
-MAX_LOST_EVENTS = 8192  # left-out events after which lines are only counted: this is no machine's log
+MAX_LOST_EVENTS = 8192  # above this many left-out events, lines are only counted: the file is probably not a kernel log
 MAX_SAME_EVENTS = 1024  # events kept per kind, value and device; later ones are counted on the last
 _SEVERITY_WORDS = {"Corrected": "corrected", "Correctable": "corrected"}
 
@@ -143,11 +143,11 @@ class KernelLogReader:
                 self._said = self._said if len(self._said) < MAX_EVENT_KINDS else {}
                 self._said[head] = rules
 
-    def _keep_event(self, said: _LineEvent, prefix: LinePrefix, line: str) -> None:
+    def _keep_event(self, event: _LineEvent, prefix: LinePrefix, line: str) -> None:
         event_count = len(self._events)
-        said.more = self._add_event(said.kind, said.value, said.device, prefix, line, said.attrs)
-        if said.kind == "kernel.aer" and len(self._events) > event_count:
-            self._aer[said.device or ""] = event_count
+        event.more = self._add_event(event.kind, event.value, event.device, prefix, line, event.attrs)
+        if event.kind == "kernel.aer" and len(self._events) > event_count:
+            self._aer[event.device or ""] = event_count
 
     def _add_event(
         self, kind: str, value: object, device: str | None, prefix: LinePrefix, line: str, attrs: Mapping[str, Any]
@@ -233,9 +233,9 @@ class KernelLogReader:
         if name := _AER_NAME_PATTERN.match(message):
             self._name_aer(name[1], name[2])
             return None
-        for row in list_eligible_rules(message):
-            if prefix.source in row.sources and (match := row.pattern.match(message)):
-                return _LineEvent(row.kind, *_build_event_values(row, match))
+        for rule in list_eligible_rules(message):
+            if prefix.source in rule.sources and (match := rule.pattern.match(message)):
+                return _LineEvent(rule.kind, *_build_event_values(rule, match))
         return None
 
     def _name_aer(self, device: str, error: str) -> None:
@@ -262,7 +262,7 @@ def is_known_message(message: str) -> bool:
         return False
     if message.startswith("NVRM: ") and any(word in message for word in _NVRM_TEXTS):
         return True
-    return bool(parse_xid(message) or parse_sxid(message)) or any(row.pattern.match(message) for row in list_eligible_rules(message))
+    return bool(parse_xid(message) or parse_sxid(message)) or any(rule.pattern.match(message) for rule in list_eligible_rules(message))
 
 
 def has_prefixes(text: str) -> bool:
@@ -277,12 +277,12 @@ def _parse_count(text: str) -> int | str:
     return text if number is None or number < 0 else number
 
 
-def _build_event_values(row: MessageRule, found: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
-    groups = {name: value for name, value in found.groupdict().items() if value is not None}
+def _build_event_values(rule: MessageRule, match: re.Match[str]) -> tuple[object, str | None, dict[str, Any]]:
+    groups = {name: value for name, value in match.groupdict().items() if value is not None}
     value, device = groups.pop("value", ""), groups.pop("device", None)
     attrs: dict[str, Any] = {name: _parse_count(value) for name, value in groups.items()}
-    shape = _EVENT_SHAPERS.get(row.kind)
-    shaped: object = row.value or value.strip()
+    shape = _EVENT_SHAPERS.get(rule.kind)
+    shaped: object = rule.value or value.strip()
     if shape:
         shaped, device, attrs = shape(shaped, device, attrs)
     return shaped, (normalize_bdf(device) or device) if device else None, attrs

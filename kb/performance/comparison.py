@@ -1,4 +1,4 @@
-"""Compare observed with expected time, and find the resource that explains it. Pure."""
+"""Compare observed with expected time, and find the resource that explains it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ def compare_time(usual: ExpectedTime, seen: float, at_clock: ExpectedTime | None
         because = f"at an SM clock of {mhz:,.0f} MHz {format_duration(at_clock.seconds)} is expected, {_format_explanation(at_clock, seen)}"
         return TimeComparison(usual, seen, "slow", speeds, "compute", because)
     suspect = max(speeds, key=lambda row: row[1], default=(usual.bound, 0.0))[0]
-    likely = sorted((row for row in speeds if row[1] >= MIN_LIKELY_SPEED), key=lambda row: -row[1])
+    likely = sorted((speed for speed in speeds if speed[1] >= MIN_LIKELY_SPEED), key=lambda row: -row[1])
     suspects = ", or ".join(f"{name} at {speed:.0%} of its speed" for name, speed in likely)
     return TimeComparison(
         usual, seen, "slow", speeds, suspect, f"alone {suspects} would explain it" if suspects else "nothing alone explains it"
@@ -78,7 +78,7 @@ def adjust_to_peers(model: ExpectedTime, times: Sequence[float]) -> ExpectedTime
 
 def _compute_explaining_speed(usual: ExpectedTime, resource: Resource, seen: float) -> float | None:
     """Share of speed at which this resource alone explains `seen`; None if it cannot."""
-    part = next(one for one in usual.parts if one.resource == resource)
+    part = next(part for part in usual.parts if part.resource == resource)
     other_seconds = sum(one.seconds for one in usual.parts if not one.beside and one is not part)
     room = seen / usual.stretch - (0.0 if part.beside else other_seconds)
     return min(1.0, part.seconds / room) if room > 0 and part.seconds > 0 else None

@@ -68,23 +68,23 @@ def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
 
 def compute_model_flops(shape: JobShape) -> float:
     """Compute FLOPs without recomputation."""
-    return 6.0 * shape.tokens * (shape.params + shape.depth * shape.width * shape.sequence)
+    return 6.0 * shape.tokens * (shape.params + shape.layer_count * shape.hidden_size * shape.sequence)
 
 
 def _get_recompute_factor(shape: JobShape) -> float:
     """Recompute the full forward pass, or its attention."""
     if shape.recompute == "full":
         return 4 / 3
-    attention = shape.depth * shape.width * shape.sequence
+    attention = shape.layer_count * shape.hidden_size * shape.sequence
     return 1 + attention / (3 * (shape.params + attention)) if shape.recompute == "selective" else 1.0
 
 
 def _compute_memory_bytes(shape: JobShape) -> float:
     params_per_gpu = shape.params / (shape.tensor * shape.pipeline)
     passes = 4 if shape.recompute == "full" else 3
-    weights = BYTES_PER_WEIGHT * params_per_gpu * passes * shape.micros
-    activations = ACTIVATION_BYTES * ACTIVATION_PASSES * shape.width * shape.depth * shape.tokens / shape.gpus
-    return weights + activations + OPTIMIZER_BYTES * params_per_gpu / (1 if shape.sharding == "none" else shape.data)
+    weights = BYTES_PER_WEIGHT * params_per_gpu * passes * shape.micro_batches
+    activations = ACTIVATION_BYTES * ACTIVATION_PASSES * shape.hidden_size * shape.layer_count * shape.tokens / shape.gpus
+    return weights + activations + OPTIMIZER_BYTES * params_per_gpu / (1 if shape.sharding == "none" else shape.replicas)
 
 
 def _count_all_reduces(shape: JobShape) -> int:
@@ -92,23 +92,23 @@ def _count_all_reduces(shape: JobShape) -> int:
     if shape.tensor <= 1:
         return 0
     per_layer = 6 if shape.recompute == "full" else 4
-    layers_per_stage = -(-shape.depth // shape.pipeline)
-    return per_layer * layers_per_stage * shape.micros
+    layers_per_stage = -(-shape.layer_count // shape.pipeline)
+    return per_layer * layers_per_stage * shape.micro_batches
 
 
 def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:
     """Past one GPU, over NVLink and adapters."""
     moved = {"nvlink": 0.0, "network": 0.0}
-    activation = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.width
+    activation = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.hidden_size
 
     def move(amount: float, reach: int) -> None:
         moved["nvlink" if reach <= gpu.domain else "network"] += amount
 
     move(_count_all_reduces(shape) * compute_peer_bytes(activation, shape.tensor), shape.tensor)
     if shape.pipeline > 1:
-        crossings = 2 * shape.interleave * shape.micros
+        crossings = 2 * shape.interleave * shape.micro_batches
         move(crossings * activation / shape.tensor, shape.model_gpus)
-    if shape.data > 1:
+    if shape.replicas > 1:
         move(_compute_gradient_bytes(shape) / _count_sharing_gpus(shape, gpu), shape.gpus)
     return moved["nvlink"], moved["network"]
 
@@ -117,15 +117,15 @@ def _compute_gradient_bytes(shape: JobShape) -> float:
     """One sum; fully sharded weights are also gathered per micro batch."""
     gradient_bytes = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
     if shape.sharding == "full":
-        return (2 * shape.micros + 1) * (shape.data - 1) / shape.data * gradient_bytes
-    return compute_peer_bytes(gradient_bytes, shape.data)
+        return (2 * shape.micro_batches + 1) * (shape.replicas - 1) / shape.replicas * gradient_bytes
+    return compute_peer_bytes(gradient_bytes, shape.replicas)
 
 
 def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
     """GPUs of a server that sum the same part, each over its own adapter."""
     if shape.gpus <= gpu.domain:
         return 1
-    return max(1, min(gpu.node // (shape.tensor * shape.context), shape.data))
+    return max(1, min(gpu.node // (shape.tensor * shape.context), shape.replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,5 +297,5 @@ def _model_job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> Expected
         parts.append(_build_part("nvlink", amounts.nvlink, gpu.nvlink, RING, beside=True, delay=delay))
     if amounts.network:
         parts.append(_build_part("network", amounts.network, gpu.network, NETWORK, beside=True))
-    bubble = 1 + (shape.pipeline - 1) / (shape.micros * shape.interleave)
+    bubble = 1 + (shape.pipeline - 1) / (shape.micro_batches * shape.interleave)
     return _build_expected(shape, gpu, parts, amounts.model_flops / 1e12, "TFLOP/s of each GPU", bubble)

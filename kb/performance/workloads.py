@@ -26,7 +26,7 @@ COPY_KINDS: tuple[CopyKind, ...] = ("host", "peer", "memory")
 
 
 class BadQuantity(ValueError):
-    """Words that are no such amount."""
+    """The text is not a quantity of the expected unit."""
 
 
 def parse_count(text: str) -> float:
@@ -70,12 +70,12 @@ def format_bytes(size: float) -> str:
 
 
 class BadWorkload(ValueError):
-    """A shape that cannot be; `field` is the part of it that is wrong, `why` the rest of the sentence."""
+    """A workload that cannot exist. `field` names the wrong parameter, `why` is the rest of the sentence."""
 
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(f"{field}: {why}")
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
         self.field = field
-        self.why = why
+        self.why = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,12 @@ class JobShape:
             raise BadWorkload(
                 "gpus", f"{self.gpus} cannot be divided by tensor {self.tensor} x pipeline {self.pipeline} x context {self.context}"
             )
-        if self.batch % (self.data * self.micro):
-            raise BadWorkload("batch", f"{self.batch} cannot be divided by data parallelism {self.data} x micro batch {self.micro}")
-        if self.depth < self.pipeline * self.interleave:
-            raise BadWorkload("pipeline", f"{self.depth} layers are fewer than pipeline {self.pipeline} x interleave {self.interleave}")
+        if self.batch % (self.replicas * self.micro):
+            raise BadWorkload("batch", f"{self.batch} cannot be divided by data parallelism {self.replicas} x micro batch {self.micro}")
+        if self.layer_count < self.pipeline * self.interleave:
+            raise BadWorkload(
+                "pipeline", f"{self.layer_count} layers are fewer than pipeline {self.pipeline} x interleave {self.interleave}"
+            )
 
     @property
     def model_gpus(self) -> int:
@@ -121,30 +123,30 @@ class JobShape:
         return self.tensor * self.pipeline * self.context
 
     @property
-    def data(self) -> int:
+    def replicas(self) -> int:
         """Model replicas."""
         return self.gpus // self.model_gpus
 
     @property
-    def micros(self) -> int:
+    def micro_batches(self) -> int:
         """Micro batches per pipeline and step."""
-        return self.batch // (self.data * self.micro)
+        return self.batch // (self.replicas * self.micro)
 
     @property
     def tokens(self) -> int:
         return self.batch * self.sequence
 
     @property
-    def width(self) -> float:
+    def hidden_size(self) -> float:
         """Hidden size, given or from `params` (12 x layers x hidden²)."""
         return float(self.hidden) if self.hidden else (HIDDEN_PER_LAYER * self.params / 12) ** (1 / 3)
 
     @property
-    def depth(self) -> int:
-        return self.layers or max(1, round(self.params / (12 * self.width**2)))
+    def layer_count(self) -> int:
+        return self.layers or max(1, round(self.params / (12 * self.hidden_size**2)))
 
     def describe(self) -> str:
-        parts = (("tensor", self.tensor), ("pipeline", self.pipeline), ("context", self.context), ("data", self.data))
+        parts = (("tensor", self.tensor), ("pipeline", self.pipeline), ("context", self.context), ("data", self.replicas))
         split = ", ".join(f"{name} {n}" for name, n in parts if n > 1 or name == "data")
         return (
             f"a step of {self.params / 1e9:.4g} B parameters in {self.precision}: {self.batch:,} sequences of {self.sequence:,} "

@@ -110,13 +110,13 @@ def _read_plainly(line: str) -> tuple[str, list[int]]:
     return "".join(parts), places
 
 
-def _read_character(found: re.Match[str]) -> str:
-    if found["word"]:
+def _read_character(match: re.Match[str]) -> str:
+    if match["word"]:
         return "password"
-    if found["like"]:
-        return _LOOKALIKES[found["like"]]
-    if found["sign"]:
-        return _SPELLED_SIGNS[found["sign"].lower()]
-    if found["blank"]:
+    if match["like"]:
+        return _LOOKALIKES[match["like"]]
+    if match["sign"]:
+        return _SPELLED_SIGNS[match["sign"].lower()]
+    if match["blank"]:
         return " "
-    return unicodedata.normalize("NFKC", found["wide"]) if found["wide"] else ""
+    return unicodedata.normalize("NFKC", match["wide"]) if match["wide"] else ""

@@ -187,8 +187,8 @@ _JSON_ENTRY_PATTERN = re.compile(r"""("[\w.-]{1,253}"[ \t]*:[ \t]*)"[^"\n]{0,163
 _JSON_KIND_PATTERN = re.compile(r"""["']kind["'][ \t]*:[ \t]*["']Secret["']""")
 
 
-def _redact_entry(found: re.Match[str]) -> str:
-    return f'{found[1]}"{REDACTED}"'
+def _redact_entry(match: re.Match[str]) -> str:
+    return f'{match[1]}"{REDACTED}"'
 
 
 def _redact_secret_manifest(lines: list[str], at: int) -> None:

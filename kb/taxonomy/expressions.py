@@ -9,12 +9,8 @@ import cel
 
 VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majority", "unit"})
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
-
-
-MAX_CACHED_RESULTS = 128  # cached answers per expression
-MAX_KEPT_KEY_CHARS = 400  # their key length: a fleet repeats the same values
-
-
+MAX_CACHED_RESULTS = 128  # per expression
+MAX_CACHED_KEY_CHARS = 400  # longer keys are not cached: a fleet repeats short values
 # attributes read by name; "" if read otherwise, possibly all
 _ATTRS_PATTERN = re.compile(r"\battrs\b(?:\.([A-Za-z_][A-Za-z0-9_]*))?")
 
@@ -51,10 +47,8 @@ class Expression:
 
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
         """Return False on errors."""
-        names = self._names
-        cache_key = repr(
-            self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
-        )
+        values = [self._read_variable(name, variables) for name in self._names]
+        cache_key = repr(values[0] if len(values) == 1 else values)
         cached = self._cache.get(cache_key)
         if cached is not None:
             return cached
@@ -63,12 +57,12 @@ class Expression:
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             self.troubles[_get_first_line(str(error))] += 1
             return False
-        if len(cache_key) <= MAX_KEPT_KEY_CHARS:
+        if len(cache_key) <= MAX_CACHED_KEY_CHARS:
             self._cache_result(cache_key, is_true)
         return is_true
 
     def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
-        """Of `attrs` only those in use, so that cached answers match more often."""
+        """Return the value; of `attrs` only those in use, so that cached results match more often."""
         value = variables.get(name, ...)
         if name != "attrs" or self._attrs is None or not isinstance(value, dict):
             return value

@@ -246,7 +246,7 @@ class _LeafModel(StrictModel):
     def build_leaf(self, label: str) -> Leaf:
         leaf_fields = {name: getattr(self, name) for name in type(self).model_fields if name not in ("evidence", "customer_fix")}
         fix = self.customer_fix.fix if self.customer_fix else None
-        return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), customer_fix=fix, **leaf_fields)
+        return Leaf(label=label, evidence=tuple(evidence_row.clue for evidence_row in self.evidence), customer_fix=fix, **leaf_fields)
 
 
 class _TaxonomyFileModel(StrictModel):

@@ -1,6 +1,6 @@
 """Map words and error signatures of a report to sixteen symptom classes.
 
-Negated words ("no OOM") do not count. Pure.
+Negated words ("no OOM") do not count.
 """
 
 import re

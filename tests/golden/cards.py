@@ -118,18 +118,20 @@ def approvals() -> Mapping[str, str]:
     cards: Rendered = {
         **states,
         **{
-            name: approval_card.render_approval_card(ApprovalCardView(record_of(**changes), GROUP, known=JOBS))
+            name: approval_card.render_approval_card(ApprovalCardView(record_of(**changes), GROUP, known_rows=JOBS))
             for name, changes in REMEDIES.items()
         },
         "jobs-not-read": approval_card.render_approval_card(
-            ApprovalCardView(record_of(**REMEDIES["drain"]), GROUP, known=side_effects.build_job_rows(NodeJobs(why="no route to host")))
+            ApprovalCardView(
+                record_of(**REMEDIES["drain"]), GROUP, known_rows=side_effects.build_job_rows(NodeJobs(why="no route to host"))
+            )
         ),
         "script": approval_card.render_approval_card(
             ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}, command=SCRIPT), GROUP)
         ),
         "files-whole": modals.render_all_actions([cleanup], {cleanup.approval: side_effects.build_file_rows(MANY_OLD)}),
         "many-files-to-delete": approval_card.render_approval_card(
-            ApprovalCardView(cleanup, GROUP, known=side_effects.build_file_rows(MANY_OLD))
+            ApprovalCardView(cleanup, GROUP, known_rows=side_effects.build_file_rows(MANY_OLD))
         ),
         "two-approvals": approval_card.render_approval_card(
             ApprovalCardView(record_of(votes=(vote,), quorum=2, requested_by=OLGA), GROUP, NAMES, SEEN, T0, warning="The store may forget.")
@@ -147,12 +149,14 @@ def approvals() -> Mapping[str, str]:
             ApprovalCardView(record_of(state=ActionState.FAILED, says="no process uses this GPU: found '4711'"), GROUP)
         ),
         "approved-and-held": approval_card.render_approval_card(
-            ApprovalCardView(record_of(state=ActionState.APPROVED), GROUP, held="the kill switch is on")
+            ApprovalCardView(record_of(state=ActionState.APPROVED), GROUP, waiting_note="the kill switch is on")
         ),
         "process-to-end": approval_card.render_approval_card(
-            ApprovalCardView(kill, GROUP, known=side_effects.build_process_rows(kill.action, process_facts()))
+            ApprovalCardView(kill, GROUP, known_rows=side_effects.build_process_rows(kill.action, process_facts()))
         ),
-        "files-to-delete": approval_card.render_approval_card(ApprovalCardView(cleanup, GROUP, known=side_effects.build_file_rows(OLD))),
+        "files-to-delete": approval_card.render_approval_card(
+            ApprovalCardView(cleanup, GROUP, known_rows=side_effects.build_file_rows(OLD))
+        ),
         "reminder": outcomes.render_reminder(ApprovalCardView(record_of(), GROUP)),
         "dialog-reject": modals.render_reject_form(record_of()),
         "dialog-edit": modals.render_edit_form(kill),
@@ -181,7 +185,7 @@ def _shared() -> Rendered:
     failed = QueuedHosts(50, 3, 9, "failed", ("gpu-001", "gpu-002"))
     return {
         "several-pending": shared_card.render_shared_card(
-            [ApprovalCardView(row, GROUP, seen=SEEN, seen_at=T0) for row in pending], Brakes()
+            [ApprovalCardView(row, GROUP, condition_results=SEEN, seen_at=T0) for row in pending], Brakes()
         ),
         "several-in-each-state": shared_card.render_shared_card([ApprovalCardView(row, GROUP) for row in several], Brakes()),
         "several-with-a-queue": shared_card.render_shared_card([ApprovalCardView(row, GROUP, queued=failed) for row in pending], Brakes()),
@@ -272,9 +276,9 @@ def notes_and_home() -> Mapping[str, str]:
         for n, why in ((1, ""), (2, "a remedy was run and is not proved to have helped"))
     ]
     open_ = home.OpenIncident(
-        "i1", "handed_off", NOW, "Link down", owners=frozenset({"U1"}), held=(gone,), team="T1", channel="C1", thread_ts="1.0"
+        "i1", "handed_off", NOW, "Link down", owners=frozenset({"U1"}), drained_nodes=(gone,), team="T1", channel="C1", thread_ts="1.0"
     )
-    elsewhere = home.OpenIncident("i2", "open", NOW, "GPU gone", elsewhere=True, held=(stuck,))
+    elsewhere = home.OpenIncident("i2", "open", NOW, "GPU gone", elsewhere=True, drained_nodes=(stuck,))
     tab = home.HomeTab(
         [open_, elsewhere],
         "U1",
@@ -389,7 +393,7 @@ def outside() -> Mapping[str, str]:
         "waiting": replace(sent, stage="waiting", by="olga", tries=3, trouble="no route"),
         "refused": replace(sent, stage="refused", refused="too large"),
         "sent": replace(sent, stage="sent", ticket="inc-9", state="repairing", by="olga"),
-        "theirs to mend": replace(sent, stage="sent", ticket="inc-9", found=causes[1:]),
+        "theirs to mend": replace(sent, stage="sent", ticket="inc-9", causes=causes[1:]),
     }
     provider: Rendered = {
         **{name: provider_ticket.render_provider_ticket(view) for name, view in ways.items()},

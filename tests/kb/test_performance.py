@@ -103,16 +103,16 @@ def test_a_step_is_counted_from_its_shape() -> None:
 
 def test_tensor_parallelism_moves_over_nvlink_and_all_else_over_the_adapters() -> None:
     amounts = compute_job_amounts(JOB, A100)
-    activation = 2 * 2048 * JOB.width
-    sums = 4 * math.ceil(JOB.depth / 2) * JOB.micros
+    activation = 2 * 2048 * JOB.hidden_size
+    sums = 4 * math.ceil(JOB.layer_count / 2) * JOB.micro_batches
     assert amounts.nvlink == pytest.approx(sums * 2 * 7 / 8 * activation)
-    assert amounts.network == pytest.approx(2 * JOB.micros * activation / 8 + compute_peer_bytes(2 * 39e9 / 16, 18))
+    assert amounts.network == pytest.approx(2 * JOB.micro_batches * activation / 8 + compute_peer_bytes(2 * 39e9 / 16, 18))
 
 
 def test_sharded_weights_are_gathered_for_every_micro_batch() -> None:
     once = JobShape(7e9, 2048, 64, 64, sharding="full")
     twice = JobShape(7e9, 2048, 128, 64, sharding="full")
-    assert (once.micros, twice.micros) == (1, 2)
+    assert (once.micro_batches, twice.micro_batches) == (1, 2)
     assert compute_job_amounts(twice, H100).network == pytest.approx(compute_job_amounts(once, H100).network * 5 / 3)
 
 
@@ -135,8 +135,8 @@ def test_the_interval_holds_the_centre_and_the_rate_is_work_by_time() -> None:
 
 
 def test_a_pipeline_that_fills_and_drains_stretches_the_step() -> None:
-    assert compute_expected_time(JOB, A100).stretch == 1 + 1 / JOB.micros
-    assert compute_expected_time(replace(JOB, interleave=2), A100).stretch == 1 + 1 / (2 * JOB.micros)
+    assert compute_expected_time(JOB, A100).stretch == 1 + 1 / JOB.micro_batches
+    assert compute_expected_time(replace(JOB, interleave=2), A100).stretch == 1 + 1 / (2 * JOB.micro_batches)
 
 
 def test_bus_bandwidth_is_bytes_past_each_gpu() -> None:

@@ -33,7 +33,7 @@ STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
 
 _ALL_CROSS = Edit(
     TenantViewContext.is_visible_cause,
-    "not row.evidence or not all((self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in row.evidence))",
+    "not hypothesis.evidence or not all((self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in hypothesis.evidence))",
     "True",
 )
 _ANY_FILE = Edit(

@@ -45,7 +45,7 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "what was heard is forgotten at once",
         "I24",
-        (Edit(ReplayGuard.guard_message, "self._redis.set(key, ReplayState.BEFORE, ex=self._lasts)", "self._redis.delete(key)"),),
+        (Edit(ReplayGuard.guard_message, "self._redis.set(key, ReplayState.DONE, ex=self._ttl)", "self._redis.delete(key)"),),
     ),
     Mutant("what could not be stored counts as heard", "I24", (Edit(ReplayGuard.guard_message, "await self._redis.delete(key)"),)),
     Mutant("two hear one message", "I24", (Edit(ReplayGuard.guard_message, "nx=True"),)),

@@ -117,7 +117,7 @@ def talk(*faults: dict[str, Any]) -> Talk:
 async def shown(label: str, told: Talk) -> Answered:
     """Return what the tenant's thread shows after the turn."""
     rows, facts = await told.rows(), await told.facts()
-    reader = TenantViewContext(frozenset(OURS), WORDS, known=add_driver_versions(get_no_slot_values, facts, OURS))
+    reader = TenantViewContext(frozenset(OURS), WORDS, slot_values=add_driver_versions(get_no_slot_values, facts, OURS))
     return Answered(label, build_tenant_view(rows, reader), rows.ticket is not None, rows.stats.makespan_seconds)
 
 

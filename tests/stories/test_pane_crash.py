@@ -47,7 +47,7 @@ async def test_a_direct_message_whose_process_is_killed_is_answered_once(
     words = ("-m", "tests.support.pane_process", redis_server.url, slack.api_url, slack.bot_token, channel, ts, point)
     process = await asyncio.create_subprocess_exec(sys.executable, *words, cwd=Path(__file__).parents[2])
     assert await process.wait() == KILLED
-    [conversation] = await Inbox(real_redis, WallClock(), names=DIRECT_MESSAGE_KEYS).list_open_incidents()
+    [conversation] = await Inbox(real_redis, WallClock(), keys=DIRECT_MESSAGE_KEYS).list_open_incidents()
     await real_redis.delete(DIRECT_MESSAGE_KEYS.lease_key(conversation))  # as its expiry would
 
     async with AsyncExitStack() as stack:

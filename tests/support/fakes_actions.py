@@ -427,7 +427,7 @@ class Office:
         )
         self.index = ActionIndex(self.redis, self.clock)
         self.threads = ActionThreads(RedisSaver(self.redis), self.acting)
-        leases = Leases(self.redis, self.clock, owner=self.worker, names=ACTION_KEYS)
+        leases = Leases(self.redis, self.clock, owner=self.worker, keys=ACTION_KEYS)
         delivery = EventDelivery(self.inbox, self._wake, self.clock)
         self.driver = ActionRunner(
             self.ledger,

@@ -145,7 +145,7 @@ async def _approval(world: DiagnosisRuntime, stage: Stage, ladder: Remediation, 
         *(side_effects.build_job_rows(jobs) if jobs else ()),
         *(side_effects.build_file_rows(deletes) if deletes else side_effects.build_process_rows(action, facts)),
     ]
-    return ApprovalCardView(record, group=GROUP, seen=looked, seen_at=now, known=known)
+    return ApprovalCardView(record, group=GROUP, condition_results=looked, seen_at=now, known_rows=known)
 
 
 async def _action(world: DiagnosisRuntime, ladder: Remediation) -> Action:

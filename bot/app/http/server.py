@@ -104,8 +104,8 @@ class RouteHandler:
 
     async def handle(self, request: web.Request) -> web.Response:
         answer = await self._answer_request(request)
-        if answer.why and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
-            log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.why, **left_out)
+        if answer.reason and (left_out := self._budget.spend(self._route.path, answer.status)) is not None:
+            log.warning("http.refused", path=self._route.path, status=answer.status, why=answer.reason, **left_out)
         return _build_response(answer)
 
     async def _answer_request(self, request: web.Request) -> InboundResponse:
@@ -133,7 +133,7 @@ class RouteHandler:
             async with asyncio.timeout(self._limits.answer):
                 return await self._route.hear(request)
         except (RedisError, TimeoutError, OSError) as why:
-            return replace(STORE_UNAVAILABLE, why=f"the store is away: {why}"[:200])
+            return replace(STORE_UNAVAILABLE, reason=f"the store is away: {why}"[:200])
         except Exception as bug:  # the sender gets no details
             if (left_out := self._budget.spend(self._route.path, INTERNAL_ERROR.status)) is not None:
                 log.exception("http.bug", path=self._route.path, exc_info=bug, **left_out)

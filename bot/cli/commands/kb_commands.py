@@ -213,7 +213,7 @@ def build(
 
     def run() -> int:
         model_options = build_command.parse_model_options(most_usd, record, replay, model=model)
-        return build_command.build_folder(settings, exports, out, mapped or (), as_json=json, asked=model_options)
+        return build_command.build_folder(settings, exports, out, mapped or (), as_json=json, model_options=model_options)
 
     raise typer.Exit(call_or_exit(run))
 

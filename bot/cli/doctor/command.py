@@ -131,9 +131,9 @@ async def _check_knowledge(settings: Settings) -> list[Finding]:
     ]
 
 
-def _check_site_files(part: str, says: Callable[[], str], own: tuple[Path, ...]) -> list[Finding]:
+def _check_site_files(part: str, says: Callable[[], str], paths: tuple[Path, ...]) -> list[Finding]:
     try:
-        return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in own))]
+        return [Finding(part, "ok", says() + "".join(f", {folder} included" for folder in paths))]
     except BadSite as error:
         return [Finding(part, "fail", problem, "fix the file; nothing of it is used until then") for problem in error.problems]
 

@@ -23,5 +23,5 @@ class Finding:
 def render_findings_table(findings: Sequence[Finding]) -> Table:
     """Return the table; remote text is never markup."""
     marks = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "fail": ("FAIL", "red"), "off": ("off", "dim")}
-    rows = [(row.part, Text(*marks[row.state]), row.says, row.mend) for row in findings]
+    rows = [(finding.part, Text(*marks[finding.state]), finding.says, finding.mend) for finding in findings]
     return build_text_table(("part", "", "what", "how to fix"), rows)

@@ -16,14 +16,14 @@ from tools.transport import AccessBarrier, Transport, Unreachable
 class UnreachableHost:
     host: Host
     barrier: AccessBarrier
-    why: str
+    reason: str
 
 
 async def check_hosts(ssh: Transport, inventory: Inventory, names: Sequence[str]) -> list[Finding]:
     """Return one finding for reachable hosts, one per kind of failure, then kits."""
     answers = await asyncio.gather(*(_probe_host(ssh, inventory.hosts[name]) for name in names))
     refusals = [answer for answer in answers if answer]
-    closed = {row.host.name for row in refusals}
+    closed = {refusal.host.name for refusal in refusals}
     hosts_with_kit = [name for name in names if name not in closed and inventory.hosts[name].kit]
     kits = build_kit_findings(hosts_with_kit, await asyncio.gather(*(read_kit_state(name, ssh) for name in hosts_with_kit)))
     good = len(names) - len(closed)
@@ -43,21 +43,21 @@ async def _probe_host(ssh: Transport, host: Host) -> UnreachableHost | None:
     )
 
 
-def build_refusal_findings(rows: Sequence[UnreachableHost]) -> list[Finding]:
+def build_refusal_findings(hosts: Sequence[UnreachableHost]) -> list[Finding]:
     """Group hosts with the same fix, whatever their error text."""
     hosts_by_refusal: dict[tuple[AccessBarrier, str], list[UnreachableHost]] = {}
-    for row in rows:
-        hosts_by_refusal.setdefault((row.barrier, _GROUP_KEYS.get(row.barrier, _get_reason)(row)), []).append(row)
+    for host in hosts:
+        hosts_by_refusal.setdefault((host.barrier, _GROUP_KEYS.get(host.barrier, _get_reason)(host)), []).append(host)
     return [
         _FINDING_BUILDERS.get(barrier, _build_other_finding)(same)
         for (barrier, _), same in sorted(hosts_by_refusal.items(), key=lambda item: item[0])
     ]
 
 
-def _build_login_finding(rows: Sequence[UnreachableHost]) -> Finding:
-    host = rows[0].host
+def _build_login_finding(hosts: Sequence[UnreachableHost]) -> Finding:
+    host = hosts[0].host
     key = f"the public half of {host.key}" if host.key else "our public key"
-    sentence = f"{_format_host_count(rows)} refused the login of {host.user}: {_format_host_names(rows)}"
+    sentence = f"{_format_host_count(hosts)} refused the login of {host.user}: {_format_host_names(hosts)}"
     mend = (
         f"is {key} in /etc/ssh/authorized_keys/{host.user} there (without the kit's rule for sshd: in ~{host.user}/.ssh/authorized_keys), "
         "and the account not locked? `user`, `key`, `certificate`: in the inventory"
@@ -65,9 +65,9 @@ def _build_login_finding(rows: Sequence[UnreachableHost]) -> Finding:
     return Finding("ssh", "fail", sentence, mend)
 
 
-def _build_unlisted_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
-    file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
-    sentence = f"no key of {_format_host_count(rows)} is listed in {file}: {_format_host_names(rows)}"
+def _build_unlisted_key_finding(hosts: Sequence[UnreachableHost]) -> Finding:
+    file = hosts[0].host.known_hosts or "~/.ssh/known_hosts"
+    sentence = f"no key of {_format_host_count(hosts)} is listed in {file}: {_format_host_names(hosts)}"
     return Finding(
         "ssh",
         "fail",
@@ -76,10 +76,10 @@ def _build_unlisted_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     )
 
 
-def _build_changed_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
-    file = rows[0].host.known_hosts or "~/.ssh/known_hosts"
+def _build_changed_key_finding(hosts: Sequence[UnreachableHost]) -> Finding:
+    file = hosts[0].host.known_hosts or "~/.ssh/known_hosts"
     sentence = (
-        f"{_format_host_count(rows)} {'shows' if len(rows) == 1 else 'show'} another key than {file} lists: {_format_host_names(rows)}"
+        f"{_format_host_count(hosts)} {'shows' if len(hosts) == 1 else 'show'} another key than {file} lists: {_format_host_names(hosts)}"
     )
     return Finding(
         "ssh",
@@ -89,29 +89,29 @@ def _build_changed_key_finding(rows: Sequence[UnreachableHost]) -> Finding:
     )
 
 
-def _build_other_finding(rows: Sequence[UnreachableHost]) -> Finding:
+def _build_other_finding(hosts: Sequence[UnreachableHost]) -> Finding:
     return Finding(
         "ssh",
         "fail",
-        f"{_format_host_names(rows)}: {rows[0].why}",
+        f"{_format_host_names(hosts)}: {hosts[0].reason}",
         "see the reason; `known_hosts`, `user` and `key` are set in the inventory",
     )
 
 
-def _format_host_count(rows: Sequence[UnreachableHost]) -> str:
-    return "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
+def _format_host_count(hosts: Sequence[UnreachableHost]) -> str:
+    return "1 host" if len(hosts) == 1 else f"{len(hosts)} hosts"
 
 
-def _format_host_names(rows: Sequence[UnreachableHost]) -> str:
-    return fold_host_names(row.host.name for row in rows)
+def _format_host_names(hosts: Sequence[UnreachableHost]) -> str:
+    return fold_host_names(host.host.name for host in hosts)
 
 
-def _get_known_hosts_file(row: UnreachableHost) -> str:
-    return row.host.known_hosts
+def _get_known_hosts_file(host: UnreachableHost) -> str:
+    return host.host.known_hosts
 
 
-def _get_reason(row: UnreachableHost) -> str:
-    return row.why
+def _get_reason(host: UnreachableHost) -> str:
+    return host.reason
 
 
 # what hosts of one finding share

@@ -34,31 +34,31 @@ async def check_channels(settings: Settings, inventory: Inventory) -> list[Findi
     """Return one finding per channel; Slack is asked only with a token."""
     token = settings.slack_bot_token.get_secret_value()
     if not token:
-        return [build_channel_finding(row) for row in inventory.channels]
+        return [build_channel_finding(channel) for channel in inventory.channels]
     is_shared = People(build_slack_client(token, settings.slack_api_url)).is_shared
-    return list(await asyncio.gather(*(check_channel(row, is_shared) for row in inventory.channels)))
+    return list(await asyncio.gather(*(check_channel(channel, is_shared) for channel in inventory.channels)))
 
 
-async def check_channel(row: ChannelRow, shared: ChannelSharingLookup) -> Finding:
+async def check_channel(channel_row: ChannelRow, shared: ChannelSharingLookup) -> Finding:
     """Check the sharing; a tenant's channel may be shared."""
-    bound = build_channel_finding(row)
-    if row.kind != "operators":
+    bound = build_channel_finding(channel_row)
+    if channel_row.kind != "operators":
         return bound
     try:
-        if await shared(row.channel):
-            return Finding("channel", "fail", f"{row.name or row.channel}: {NOT_SERVED_TEXT}", FIX_HINT)
+        if await shared(channel_row.channel):
+            return Finding("channel", "fail", f"{channel_row.name or channel_row.channel}: {NOT_SERVED_TEXT}", FIX_HINT)
     except Refusal:
         unknown = f"{bound.says}; Slack does not say whether another organisation reads it, and until it does nothing is answered there"
         return Finding("channel", "warn", unknown, f"see whether it is there and the app is in it, and {ENV_PREFIX}SLACK_BOT_TOKEN")
     return bound
 
 
-def build_channel_finding(row: ChannelRow) -> Finding:
-    whose = f"customer {row.tenant}" if row.kind == "tenant" else "operators"
-    all_hosts = "all of its hosts" if row.tenant else "all hosts"
-    hosts = f"groups {', '.join(row.groups)}" if row.groups else all_hosts
-    answers = "answers mentions only" if row.mention_only else "answers what it is plainly asked in its threads"
-    return Finding("channel", "ok", f"{row.name or row.channel}: {whose}, {hosts}, {answers}")
+def build_channel_finding(channel_row: ChannelRow) -> Finding:
+    whose = f"customer {channel_row.tenant}" if channel_row.kind == "tenant" else "operators"
+    all_hosts = "all of its hosts" if channel_row.tenant else "all hosts"
+    hosts = f"groups {', '.join(channel_row.groups)}" if channel_row.groups else all_hosts
+    answers = "answers mentions only" if channel_row.mention_only else "answers what it is plainly asked in its threads"
+    return Finding("channel", "ok", f"{channel_row.name or channel_row.channel}: {whose}, {hosts}, {answers}")
 
 
 async def check_trackers(settings: Settings) -> list[Finding]:
@@ -130,7 +130,7 @@ async def check_alerts(settings: Settings, inventory: Inventory, shared: Channel
     if site is None:
         return []
     ways = ["Alertmanager"] * bool(site.user or site.token.get_secret_value()) + ["signed webhooks"] * bool(site.keys)
-    elsewhere = sorted({row.channel for row in site.routes} - {site.channel})
+    elsewhere = sorted({route.channel for route in site.routes} - {site.channel})
     routed = f"; {len(site.routes)} routes to {', '.join(elsewhere) or site.channel}, all else" if site.routes else "; incidents"
     sentence = f"{' and '.join(ways)} on port {settings.http_port}{routed} {'opens' if site.routes else 'open'} in {site.channel}"
     return [Finding("alerts", "ok", sentence), *await _check_alert_routes(site, inventory, shared or _build_sharing_lookup(settings))]

@@ -47,7 +47,7 @@ def _refuse_invalid_entry(settings: Settings, row: Mapping[str, Any]) -> None:
         raise Refusal(f"--label {row['label']} is no label" + (f"; near it: {', '.join(like)}" if like else "; `rackmedic taxonomy`"), 2)
     if (check := row.get("deciding_check")) and check not in load_all_checks(settings):
         raise Refusal(f"--check {check} is no check; `rackmedic checks` lists them", 2)
-    if row["id"] in {one.id for one in load_site_incidents(settings.kb_dir)}:
+    if row["id"] in {incident.id for incident in load_site_incidents(settings.kb_dir)}:
         raise Refusal(f"an incident {row['id']} is known already; `rackmedic kb show {row['id']}` shows it, another title makes another", 2)
     if problems := find_entry_problems([row], labels):
         raise Refusal("\n".join(["it cannot be kept:", *problems]), 2)

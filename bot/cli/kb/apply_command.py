@@ -77,7 +77,7 @@ def apply_build(
             has = settings.model_copy(update={"kb_dir": with_it})
             if problems := find_problems(has):
                 raise Refusal("\n".join(["nothing was taken over; with it the folder cannot be used:", *problems]), 2)
-            replayed = (replay or replay_incidents)(had, has, {str(one["id"]) for one in accepted.entries})
+            replayed = (replay or replay_incidents)(had, has, {str(entry["id"]) for entry in accepted.entries})
             bench = compare_benchmark(had.kb_dir, with_it, scored)
             if not dry:
                 for path in files:
@@ -96,26 +96,26 @@ def _collect_accepted(folder: Path, labels: Mapping[str, Any]) -> _AcceptedItems
         raise Refusal(f"nothing of {folder} is accepted; `rackmedic kb review {folder}` goes through it", 2)
     causes, checks = ([entry.entry for one, entry in accepted if one.kind == kind] for kind in ("cause", "check"))
     entries = [entry.entry for one, entry in accepted if one.kind in INCIDENT_KINDS]
-    _refuse_unaccepted_labels(entries, {*labels, *(str(one["label"]) for one in causes)})
+    _refuse_unaccepted_labels(entries, {*labels, *(str(cause["label"]) for cause in causes)})
     pages = [folder / "pages" / f"{one.id}.md" for one, _ in accepted if one.kind == "page"]
     return _AcceptedItems(causes, checks, entries, pages, len(items) - len(decisions))
 
 
 def _refuse_unaccepted_labels(entries: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
-    if lost := [f"{one['id']} ({one['label']})" for one in entries if one["label"] not in labels]:
+    if lost := [f"{entry['id']} ({entry['label']})" for entry in entries if entry["label"] not in labels]:
         more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
         raise Refusal(f"their label is new here and was not accepted: {', '.join(lost[:MAX_NAMED])}{more}; accept the cause, or give them "
                       "another label, with `rackmedic kb review --again`", 2)  # fmt: skip
 
 
-def _is_accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
-    decision = known.get((item.kind, item.id))
+def _is_accepted(item: BuiltItem, decisions: Mapping[Any, ReviewDecision]) -> bool:
+    decision = decisions.get((item.kind, item.id))
     return decision is not None and decision.does == "accept"
 
 
 def _refuse_conflicts(had: Settings, taken: _AcceptedItems, target: Path, ours: str) -> None:
     """Refuse ids and pages of other files; an earlier apply of this build is overwritten."""
-    before = {row.id for row in load_site_incidents(had.kb_dir)}
+    before = {incident.id for incident in load_site_incidents(had.kb_dir)}
     file = target / "incidents" / ours
     own_ids = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
     entry_ids = [str(entry["id"]) for entry in taken.entries]
@@ -152,7 +152,7 @@ def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice:
     before, after = (load_site_incidents(one.kb_dir, load_site_taxonomy(one.kb_dir)) for one in (had, has))
     earlier_incidents = [one for one in before if one.id not in new]
     was = label_incidents(earlier_incidents, before, load_site_taxonomy(had.kb_dir), load_all_checks(had))
-    right = {one.id for one in earlier_incidents if was[one.id] == one.label}
+    right = {earlier_incident.id for earlier_incident in earlier_incidents if was[earlier_incident.id] == earlier_incident.label}
     now = label_incidents(earlier_incidents, after, load_site_taxonomy(has.kb_dir), load_all_checks(has), right)
     replayed = compare_replays(earlier_incidents, was, now, [one for one in after if one.id in new])
     if replayed.is_worse:
@@ -162,11 +162,11 @@ def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice:
     return replayed
 
 
-def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:
+def compare_benchmark(earlier: Path | None, later: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:
     """Score the benchmark without and with the new items. Raises Refusal if fewer are right."""
     if scored is None:
         return None
-    was, now = scored(before), scored(after)
+    was, now = scored(earlier), scored(later)
     lost = sorted(case for case, right in was.items() if right and not now.get(case))
     if sum(now.values()) < sum(was.values()):
         named_cases = ", ".join(lost[:MAX_NAMED])

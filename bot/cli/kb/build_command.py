@@ -59,7 +59,7 @@ class ModelOptions:
 
 
 def parse_model_options(most_usd: float, record: Path | None, replay: Path | None, *, model: bool) -> ModelOptions | None:
-    """Return the options, or None for rules only. Raises Refusal."""
+    """Return the options, or None for rules only."""
     if replay and (model or record):
         raise Refusal("--replay asks no model; leave --model and --record out", 2)
     if record and not model:
@@ -76,13 +76,13 @@ def build_folder(
     given: Sequence[str],
     *,
     as_json: bool,
-    asked: ModelOptions | None = None,
+    model_options: ModelOptions | None = None,
 ) -> int:
-    """Label all exports and write the folder. Raises Refusal."""
+    """Label all exports and write the folder."""
     mapped = _parse_column_map(given)
     try:
         with _lock_build_folder(out) as journal_folder:
-            built, seed = _label_exports(settings, exports, mapped, journal_folder, asked)
+            built, seed = _label_exports(settings, exports, mapped, journal_folder, model_options)
             _write_folder(out, built, settings, seed)
             (journal_folder / "done").write_text(seed)
     except UnreadableExport as error:
@@ -132,12 +132,12 @@ def _lock_build_folder(out: Path) -> Iterator[Path]:
 
 
 def _label_exports(
-    settings: Settings, exports: Sequence[Path], mapped: Mapping[str, str], kept: Path, asked: ModelOptions | None
+    settings: Settings, exports: Sequence[Path], mapped: Mapping[str, str], kept: Path, model_options: ModelOptions | None
 ) -> tuple[_BuildState, str]:
     taxonomy, checks = load_site_taxonomy(settings.kb_dir), load_all_checks(settings)
     past = load_site_incidents(settings.kb_dir, taxonomy)
     rules = RuleLabeller(taxonomy, LabelRanker.build(taxonomy, past), checks)
-    worker = open_row_labeller(rules, settings, asked)
+    worker = open_row_labeller(rules, settings, model_options)
     inputs = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
     seed, built = _hash_inputs(exports, inputs), _BuildState()
     with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
@@ -184,29 +184,29 @@ def _process_rows(
     built.rows += _label_batch(waiting, worker, journal, seen_digests)
 
 
-def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
-    labelled = worker.label_rows(rows) if rows else []
+def _label_batch(export_rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
+    labelled = worker.label_rows(export_rows) if export_rows else []
     for row in labelled:
         journal.write(json.dumps(asdict(row)).encode() + b"\n")
     journal.flush()  # survives a kill of the process
-    return [_drop_duplicate(row, one, seen) for row, one in zip(rows, labelled, strict=True)]
+    return [_drop_duplicate(row, one, seen) for row, one in zip(export_rows, labelled, strict=True)]
 
 
-def _drop_duplicate(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
-    digest = hashlib.sha256(row.text.encode()).hexdigest()
+def _drop_duplicate(export_row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
+    digest = hashlib.sha256(export_row.text.encode()).hexdigest()
     before = digest in seen
     seen.add(digest)
     return LabelledRow(labelled.id, "dropped", "told before, in the same words", labelled.title) if before else labelled
 
 
-def _keep_guide(row: ExportRow, built: _BuildState) -> None:
-    text = row.messages[0].text
+def _keep_guide(export_row: ExportRow, built: _BuildState) -> None:
+    text = export_row.messages[0].text
     if len(text.encode()) > MAX_PAGE_BYTES - 1024:
-        built.unread.append(show_invisible(f"{row.id}: a page has at most {MAX_PAGE_BYTES >> 10} KiB; split it"))
+        built.unread.append(show_invisible(f"{export_row.id}: a page has at most {MAX_PAGE_BYTES >> 10} KiB; split it"))
     elif not any(line.strip() and not line.startswith("#") for line in text.split("\n")):
-        built.unread.append(show_invisible(f"{row.id}: says nothing below its title"))
+        built.unread.append(show_invisible(f"{export_row.id}: says nothing below its title"))
     else:
-        built.guides.append(row)
+        built.guides.append(export_row)
 
 
 def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
@@ -282,34 +282,34 @@ def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Map
         write_file_atomically(out / "checks" / "built.yaml", render_check_file(drafted))
 
 
-def _build_review_row(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
+def _build_review_row(labelled_row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
     """Return what the reviewer sees; a doubtful entry too, as no other file has it."""
     review_row = {
         "id": entry["id"],
-        "why": row.why,
-        "sure": _format_confidence(row),
-        "near": [row.label, *row.others],
-        "said_by": row.said_by,
+        "why": labelled_row.why,
+        "sure": _format_confidence(labelled_row),
+        "near": [labelled_row.label, *labelled_row.others],
+        "said_by": labelled_row.said_by,
     }
-    return review_row | ({"entry": entry} if row.verdict == "doubtful" else {})
+    return review_row | ({"entry": entry} if labelled_row.verdict == "doubtful" else {})
 
 
-def _format_confidence(row: LabelledRow) -> str:
-    if row.by:
-        return f"chosen by {row.by}"
-    return f"{row.confidence:.0%}" if row.confidence else ""
+def _format_confidence(labelled_row: LabelledRow) -> str:
+    if labelled_row.by:
+        return f"chosen by {labelled_row.by}"
+    return f"{labelled_row.confidence:.0%}" if labelled_row.confidence else ""
 
 
-def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
+def _build_entry(labelled_row: LabelledRow, name: str) -> dict[str, str]:
     entry = {
         "id": name,
-        "title": row.title,
-        "description": row.description or row.title,
-        "label": row.label,
-        "deciding_check": row.check,
-        "root_cause": row.root_cause,
-        "resolution": row.resolution,
-        "source_url": row.url,
+        "title": labelled_row.title,
+        "description": labelled_row.description or labelled_row.title,
+        "label": labelled_row.label,
+        "deciding_check": labelled_row.check,
+        "root_cause": labelled_row.root_cause,
+        "resolution": labelled_row.resolution,
+        "source_url": labelled_row.url,
     }
     return {key: value for key, value in entry.items() if value or key == "resolution"}
 

@@ -33,7 +33,7 @@ _NON_NAME_PATTERN: Final = re.compile(r"[^a-z0-9]+")
 
 
 def load_drafted_causes(folder: Path) -> list[dict[str, Any]]:
-    """Return entries with full `label`. Raises Refusal."""
+    """Return entries with full `label`."""
     causes = []
     for path in sorted((folder / "taxonomy").glob("*.y*ml")):
         file = _read_draft_file(path)
@@ -64,7 +64,7 @@ def render_cause_files(causes: Iterable[DraftEntry]) -> dict[str, str]:
 
 
 def render_check_file(checks: Sequence[DraftEntry]) -> str:
-    return _dump_yaml({"checks": [dict(one) for one in checks]})
+    return _dump_yaml({"checks": [dict(check) for check in checks]})
 
 
 def find_cause_problems(cause: DraftEntry, kb_dir: Path | None) -> list[str]:
@@ -139,11 +139,11 @@ class ReviewDecision:
 
 
 def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
-    """Return all items, causes first, as incidents use their labels. Raises Refusal."""
+    """Return all items, causes first, as incidents use their labels."""
     if not (folder / "REVIEW.md").is_file():
         raise Refusal(f"{folder} holds no finished build; `rackmedic kb build EXPORT… --out {folder}` makes one", 2)
     causes, checks = load_drafted_causes(folder), load_drafted_checks(folder)
-    labels = {*labels, *(one["label"] for one in causes)}
+    labels = {*labels, *(cause["label"] for cause in causes)}
     try:
         seeds = load_seeds(folder / "incidents", labels) if (folder / "incidents").is_dir() else ()
         pages = load_pages(folder / "pages", labels) if (folder / "pages").is_dir() else ()
@@ -151,9 +151,9 @@ def load_built_items(folder: Path, labels: Collection[str]) -> list[BuiltItem]:
         raise Refusal("\n".join([f"{folder} cannot be used:", *error.problems]), 2) from error
     review_rows = {str(row.get("id")): row for row in _read_rows(folder / REVIEW_ROWS_FILE)}
     entries = [row for path in sorted((folder / "incidents").glob("*.y*ml")) for row in yaml.safe_load(path.read_text())["incidents"]]
-    items = [BuiltItem(str(one["label"]), "cause", one) for one in causes]
-    items += [BuiltItem(str(one.get("id")), "check", one) for one in checks]
-    items += [_build_item(row["id"], "labelled", row, review_rows.get(row["id"], {})) for row in entries]
+    items = [BuiltItem(str(cause["label"]), "cause", cause) for cause in causes]
+    items += [BuiltItem(str(check.get("id")), "check", check) for check in checks]
+    items += [_build_item(entry["id"], "labelled", entry, review_rows.get(entry["id"], {})) for entry in entries]
     items += [_build_item(name, "doubtful", row["entry"], row) for name, row in review_rows.items() if isinstance(row.get("entry"), dict)]
     assert len(entries) == len(seeds)
     return items + [BuiltItem(page.id, "page", _build_page_entry(page)) for page in pages]
@@ -193,7 +193,7 @@ def find_entry_problems(entries: Iterable[Mapping[str, Any]], labels: Collection
 
 
 def render_incidents_file(entries: Iterable[Mapping[str, Any]]) -> str:
-    return yaml.safe_dump({"incidents": [dict(one) for one in entries]}, allow_unicode=True, sort_keys=False, width=120)
+    return yaml.safe_dump({"incidents": [dict(entry) for entry in entries]}, allow_unicode=True, sort_keys=False, width=120)
 
 
 def write_file_atomically(path: Path, content: str | bytes) -> None:

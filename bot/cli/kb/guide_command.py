@@ -14,7 +14,7 @@ from kb.guides.guide import Guide, GuideStep, slugify_guide_name
 
 
 def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
-    """Print all guides, or one with its steps. Raises Refusal."""
+    """Print all guides, or one with its steps."""
     guides = load_site_guides(settings)
     if name and slugify_guide_name(name) not in guides:
         raise Refusal(f"There is no guide {name}; there are {', '.join(guides)}.", 1)
@@ -27,8 +27,10 @@ def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
         phrases = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         console.print(Text.assemble((guide.id, "bold cyan"), "  ", guide.title, (f"  {len(guide.steps)} steps", "dim")))
         console.print(indent_renderable(Text(f"for {phrases or 'anyone who calls it'}", style="dim")))
-        for line in (line for step in guide.steps if name for line in _format_step_lines(step)):
-            console.print(Padding(Text(line.strip()), (0, 0, 0, 2 + len(line) - len(line.lstrip())), expand=False))
+        if not name:
+            continue
+        for indent, line in (pair for step in guide.steps for pair in _format_step_lines(step)):
+            console.print(Padding(Text(line), (0, 0, 0, indent), expand=False))
     return 0
 
 
@@ -38,7 +40,7 @@ def build_guide_row(guide: Guide) -> dict[str, Any]:
 
 
 def _build_step_row(step: GuideStep) -> dict[str, Any]:
-    when = [{"key": one.key, one.quantifier: one.expression.source} for one in step.when]
+    when = [{"key": condition.key, condition.quantifier: condition.expression.source} for condition in step.when]
     return {
         "id": step.id,
         "kind": step.kind,
@@ -52,7 +54,8 @@ def _build_step_row(step: GuideStep) -> dict[str, Any]:
     }
 
 
-def _format_step_lines(step: GuideStep) -> list[str]:
+def _format_step_lines(step: GuideStep) -> list[tuple[int, str]]:
+    """Return lines with their indentation in columns."""
     action = {"look": f"look: {', '.join(step.look)}", "wait": "wait", "remedy": f"remedy: {step.remedy}", "ask": "for people"}[step.kind]
     approval = ""
     if step.approve:
@@ -60,5 +63,6 @@ def _format_step_lines(step: GuideStep) -> list[str]:
     elif step.remedy:
         approval = ", proposed for approval where a proven cause needs it"
     order = f"after {', '.join(step.after)}" if step.after else "at once"
-    lines = [f"{step.id}  {step.says}", f"    {action}{approval}; {order}"]
-    return [*lines, *(f"    only if {'there is' if one.quantifier == 'any' else 'there is no'} {one}" for one in step.when)]
+    conditions = [f"only if {'there is' if condition.quantifier == 'any' else 'there is no'} {condition}" for condition in step.when]
+    details = [f"{action}{approval}; {order}", *conditions]
+    return [(2, f"{step.id}  {step.says}"), *((6, detail) for detail in details)]

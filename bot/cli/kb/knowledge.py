@@ -53,23 +53,23 @@ class KnowledgeRow:
 def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
     """Return all entries. Raises BadSite."""
     taxonomy, built_in = load_site_taxonomy(settings.kb_dir), frozenset(load_site_taxonomy(None).leaves)
-    seeds = {one.id for one in load_site_incidents(None)}
+    seeds = {incident.id for incident in load_site_incidents(None)}
     leaves = [
         KnowledgeRow(leaf.label, "leaf", leaf.label, leaf.title, _describe_leaf(leaf), " ".join(leaf.sources), leaf.label not in built_in)
         for leaf in taxonomy.leaves.values()
     ]
     incidents = [
         KnowledgeRow(
-            one.id,
+            incident.id,
             "incident",
-            one.label,
-            one.title,
-            _join_texts(one.description, one.root_cause, one.resolution),
-            one.source_url,
-            one.id not in seeds,
-            one.year or int(one.on[:4] or 0),
+            incident.label,
+            incident.title,
+            _join_texts(incident.description, incident.root_cause, incident.resolution),
+            incident.source_url,
+            incident.id not in seeds,
+            incident.year or int(incident.on[:4] or 0),
         )
-        for one in load_site_incidents(settings.kb_dir, taxonomy)
+        for incident in load_site_incidents(settings.kb_dir, taxonomy)
     ]
     pages = [
         KnowledgeRow(page.id, "page", " ".join(page.labels), page.title, page.text, page.source, True)
@@ -99,9 +99,9 @@ def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool)
     return 0 if matches else 1
 
 
-def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
-    """Return incidents and pages with similarity 0 to 1. Pure."""
-    rows = {f"{one.kind} {one.id}": one for one in known if one.kind != "leaf"}
+def rank_by_likeness(knowledge_rows: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
+    """Return incidents and pages with similarity 0 to 1."""
+    rows = {f"{one.kind} {one.id}": one for one in knowledge_rows if one.kind != "leaf"}
     texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
     corpus = BM25Corpus.build(texts)
     best = [(name, round(corpus.compute_similarity(text, texts[name]), 4)) for name in corpus.score_documents(text)]
@@ -110,13 +110,13 @@ def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> lis
 
 
 def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
-    """Print one entry. Raises Refusal."""
+    """Print one entry."""
     entries = [one for one in load_knowledge(settings) if one.id == name]
     if not entries:
         like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
         raise Refusal(f"nothing is known as {name}" + (f"; near it: {', '.join(like)}" if like else ""), 2)
     if as_json:
-        print_text(json.dumps({"schema": 1, "items": [asdict(one) for one in entries]}))
+        print_text(json.dumps({"schema": 1, "items": [asdict(entry) for entry in entries]}))
         return 0
     console = open_console(whole=True)
     for entry in entries:
@@ -132,7 +132,7 @@ def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
 
 
 def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_json: bool) -> int:
-    """Print matching entries. Raises Refusal."""
+    """Print matching entries."""
     if kind and kind not in KINDS:
         raise Refusal(f"--kind {kind} is none of {', '.join(KINDS)}", 2)
     rows = [
@@ -180,8 +180,8 @@ def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
     return 0
 
 
-def _count_by_year(known: Iterable[KnowledgeRow]) -> dict[int, int]:
-    return dict(sorted(Counter(one.year for one in known if one.kind == "incident").items()))
+def _count_by_year(knowledge_rows: Iterable[KnowledgeRow]) -> dict[int, int]:
+    return dict(sorted(Counter(one.year for one in knowledge_rows if one.kind == "incident").items()))
 
 
 def lint_folder(settings: Settings, folder: Path | None, *, as_json: bool) -> int:

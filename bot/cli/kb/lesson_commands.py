@@ -42,7 +42,7 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
     if state and state not in STATES:
         raise Refusal(f"--state {state} is none of {', '.join(STATES)}", 2)
     async with open_persistent_store(settings, "lessons") as store:
-        rows = [one for one in await LessonStore(store.redis).list_lessons() if not state or one.state == state]
+        rows = [lesson for lesson in await LessonStore(store.redis).list_lessons() if not state or lesson.state == state]
     if as_json:
         items = [one.model_dump(mode="json", exclude={"by"}) | {"trust": compute_trust(one, today)} for one in rows]
         print_text(json.dumps({"schema": 1, "items": items}))
@@ -63,16 +63,16 @@ async def print_mistakes(settings: Settings, *, as_json: bool) -> int:
     async with open_persistent_store(settings, "lessons") as store:
         notes = find_mistakes(await LessonStore(store.redis).list_lessons())
     if as_json:
-        print_text(json.dumps({"schema": 1, "items": [asdict(one) | {"used": one.is_useful} for one in notes]}))
+        print_text(json.dumps({"schema": 1, "items": [asdict(note) | {"used": note.is_useful} for note in notes]}))
         return 0
-    cells = [("yes" if one.is_useful else "no", str(one.saved), str(one.detours), one.format_sentence(titles)) for one in notes]
+    cells = [("yes" if note.is_useful else "no", str(note.saved), str(note.detours), note.format_sentence(titles)) for note in notes]
     table = build_text_table(("used", "saved", "detours", "note"), cells)
     open_table_console().print(table if notes else Text("Nothing was blamed wrongly twice, as far as accepted lessons tell."))
     return 0
 
 
 async def accept_stored_lesson(settings: Settings, lesson: str, today: date) -> int:
-    """Accept a draft or restore a retired lesson. Raises Refusal."""
+    """Accept a draft or restore a retired lesson."""
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
         row = await _get_lesson(lessons, lesson)
@@ -94,7 +94,7 @@ async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> 
 
 
 async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
-    """Write a taxonomy draft of the proposed cause. Raises Refusal."""
+    """Write a taxonomy draft of the proposed cause."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     async with open_persistent_store(settings, "lessons") as store:
         row = await _get_lesson(LessonStore(store.redis), lesson)
@@ -113,7 +113,7 @@ async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
 
 
 def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
-    """Return an entry without decisive evidence: a draft proves nothing. Raises Refusal."""
+    """Return an entry without decisive evidence: a draft proves nothing."""
     if not lesson.new_cause:
         raise Refusal(f"{lesson.id} proposes no new cause: it has a label already, or no cause", 2)
     if lesson.new_cause in taxonomy.leaves:
@@ -125,7 +125,7 @@ def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object
         "description": lesson.root_cause or lesson.new_title,
         "scope": sibling_leaves[0].scope if sibling_leaves else "node",
         "owner": sibling_leaves[0].owner if sibling_leaves else "provider",
-        "symptoms": [one for one in lesson.symptoms if one in SYMPTOMS] or ["vague"],
+        "symptoms": [symptom for symptom in lesson.symptoms if symptom in SYMPTOMS] or ["vague"],
         "words": [lesson.new_title.lower()],
         "only_words": True,
         "next_step": lesson.resolution or f"Compare it with {lesson.incident or lesson.id}; no look of ours shows it.",
@@ -139,13 +139,13 @@ async def export_lessons(settings: Settings, out: Path | None, *, customers: boo
     """Write accepted lessons as JSON lines; those of tenants only with `customers`."""
     async with open_persistent_store(settings, "lessons") as store:
         lessons = await LessonStore(store.redis).list_lessons()
-    chosen = [one for one in lessons if customers or not (one.tenant or one.inside)]
+    chosen = [lesson for lesson in lessons if customers or not (lesson.tenant or lesson.inside)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in build_lesson_rows(chosen))
     if out is None:
         print_text(text, end="")
         return 0
     _write_file(out, text)
-    invalid_count = len([one for one in lessons if one.state == "accepted"]) - text.count("\n")
+    invalid_count = len([lesson for lesson in lessons if lesson.state == "accepted"]) - text.count("\n")
     print_text(
         f"{out}: {text.count(chr(10))} lessons"
         + (f"; {invalid_count} that concern customers stay here, --customers takes them too" if invalid_count else "")
@@ -159,7 +159,7 @@ async def import_lessons(settings: Settings, file: Path) -> int:
     parsed_lessons, problems = parse_lessons(_read_rows(file), labels)
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
-        new = [one.id for one in parsed_lessons if await lessons.add_lesson(one)]
+        new = [parsed_lesson.id for parsed_lesson in parsed_lessons if await lessons.add_lesson(parsed_lesson)]
     for problem in problems:
         print_text(show_invisible(problem))
     known_count = len(parsed_lessons) - len(new)

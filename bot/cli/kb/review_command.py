@@ -168,7 +168,7 @@ class _ReviewSession:
 
 
 def review_folder(settings: Settings, folder: Path, talk: ReviewDialog, *, as_json: bool, again: bool = False) -> int:
-    """Review undecided items, or all with `again`; with JSON only summarise. Raises Refusal."""
+    """Review undecided items, or all with `again`; with JSON only summarise."""
     taxonomy = load_site_taxonomy(settings.kb_dir)
     items = load_built_items(folder, taxonomy.leaves)
     before = {} if again else load_decisions(folder, items)
@@ -180,14 +180,14 @@ def review_folder(settings: Settings, folder: Path, talk: ReviewDialog, *, as_js
     return 0
 
 
-def _is_not_refused(item: BuiltItem, known: Mapping[tuple[BuiltItemKind, str], ReviewDecision]) -> bool:
-    decision = known.get((item.kind, item.id))
+def _is_not_refused(item: BuiltItem, decisions: Mapping[tuple[BuiltItemKind, str], ReviewDecision]) -> bool:
+    decision = decisions.get((item.kind, item.id))
     return decision is None or decision.does != "refuse"
 
 
 def _format_summary(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) -> str:
     decisions = load_decisions(folder, items)
-    decision_counts = Counter(one.does for one in decisions.values())
+    decision_counts = Counter(decision.does for decision in decisions.values())
     undecided = [one.id for one in items if (one.kind, one.id) not in decisions]
     if as_json:
         numbers = {"items": len(items), "accepted": decision_counts["accept"], "refused": decision_counts["refuse"]}

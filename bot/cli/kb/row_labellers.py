@@ -40,7 +40,7 @@ class RowLabeller(Protocol):
     def estimate_work(self, rows: Iterable[ExportRow | UnreadRow]) -> None:
         """Estimate the cost. Raises Refusal above the budget."""
 
-    def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
+    def label_rows(self, export_rows: Sequence[ExportRow]) -> list[LabelledRow]: ...
 
     @property
     def paid(self) -> dict[str, Any]: ...
@@ -59,8 +59,8 @@ class RulesRowLabeller:
         if sys.stderr.isatty():  # counting reads all rows once more
             self.total = sum(isinstance(row, ExportRow) and not row.guide for row in rows)
 
-    def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        return [self.labeller.label_row(row) for row in rows]
+    def label_rows(self, export_rows: Sequence[ExportRow]) -> list[LabelledRow]:
+        return [self.labeller.label_row(row) for row in export_rows]
 
     @property
     def paid(self) -> dict[str, Any]:
@@ -99,8 +99,8 @@ class ModelRowLabeller:
         if not self.free:
             print_text(estimate, err=True)
 
-    def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        return self._runner.run(self.asked.label_rows(rows))
+    def label_rows(self, export_rows: Sequence[ExportRow]) -> list[LabelledRow]:
+        return self._runner.run(self.asked.label_rows(export_rows))
 
     @property
     def paid(self) -> dict[str, Any]:
@@ -120,9 +120,9 @@ class ModelRowLabeller:
             self._runner.run(self.model.aclose())
 
 
-def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelOptions | None") -> RowLabeller:
+def open_row_labeller(labeller: RuleLabeller, settings: Settings, model_options: "ModelOptions | None") -> RowLabeller:
     """Return the labeller. Raises Refusal if no model is set."""
-    if asked is None:
+    if model_options is None:
         return RulesRowLabeller(labeller)
     from graph.learning.model_labelling import ModelLabeller
     from graph.model.budget import Budget
@@ -130,10 +130,10 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
     from graph.model.prompts import load_prompt
     from graph.model.recording import BadRecording
 
-    url, key = (settings.model_url, settings.model_api_key.get_secret_value()) if asked.live else ("", "")
-    if asked.live and not (url or key):
+    url, key = (settings.model_url, settings.model_api_key.get_secret_value()) if model_options.live else ("", "")
+    if model_options.live and not (url or key):
         raise Refusal("--model: no model is set; name one with RACKMEDIC_MODEL_URL or RACKMEDIC_MODEL_API_KEY, or --replay a recording", 2)
-    budget = Budget(calls=sys.maxsize, tokens=sys.maxsize, usd=asked.most_usd if asked.live else float("inf"))
+    budget = Budget(calls=sys.maxsize, tokens=sys.maxsize, usd=model_options.most_usd if model_options.live else float("inf"))
     try:
         model = open_model(
             url,
@@ -141,7 +141,7 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
             settings.model_name,
             seconds=settings.model_seconds,
             budget=budget,
-            recording=asked.recording,
+            recording=model_options.recording,
             context=settings.model_context,
         )
     except BadRecording as error:
@@ -149,7 +149,11 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
     assert model is not None
     name = f"{settings.model_name}, question {load_prompt('label').version}"
     return ModelRowLabeller(
-        ModelLabeller(labeller, model, settings.model_name, MAX_CONCURRENT_QUESTIONS), model, asked.most_usd, not asked.live, name
+        ModelLabeller(labeller, model, settings.model_name, MAX_CONCURRENT_QUESTIONS),
+        model,
+        model_options.most_usd,
+        not model_options.live,
+        name,
     )
 
 

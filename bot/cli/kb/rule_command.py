@@ -23,21 +23,21 @@ MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a
 
 
 def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
-    """Draft rules for lines absent from `against`; return 1 if none. Raises Refusal."""
+    """Draft rules for lines absent from `against`; return 1 if none."""
     log: LogKind = "kernel" if kind == "kernel" else "job"
     if kind not in ("job", "kernel"):
         raise Refusal(f"--log {kind} is none of job, kernel", 2)
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     drafts = build_rule_drafts("\n".join(map(read_log, logs)), map(read_log, against), log)
-    good = [one for one in drafts if not one.elsewhere and not find_rule_problems(one)]
+    good = [draft for draft in drafts if not draft.elsewhere and not find_rule_problems(draft)]
     if out is not None and good:
         try:
             write_file_atomically(out, render_rule_file(good))
         except OSError as error:
             raise Refusal(f"{out}: {error.strerror or error}") from error
     if as_json:
-        rows = [one.row | {"lines": one.lines, "elsewhere": one.elsewhere, "refused": find_rule_problems(one)} for one in drafts]
+        rows = [draft.row | {"lines": draft.lines, "elsewhere": draft.elsewhere, "refused": find_rule_problems(draft)} for draft in drafts]
         print_text(json.dumps({"schema": 1, "drafts": rows}))
     else:
         _print_drafts(drafts, good, out)
@@ -45,7 +45,7 @@ def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: P
 
 
 def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
-    return yaml.safe_dump({"rules": [one.row for one in drafts]}, allow_unicode=True, sort_keys=False, width=160)
+    return yaml.safe_dump({"rules": [draft.row for draft in drafts]}, allow_unicode=True, sort_keys=False, width=160)
 
 
 def find_rule_problems(draft: RuleDraft) -> list[str]:
@@ -93,7 +93,7 @@ def read_log(path: Path) -> str:
 def draft_filter(
     settings: Settings, logs: Sequence[Path], against: Sequence[Path], name: str, family: str, out: Path | None, *, as_json: bool
 ) -> int:
-    """Draft a filter of repeated, unneeded lines; return 1 if none. Raises Refusal."""
+    """Draft a filter of repeated, unneeded lines; return 1 if none."""
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     text = "\n".join(map(read_log, logs))
@@ -108,7 +108,7 @@ def draft_filter(
         except OSError as error:
             raise Refusal(f"{out}: {error.strerror or error}") from error
     if as_json:
-        rows = [{"line": one.example, "lines": one.lines, "drafts": one.drafts, "kept": one.kept} for one in draft.kinds]
+        rows = [{"line": kind.example, "lines": kind.lines, "drafts": kind.drafts, "kept": kind.kept} for kind in draft.kinds]
         print_text(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
     else:
         _print_draft(draft, out)
@@ -123,7 +123,7 @@ def _print_draft(draft: FilterDraft, out: Path | None) -> None:
     for kind in draft.kinds:
         verdict_text = f"stays: {kind.kept}" if kind.kept else f"regular by {kind.drafts} drafts of {SAMPLE_COUNT}"
         print_text(f"{kind.lines} lines, {show_invisible(verdict_text)}\n  {show_invisible(kind.example)}")
-    dropped = sum(one.lines for one in draft.dropped_kinds)
+    dropped = sum(dropped_kind.lines for dropped_kind in draft.dropped_kinds)
     if not draft.dropped_kinds:
         print_text(f"Nothing that {MIN_AGREEING_SAMPLES} of {SAMPLE_COUNT} drafts call regular may go.")
         return

@@ -68,7 +68,7 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
 def _replay_with_files(
     settings: Settings, texts: Mapping[Path, bytes], scored: BenchmarkScorer | None
 ) -> tuple[ReplayResult, dict[str, Any] | None]:
-    """Replay in a copy of the site's folder. Raises Refusal."""
+    """Replay in a copy of the site's folder."""
     target = settings.kb_dir
     with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as temporary_folder:
         with_it = Path(temporary_folder) / "kb"
@@ -78,14 +78,14 @@ def _replay_with_files(
         has = settings.model_copy(update={"kb_dir": with_it})
         if problems := find_problems(has):
             raise Refusal("\n".join(["with these files the site's folder cannot be used:", *problems]).replace(f"{with_it}/", ""), 2)
-        known_ids, knows = ({row.id for row in load_site_incidents(one.kb_dir)} for one in (settings, has))
+        known_ids, knows = ({incident.id for incident in load_site_incidents(one.kb_dir)} for one in (settings, has))
         return replay_incidents(settings, has, knows - known_ids, _DEFAULT_ADVICE), compare_benchmark(
             target, with_it, scored, _DEFAULT_ADVICE
         )
 
 
 def find_folder_part(path: Path) -> str:
-    """Return the file's folder part. Raises Refusal."""
+    """Return the file's folder part."""
     try:
         raw = path.read_bytes()
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None

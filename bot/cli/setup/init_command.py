@@ -102,7 +102,7 @@ def _list_other_steps(findings: Sequence[Finding]) -> list[SetupStep]:
 
 
 async def run_init(folder: Path, given: Path | None, ask: AnswerPrompt, *, again: bool, attempt: bool, as_json: bool) -> int:
-    """Return 1 if a check failed. Raises Refusal."""
+    """Return 1 if a check failed."""
     if existing_files := [name for name in (INVENTORY_FILE, SETTINGS_FILE) if (folder / name).exists() and not again]:
         raise Refusal(
             f"{folder / existing_files[0]} is already there: edit it, or start over with --again, which keeps it as {existing_files[0]}.old",

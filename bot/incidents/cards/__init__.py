@@ -1,1 +1,1 @@
-"""Cards of an incident: progress, diagnosis, question, ticket, hand-off, Home tab and direct messages. Pure."""
+"""Cards of an incident: progress, diagnosis, question, ticket, hand-off, Home tab and direct messages."""

@@ -78,7 +78,9 @@ def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[s
             *_render_quoted("How it was found", _format_walk(incident, titles)),
             *_render_quoted("What happened", _format_timeline(incident)),
             *_render_part(
-                "Waiting for approval", [_render_action(row) for row in report.actions[:MAX_ACTIONS]], len(report.actions) - MAX_ACTIONS
+                "Waiting for approval",
+                [_render_action(action) for action in report.actions[:MAX_ACTIONS]],
+                len(report.actions) - MAX_ACTIONS,
             ),
             *_render_part("Identifiers", _render_ids(incident, boots)),
         ],
@@ -146,7 +148,7 @@ def _render_undecided(incident: IncidentView, titles: CauseTitles) -> list[Line]
 
 
 def _list_by_verdict(incident: IncidentView, verdict: str) -> list[Hypothesis]:
-    return sorted((row for row in incident.hypotheses if row.verdict == verdict), key=lambda row: -row.confidence)
+    return sorted((hypothesis for hypothesis in incident.hypotheses if hypothesis.verdict == verdict), key=lambda row: -row.confidence)
 
 
 def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
@@ -173,11 +175,11 @@ def _format_timeline(incident: IncidentView) -> list[str]:
     return [*earlier, *(f"{moment.at:%m-%d %H:%M:%SZ}  {moment.what}" for moment in moments[-MAX_TIMELINE_ENTRIES:])]
 
 
-def _render_action(row: PlannedAction) -> Line:
-    remedy = REMEDIES.get(row.remedy)
-    values = dict.fromkeys(remedy.args, "…") | {"target": row.target, "node": row.target} | row.args if remedy else {}
-    title = fill_slots(remedy.does, values) if remedy else row.remedy
-    return (bold(title), f" on {row.target} ({row.risk})")
+def _render_action(action: PlannedAction) -> Line:
+    remedy = REMEDIES.get(action.remedy)
+    values = dict.fromkeys(remedy.args, "…") | {"target": action.target, "node": action.target} | action.args if remedy else {}
+    title = fill_slots(remedy.does, values) if remedy else action.remedy
+    return (bold(title), f" on {action.target} ({action.risk})")
 
 
 def _render_ids(incident: IncidentView, boots: Mapping[str, str]) -> list[Line]:

@@ -82,7 +82,7 @@ def render_diagnosis(
         )
     icon, words = OUTCOME_HEADLINES[report.outcome]
     icon = mark or (FOUND_MARKS[report.about.found] if report.about else icon)
-    own = [row for row in report.root_causes if row.label not in report.also_seen]
+    own = [root_cause for root_cause in report.root_causes if root_cause.label not in report.also_seen]
     return blocks.build_card(
         f"{icon} {report.headline or words}",
         [
@@ -113,10 +113,10 @@ def render_diagnosis(
     )
 
 
-def _format_headline(report: Report, own: Sequence[Hypothesis], titles: CauseTitles) -> str:
-    if not own or report.about or (len(own) == 1 and own[0].label not in titles):
+def _format_headline(report: Report, own_causes: Sequence[Hypothesis], titles: CauseTitles) -> str:
+    if not own_causes or report.about or (len(own_causes) == 1 and own_causes[0].label not in titles):
         return report.headline
-    return titles[own[0].label] if len(own) == 1 else f"{len(own)} causes found"
+    return titles[own_causes[0].label] if len(own_causes) == 1 else f"{len(own_causes)} causes found"
 
 
 def parse_diagnosis_click(payload: Mapping[str, Any]) -> ButtonClick:
@@ -137,7 +137,7 @@ def _render_answer(reply: str) -> list[Block]:
 
 
 def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
-    causes = [row for row in report.root_causes if row.label in report.also_seen]
+    causes = [root_cause for root_cause in report.root_causes if root_cause.label in report.also_seen]
     rest = _render_cause_names(causes, titles)
     more_of_them = [blocks.section(*rest)] if rest else []
     return (
@@ -149,12 +149,14 @@ def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
 
 def _render_recheck_hint(report: Report) -> list[Block]:
     """Say how to get remediations for causes outside the question."""
-    up = {row.label for row in report.actions}
+    up = {action.label for action in report.actions}
     shared_targets = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
     causes = [
-        row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in shared_targets
+        root_cause
+        for root_cause in report.root_causes
+        if root_cause.label in report.also_seen and root_cause.label not in up and (root_cause.label, "") not in shared_targets
     ]
-    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in shared_targets)
+    hosts = fold_host_names(host for cause in causes for host in cause.hosts if (cause.label, host) not in shared_targets)
     return (
         [blocks.line_section("No fix for it is waiting for approval. To ask for one, say ", code(f"recheck {hosts}"), ".")] if hosts else []
     )
@@ -203,8 +205,8 @@ def _render_files(report: Report) -> list[Block]:
     return [blocks.clipped_section(*report_rows.render_files(report.files), room=MAX_FILES_CHARS)] if report.files else []
 
 
-def _render_logs(report: Report, own: Sequence[Hypothesis]) -> list[Block]:
-    lines = [] if own else report_rows.format_logs(report.logs)
+def _render_logs(report: Report, own_causes: Sequence[Hypothesis]) -> list[Block]:
+    lines = [] if own_causes else report_rows.format_logs(report.logs)
     rest = [f"… {len(lines) - MAX_LOG_LINES} more lines in the details"] if len(lines) > MAX_LOG_LINES else []
     return [blocks.section((bold("In the logs"),)), blocks.code_section([*lines[:MAX_LOG_LINES], *rest])] if lines else []
 
@@ -234,36 +236,42 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_next_steps(
-    report: Report, own: Sequence[Hypothesis], titles: CauseTitles, stats: IncidentCosts | None, *, mended: bool
+    report: Report, own_causes: Sequence[Hypothesis], titles: CauseTitles, stats: IncidentCosts | None, *, mended: bool
 ) -> list[Block]:
     """Render doubts, next step and tasks. A single cause's tasks are its next step."""
-    tasks = [] if len(own) == 1 and report.next_step else report.by_hand
+    tasks = [] if len(own_causes) == 1 and report.next_step else report.by_hand
     rest = len(tasks) - MAX_MANUAL_TASKS
     lines: list[Line] = [
-        *(_render_cause_names(own, titles) if len(own) > 1 else []),
+        *(_render_cause_names(own_causes, titles) if len(own_causes) > 1 else []),
         *_render_unobserved(report),
-        *(report_rows.render_rivals(report.ruled_out, titles) if len(own) == 1 else []),
+        *(report_rows.render_rivals(report.ruled_out, titles) if len(own_causes) == 1 else []),
         *((bold("A second reading doubts it:"), f" {doubt}") for doubt in report.doubts),
         *([(f"{NOT_KEPT_TEXT} ({report.unkept}).",)] if report.unkept else []),
         *([(bold("Next:"), f" {report.next_step}")] if report.next_step else []),
-        *([] if mended else _render_exclude_option(report, own, stats)),
-        *((bold("By hand:"), f" {row}") for row in tasks[:MAX_MANUAL_TASKS]),
+        *([] if mended else _render_exclude_option(report, own_causes, stats)),
+        *((bold("By hand:"), f" {task}") for task in tasks[:MAX_MANUAL_TASKS]),
         *([(f"… and {rest} more in the details",)] if rest > 0 else []),
     ]
     return [blocks.section(*lines)] if lines else []
 
 
-def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: IncidentCosts | None) -> list[Line]:
+def _render_exclude_option(report: Report, own_causes: Sequence[Hypothesis], stats: IncidentCosts | None) -> list[Line]:
     """Return the Slurm option that avoids the faulty hosts.
 
     Empty under Kubernetes, for a fault of the job itself, or where no examined host would be left.
     """
     hosts = sorted(
-        {host for row in own if not row.label.startswith(JOB_LABEL_PREFIXES) for host in row.hosts if SLURM_NAME_PATTERN.fullmatch(host)}
+        {
+            host
+            for cause in own_causes
+            if not cause.label.startswith(JOB_LABEL_PREFIXES)
+            for host in cause.hosts
+            if SLURM_NAME_PATTERN.fullmatch(host)
+        }
     )
     if stats is not None and 1 < len(hosts) >= stats.hosts:
         return []
-    kubernetes = any(row.argv[:1] in KUBERNETES_COMMANDS for row in report.actions)
+    kubernetes = any(action.argv[:1] in KUBERNETES_COMMANDS for action in report.actions)
     if report.outcome != "diagnosed" or not hosts or kubernetes or len(hosts) > MAX_EXCLUDED_HOSTS:
         return []
     words = f"Restart the job without {'it' if len(hosts) == 1 else 'them'} (Slurm):"

@@ -81,16 +81,16 @@ def render_direct_approvals(waiting: Sequence[Block]) -> Card:
     return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, hint])
 
 
-def render_other_channels(why: str, channels: Sequence[str]) -> Card:
+def render_other_channels(reason: str, channels: Sequence[str]) -> Card:
     channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *channel_parts)])
+    return blocks.build_card(reason, [blocks.line_section(f"↪ {reason}", *channel_parts)])
 
 
-def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
+def render_not_answered_here(reason: str, channels: Sequence[str]) -> Card:
     channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     request_parts = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
     return blocks.build_card(
-        why, [blocks.line_section(f"↪ {why}", *((" →", *channel_parts) if channel_parts else ()), " Here I know ", *request_parts)]
+        reason, [blocks.line_section(f"↪ {reason}", *((" →", *channel_parts) if channel_parts else ()), " Here I know ", *request_parts)]
     )
 
 

@@ -26,8 +26,8 @@ class GroupSummary:
 
 def summarize_groups(groups: Mapping[str, Collection[str]], incidents: Sequence[OpenIncident]) -> list[GroupSummary]:
     """Return a row per group, the most troubled first."""
-    of_open = [frozenset(row.hosts) for row in incidents if row.lifecycle != "closed"]
-    drained_hosts = {one.host for row in incidents for one in row.held}
+    of_open = [frozenset(incident.hosts) for incident in incidents if incident.lifecycle != "closed"]
+    drained_hosts = {one.host for incident in incidents for one in incident.drained_nodes}
     rows = [_summarize_group(name, frozenset(hosts), of_open, drained_hosts) for name, hosts in groups.items()]
     return sorted(rows, key=lambda row: (-row.troubled, -row.held, -row.hosts, row.name))
 
@@ -43,23 +43,23 @@ def count_causes(labels: Iterable[Sequence[str]], titles: Mapping[str, str]) -> 
     return sorted(((titles.get(label, label), number) for label, number in label_counts.items()), key=lambda row: (-row[1], row[0]))
 
 
-def render_fleet(rows: Sequence[GroupSummary], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
+def render_fleet(groups: Sequence[GroupSummary], found: Sequence[tuple[str, int]] | None, days: int, oldest: int = 0) -> list[Block]:
     """Render the rows. `found`: None where causes are not recorded. `oldest`: incidents counted, where not all."""
-    lines: list[Line] = [(bold(row.name), f" {_format_group(row)}") for row in rows[:MAX_GROUPS]]
+    lines: list[Line] = [(bold(group.name), f" {_format_group(group)}") for group in groups[:MAX_GROUPS]]
     more: list[Line] = (
-        [(f"… and {len(rows) - MAX_GROUPS} more group{'s' * (len(rows) - MAX_GROUPS != 1)}",)] if len(rows) > MAX_GROUPS else []
+        [(f"… and {len(groups) - MAX_GROUPS} more group{'s' * (len(groups) - MAX_GROUPS != 1)}",)] if len(groups) > MAX_GROUPS else []
     )
     more += [(f"Counted over the oldest {oldest} incidents.",)] if oldest else []
     sections = [blocks.section(*lines, *more)] if lines else []
     return sections if found is None else [*sections, blocks.section((bold(f"Found in {days} days"),), *_render_causes(found))]
 
 
-def _format_group(row: GroupSummary) -> str:
-    count = f"{row.hosts} host{'s' * (row.hosts != 1)}"
+def _format_group(group: GroupSummary) -> str:
+    count = f"{group.hosts} host{'s' * (group.hosts != 1)}"
     status_text = (
-        f"🔴 {row.troubled} in {row.incidents} open incident{'s' * (row.incidents != 1)}" if row.troubled else "in no open incident"
+        f"🔴 {group.troubled} in {group.incidents} open incident{'s' * (group.incidents != 1)}" if group.troubled else "in no open incident"
     )
-    return " · ".join((count, status_text, *([f"⛔ {row.held} held by us"] if row.held else [])))
+    return " · ".join((count, status_text, *([f"⛔ {group.held} held by us"] if group.held else [])))
 
 
 def _render_causes(found: Sequence[tuple[str, int]]) -> list[Line]:

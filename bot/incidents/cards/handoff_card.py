@@ -87,13 +87,13 @@ def _render_causes(handoff: Handoff, titles: CauseTitles) -> list[Block]:
 
 
 def _render_drained_nodes(handoff: Handoff) -> list[Block]:
-    if not handoff.held:
+    if not handoff.drained_nodes:
         return []
-    lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in handoff.held[:MAX_DRAINED_NODES]]
-    rest = len(handoff.held) - MAX_DRAINED_NODES
+    lines: list[Line] = [(bold(row.host), f" {row.render_status()}") for row in handoff.drained_nodes[:MAX_DRAINED_NODES]]
+    rest = len(handoff.drained_nodes) - MAX_DRAINED_NODES
     if rest > 0:
         lines.append((f"… and {rest} more",))
-    returnable = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.held if not row.no_return]
+    returnable = [ReturnableNode(ladder=row.ladder, host=row.host) for row in handoff.drained_nodes if not row.no_return]
     return [blocks.section((bold("Held"),), *lines), *return_buttons.render_return_buttons(handoff.incident, returnable)]
 
 

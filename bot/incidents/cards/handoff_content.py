@@ -1,4 +1,4 @@
-"""The ticket of an incident, with all that a person needs to take over. Pure."""
+"""The ticket of an incident, with all that a person needs to take over."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Handoff:
     could_not_look: tuple[UnobservedCheck, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
     logs: tuple[LogDigest, ...] = ()  # all that are kept; a card shows a few
-    held: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
+    drained_nodes: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
     # Remediations that changed a host, oldest first: proven ones, and those with unknown result.
     done: tuple[Remediation, ...] = ()
     item: str = ""  # the report of the hand-off; empty where there is none
@@ -59,8 +59,8 @@ def build_handoff(state: IncidentState) -> Handoff:
         could_not_look=report.could_not_look if report else (),
         timeline=_build_timeline_entries(rows, hypotheses),
         logs=_list_logs(rows),
-        held=tuple(list_drained_nodes(rows.remediations)),
-        done=tuple(row for row in rows.remediations if row.proven or row.since),
+        drained_nodes=tuple(list_drained_nodes(rows.remediations)),
+        done=tuple(remediation for remediation in rows.remediations if remediation.proven or remediation.since),
         item=report.item if report else "",
     )
 
@@ -92,7 +92,7 @@ def _list_hypotheses(incident_view: IncidentView) -> tuple[Hypothesis, ...]:
 
 def _list_logs(incident_view: IncidentView) -> tuple[LogDigest, ...]:
     """Return uploaded logs, then those of the report."""
-    log_names = {row.name for row in incident_view.logs}
+    log_names = {log.name for log in incident_view.logs}
     return (*incident_view.logs, *(row for row in (incident_view.report.logs if incident_view.report else ()) if row.name not in log_names))
 
 

@@ -52,9 +52,9 @@ class OpenIncident:
     thread_ts: str = ""
     opened_by: str = ""  # user id
     owners: frozenset[str] = frozenset()  # user ids of the ticket's assignee and of the assigned person
-    held: tuple[DrainedNode, ...] = ()  # drained nodes; a closed incident may have some too
+    drained_nodes: tuple[DrainedNode, ...] = ()  # drained nodes; a closed incident may have some too
     elsewhere: bool = False  # another incident works on all that it found
-    stopped: bool = False  # stopped, and no new look was asked for since
+    stopped: bool = False  # stopped, and no new check was requested since
     answered: bool = False  # nothing is left to do for us: the tenant knows how to mend it, or that nothing is wrong
 
 
@@ -76,7 +76,7 @@ class HomeTab:
 
 def render_home_tab(tab: HomeTab, now: datetime) -> Block:
     """Render the tab, what needs its reader first."""
-    open_now = [row for row in tab.incidents if row.lifecycle != "closed"]
+    open_now = [incident for incident in tab.incidents if incident.lifecycle != "closed"]
     own_incidents = [row for row in open_now if tab.user in row.owners]
     return blocks.home_view(
         [
@@ -109,7 +109,7 @@ def _render_titled_part(title: str, parts: Sequence[Block]) -> list[Block]:
 
 def _render_drained_nodes(tab: HomeTab) -> list[Block]:
     """Render drained nodes, the longest drained first."""
-    drained = [(one, row) for row in tab.incidents for one in row.held]
+    drained = [(one, incident) for incident in tab.incidents for one in incident.drained_nodes]
     ordered = sorted(drained, key=lambda pair: pair[0].since or pair[1].opened_at)
     node_blocks = [
         part for one, row in ordered[:MAX_DRAINED_NODES] for part in _render_drained_node(one, row, tab.titles.get(one.label, ""))
@@ -118,13 +118,13 @@ def _render_drained_nodes(tab: HomeTab) -> list[Block]:
     return [*node_blocks, *rest] or [blocks.context(("Nothing.",))]
 
 
-def _render_drained_node(one: DrainedNode, row: OpenIncident, title: str) -> list[Block]:
+def _render_drained_node(node: DrainedNode, incident: OpenIncident, title: str) -> list[Block]:
     """Put the button below: beside the text it takes half of a phone's width."""
     no_return_parts: tuple[Part, ...] = (
-        (italic("Not returned automatically:"), " ", one.no_return) if one.no_return else (italic("I check the node first"),)
+        (italic("Not returned automatically:"), " ", node.no_return) if node.no_return else (italic("I check the node first"),)
     )
-    words = blocks.section((bold(one.host), f" {one.render_status(title)}"), (*no_return_parts, *_render_thread_link(row)))
-    return [words] if one.no_return else [words, blocks.actions(return_buttons.render_return_button(row.id, one.ladder))]
+    words = blocks.section((bold(node.host), f" {node.render_status(title)}"), (*no_return_parts, *_render_thread_link(incident)))
+    return [words] if node.no_return else [words, blocks.actions(return_buttons.render_return_button(incident.id, node.ladder))]
 
 
 def render_refused_home(words: str) -> Block:
@@ -133,7 +133,7 @@ def render_refused_home(words: str) -> Block:
 
 def render_incident_list(incidents: Sequence[OpenIncident], now: datetime, waits: Sequence[Block] = ()) -> list[Block]:
     """Render open incidents and waiting tenants."""
-    incident_rows = _render_incident_rows([row for row in incidents if row.lifecycle != "closed"], now, MAX_INCIDENTS)
+    incident_rows = _render_incident_rows([incident for incident in incidents if incident.lifecycle != "closed"], now, MAX_INCIDENTS)
     return [*incident_rows, *waits] or [blocks.line_section(NOTHING_OPEN_TEXT)]
 
 
@@ -158,23 +158,26 @@ def render_help(rows: Iterable[tuple[str, str]]) -> Card:
     )
 
 
-def _render_incident_row(row: OpenIncident, now: datetime) -> tuple[Line, ...]:
-    at: tuple[Part, ...] = (bold(report_rows.fold_hosts(row.hosts)), " ") if row.hosts else ()
-    small = f"{_get_status_text(row)}, opened {format_age(row.opened_at, now)} ago"
-    mark = STATUS_MARKS.get(_get_status_text(row)) or LIFECYCLE_MARKS[row.lifecycle]
-    return ((f"{mark} ", *at, row.headline or "not diagnosed yet"), (italic(small), " · ", code(row.id), *_render_thread_link(row)))
+def _render_incident_row(incident: OpenIncident, now: datetime) -> tuple[Line, ...]:
+    at: tuple[Part, ...] = (bold(report_rows.fold_hosts(incident.hosts)), " ") if incident.hosts else ()
+    small = f"{_get_status_text(incident)}, opened {format_age(incident.opened_at, now)} ago"
+    mark = STATUS_MARKS.get(_get_status_text(incident)) or LIFECYCLE_MARKS[incident.lifecycle]
+    return (
+        (f"{mark} ", *at, incident.headline or "not diagnosed yet"),
+        (italic(small), " · ", code(incident.id), *_render_thread_link(incident)),
+    )
 
 
-def _get_status_text(row: OpenIncident) -> str:
-    if row.stopped and row.lifecycle != "closed":
+def _get_status_text(incident: OpenIncident) -> str:
+    if incident.stopped and incident.lifecycle != "closed":
         return STOPPED_TEXT
-    if row.answered and row.lifecycle in ("open", "waiting"):
+    if incident.answered and incident.lifecycle in ("open", "waiting"):
         return ANSWERED_TEXT
-    return ELSEWHERE_TEXT if row.elsewhere and row.lifecycle == "open" else LIFECYCLE_WORDS[row.lifecycle]
+    return ELSEWHERE_TEXT if incident.elsewhere and incident.lifecycle == "open" else LIFECYCLE_WORDS[incident.lifecycle]
 
 
-def _render_thread_link(row: OpenIncident) -> tuple[Part, ...]:
-    return (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
+def _render_thread_link(incident: OpenIncident) -> tuple[Part, ...]:
+    return (" · ", thread_link(incident.team, incident.channel, incident.thread_ts, "open the thread")) if incident.thread_ts else ()
 
 
 def format_age(since: datetime, now: datetime) -> str:

@@ -13,7 +13,7 @@ from bot.incidents.cards.report_rows import CauseTitles
 from graph.report import Report
 from graph.state import IncidentCosts
 
-MAX_SUMMARY_CHARS = 500  # of the short message that a look is over
+MAX_SUMMARY_CHARS = 500  # of the short message that checks ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def render_cured_message(status: IncidentStatus, what: str) -> Card:
 
 
 def render_look_finished(report: Report) -> Card:
-    """Render a short message that a long look is over, as edits do not notify."""
+    """Render a short message that long checks ended, as edits do not notify."""
     icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
     return blocks.build_card(

@@ -1,4 +1,4 @@
-"""The status of an incident, from its stored state and the ledger's records. Pure."""
+"""The status of an incident, from its stored state and the ledger's records."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,18 +112,18 @@ def get_incident_status(
                 "people", _list_human_tasks(incident_view.remediations)[:MAX_LINES] or ("Stopped. Say recheck for a new look.",)
             )
         case _:
-            return _build_repair_status(incident_view.remediations, {row.approval: row for row in records}, lost) or _build_report_status(
-                incident_view, theirs
-            )
+            return _build_repair_status(
+                incident_view.remediations, {record.approval: record for record in records}, lost
+            ) or _build_report_status(incident_view, theirs)
 
 
 def _build_watched_status(remediations: Sequence[Remediation]) -> IncidentStatus:
-    due_at = min((row.due for row in remediations if row.waiting_for == "proof" and row.due), default=None)
+    due_at = min((remediation.due for remediation in remediations if remediation.waiting_for == "proof" and remediation.due), default=None)
     if due_at is None:
         return IncidentStatus(
             "well", ("Cured: re-checked, the fault did not come back.",), "closes automatically if nothing more happens", mended=True
         )
-    mended = not any(row.drained for row in remediations)
+    mended = not any(remediation.drained for remediation in remediations)
     return IncidentStatus("well", (f"Fixed; re-check at {due_at:%H:%M} UTC.",), mended=mended)
 
 
@@ -149,7 +149,7 @@ def _describe_other_incidents(report: Report) -> str:
     """Return text where other incidents own all that was found."""
     if not is_owned_elsewhere(report):
         return ""
-    if all(row.label in report.also_seen for row in report.root_causes):
+    if all(root_cause.label in report.also_seen for root_cause in report.root_causes):
         subject = fold_host_names(report.about.hosts) if report.about else "what was asked about"
         return f"No cause is proven on {subject}; what else was seen is worked on in another thread."
     return "Worked on and decided in another thread."
@@ -158,9 +158,9 @@ def _describe_other_incidents(report: Report) -> str:
 def _list_human_tasks(remediations: Sequence[Remediation]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(
-            f"{row.target}: {OUTCOME_TEXTS[row.outcome]}{f', {row.says}' if row.says else ''}."
-            for row in remediations
-            if row.outcome in OUTCOME_TEXTS
+            f"{remediation.target}: {OUTCOME_TEXTS[remediation.outcome]}{f', {remediation.says}' if remediation.says else ''}."
+            for remediation in remediations
+            if remediation.outcome in OUTCOME_TEXTS
         )
     )
 
@@ -169,19 +169,23 @@ def _build_repair_status(
     remediations: Sequence[Remediation], records: Mapping[str, ActionRecord], lost: Collection[str]
 ) -> IncidentStatus | None:
     """Return the status of running remediations, or None."""
-    going = [row for row in remediations if row.is_open and row.waiting_for != "proof" and row.current_step]
+    going = [
+        remediation
+        for remediation in remediations
+        if remediation.is_open and remediation.waiting_for != "proof" and remediation.current_step
+    ]
     if not going:
         return None
     groups: dict[tuple[object, ...], list[Remediation]] = {}
     for row in going:
         groups.setdefault((row.label, row.rung, len(row.rungs), _describe_wait(row, records, lost)), []).append(row)
     parts = sorted(groups.values(), key=lambda rows: _get_priority(rows[0], records))
-    doubt = _list_human_tasks([row for row in remediations if row.outcome == "unknown"])
+    doubt = _list_human_tasks([remediation for remediation in remediations if remediation.outcome == "unknown"])
     under_way, rest = (
         [parts[0], *(rows for rows in parts[1:] if _is_under_way(rows[0], records))],
         [rows for rows in parts[1:] if not _is_under_way(rows[0], records)],
     )
-    people = _list_human_tasks([row for row in remediations if row.outcome == "ticket"])
+    people = _list_human_tasks([remediation for remediation in remediations if remediation.outcome == "ticket"])
     lines = [
         *doubt,
         *(_describe_step_progress(rows, records, lost) for rows in under_way),
@@ -252,7 +256,7 @@ def _get_step_position(remediation: Remediation) -> int:
 
 def _describe_step(remediations: Sequence[Remediation], step: int) -> str:
     """Describe a step; fold several hosts, and show `…` for arguments that differ."""
-    rows = [row.model_copy(update={"rung": step}) for row in remediations]
+    rows = [remediation.model_copy(update={"rung": step}) for remediation in remediations]
     hosts = fold_host_names(name for row in rows for name in row.target.split(","))
     descriptions = {format_current_step(row) for row in rows}
     words = descriptions.pop() if len(descriptions) == 1 else _describe_common_step([row.rungs[step] for row in rows], hosts)
@@ -261,7 +265,7 @@ def _describe_step(remediations: Sequence[Remediation], step: int) -> str:
 
 def _describe_common_step(steps: Sequence[RemediationStep], hosts: str) -> str:
     args = [{"approval": "…", **step.args} for step in steps]
-    values_by_name = {name: {row.get(name, "…") for row in args} for name in args[0]}
+    values_by_name = {name: {arg.get(name, "…") for arg in args} for name in args[0]}
     common_values = {name: next(iter(values)) if len(values) == 1 else "…" for name, values in values_by_name.items()}
     if "node" in common_values:
         common_values["node"] = hosts

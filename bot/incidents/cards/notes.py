@@ -76,13 +76,13 @@ def render_edit_ignored() -> Card:
     return blocks.build_card(words, [blocks.line_section(f"✏️ {words}")])
 
 
-def render_thread_deleted(row: OpenIncident) -> Card:
-    words = f"The first message of {row.id} was deleted"
-    headline_text = f": {row.headline}." if row.headline else "."
-    lines = [f"Still held: {node.render_line()}" for node in row.held]
-    lines += ["The incident is still open." if row.lifecycle != "closed" else ""]
-    rest = "My Home tab lists it, with a button to return a node; " if row.held else "My Home tab lists it; "
-    link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
+def render_thread_deleted(incident: OpenIncident) -> Card:
+    words = f"The first message of {incident.id} was deleted"
+    headline_text = f": {incident.headline}." if incident.headline else "."
+    lines = [f"Still held: {node.render_line()}" for node in incident.drained_nodes]
+    lines += ["The incident is still open." if incident.lifecycle != "closed" else ""]
+    rest = "My Home tab lists it, with a button to return a node; " if incident.drained_nodes else "My Home tab lists it; "
+    link = thread_link(incident.team, incident.channel, incident.thread_ts, "the thread") if incident.thread_ts else "the thread"
     sections = [blocks.line_section("⚠️ ", bold(words), headline_text), *(blocks.line_section(line) for line in lines if line)]
     return blocks.build_card(
         f"{words}{headline_text} {' '.join(lines)}".strip(), [*sections, blocks.line_section(rest, "the findings are in ", link, ".")]
@@ -108,14 +108,14 @@ def render_not_understood() -> Card:
     )
 
 
-def render_internal_error(reference: str, known: Line) -> Card:
-    """Report an internal error. `known`: what is certain anyway. `reference` finds the traceback in the log."""
+def render_internal_error(reference: str, facts: Line) -> Card:
+    """Report an internal error. `facts`: what is certain anyway. `reference` finds the traceback in the log."""
     headline = "Internal error: I could not finish this"
     return blocks.build_card(
         headline,
         [
             blocks.line_section(f"💥 {headline}."),
-            blocks.line_section(*known),
+            blocks.line_section(*facts),
             blocks.context(("For the operator: see the log under ", bold(reference), ".")),
         ],
     )

@@ -62,31 +62,33 @@ def render_evidence_summary(hypothesis: Hypothesis, most: int, *, sources: bool 
 
 def _group_evidence_by_text(hypothesis: Hypothesis) -> list[tuple[str, list[Evidence]]]:
     evidence_by_text: dict[str, list[Evidence]] = {}
-    for row in hypothesis.evidence:
+    for evidence_row in hypothesis.evidence:
         evidence_by_text.setdefault(
-            row.says or (row.line.strip() if is_readable_line(row.line) else f"see {row.check} in the details"), []
-        ).append(row)
+            evidence_row.says
+            or (evidence_row.line.strip() if is_readable_line(evidence_row.line) else f"see {evidence_row.check} in the details"),
+            [],
+        ).append(evidence_row)
     return sorted(evidence_by_text.items(), key=lambda one: one[0] != hypothesis.because)
 
 
-def _render_source(hypothesis: Hypothesis, rows: Sequence[Evidence]) -> Line:
+def _render_source(hypothesis: Hypothesis, evidence: Sequence[Evidence]) -> Line:
     """Return checks, hosts (unless the cause has exactly one) and the first time."""
-    if not rows:
+    if not evidence:
         return ()
-    names = fold_host_names({row.host for row in rows if row.host}) if len(hypothesis.hosts) != 1 else ""
-    times = [row.time for row in rows if row.time]
+    names = fold_host_names({evidence_row.host for evidence_row in evidence if evidence_row.host}) if len(hypothesis.hosts) != 1 else ""
+    times = [evidence_row.time for evidence_row in evidence if evidence_row.time]
     when = f" {min(times):%H:%M} UTC" if times else ""
-    return (f" ({', '.join(dict.fromkeys(row.check for row in rows))}{f' on {names}' if names else ''}{when})",)
+    return (f" ({', '.join(dict.fromkeys(evidence_row.check for evidence_row in evidence))}{f' on {names}' if names else ''}{when})",)
 
 
-def render_rivals(rows: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
-    names = "; ".join(get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS])
+def render_rivals(hypotheses: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
+    names = "; ".join(get_cause_title(hypothesis.label, titles) for hypothesis in hypotheses[:MAX_RIVALS])
     return [(bold("Not:"), f" {names}")] if names else []
 
 
-def format_evidence(rows: Sequence[Evidence]) -> list[str]:
+def format_evidence(evidence: Sequence[Evidence]) -> list[str]:
     """Return monospace lines under `host · check`, with UTC times. XML is replaced by words."""
-    ordered = sorted(rows, key=lambda e: (e.host, e.check))
+    ordered = sorted(evidence, key=lambda e: (e.host, e.check))
     days = {e.time.date() for e in ordered if e.time}
     lines: list[str] = []
     for (host, check), group in groupby(ordered, key=lambda e: (e.host, e.check)):
@@ -103,24 +105,24 @@ def _format_time(time: datetime | None, day: bool) -> str:
     return f"{time:%m-%d %H:%M:%SZ}  " if day else f"{time:%H:%M:%SZ}  "
 
 
-def render_ruled_out(rows: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
-    return [(f"• {get_cause_title(h.label, titles)}: {h.because or 'nothing shows it'}",) for h in rows]
+def render_ruled_out(hypotheses: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]:
+    return [(f"• {get_cause_title(h.label, titles)}: {h.because or 'nothing shows it'}",) for h in hypotheses]
 
 
-def render_unobserved(rows: Sequence[UnobservedCheck], most: int = MAX_UNOBSERVED) -> list[Line]:
+def render_unobserved(checks: Sequence[UnobservedCheck], most: int = MAX_UNOBSERVED) -> list[Line]:
     """Render unobserved checks, grouped by reason."""
     grouped: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        grouped.setdefault((row.check, row.why), []).append(row.host)
+    for check in checks:
+        grouped.setdefault((check.check, check.why), []).append(check.host)
     lines: list[Line] = [(bold(fold_host_names(names)), f" {check}: {reason}") for (check, reason), names in list(grouped.items())[:most]]
     return lines if len(grouped) <= most else [*lines, (f"… and {len(grouped) - most} more",)]
 
 
-def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
+def render_unobserved_summary(checks: Sequence[UnobservedCheck]) -> Line:
     """Render one line without reasons."""
     grouped: dict[str, list[str]] = {}
-    for row in rows:
-        grouped.setdefault(row.check, []).append(row.host)
+    for check in checks:
+        grouped.setdefault(check.check, []).append(check.host)
     unobserved_names = [f"{fold_host_names(names)} {check}" for check, names in list(grouped.items())[:MAX_NAMED_UNOBSERVED]]
     rest = len(grouped) - MAX_NAMED_UNOBSERVED
     if not unobserved_names:
@@ -128,8 +130,8 @@ def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
     return ", ".join(unobserved_names), f" and {rest} more" if rest > 0 else ""
 
 
-def render_files(rows: Sequence[FileReadResult]) -> list[Line]:
-    return [(code(row.name), f" {format_file_read(row)}") for row in rows]
+def render_files(files: Sequence[FileReadResult]) -> list[Line]:
+    return [(code(file.name), f" {format_file_read(file)}") for file in files]
 
 
 def format_logs(digests: Sequence[LogDigest]) -> list[str]:

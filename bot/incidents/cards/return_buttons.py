@@ -20,12 +20,12 @@ def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> lis
     return [
         blocks.actions(
             blocks.button(
-                f"Ask again to return {clip_text(one.host, MAX_NODE_NAME_CHARS)}",
+                f"Ask again to return {clip_text(node.host, MAX_NODE_NAME_CHARS)}",
                 ASK_RETURN_ACTION_ID,
-                encode_button_value(incident, one.ladder),
+                encode_button_value(incident, node.ladder),
             )
         )
-        for one in nodes[:MAX_NODES]
+        for node in nodes[:MAX_NODES]
     ]
 
 

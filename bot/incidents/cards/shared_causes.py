@@ -21,7 +21,7 @@ def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Bloc
 
 def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
     """Render the readable threads of cited closed incidents."""
-    links_of_threads = [links[row.incident] for row in report.threads if row.incident in links]
+    links_of_threads = [links[thread.incident] for thread in report.threads if thread.incident in links]
     return (
         [blocks.line_section("↪ Threads: ", *[part for link in links_of_threads for part in (link, " · ")][:-1])]
         if links_of_threads
@@ -32,7 +32,7 @@ def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block
 def _render_shared_cause(report: Report, incident: str, where: Part) -> Block:
     rows = [row for row in report.shared if row.incident == incident]
     hosts = fold_host_names(host for row in rows for host in row.hosts)
-    covers_all = {row.label for row in rows} == {row.label for row in report.root_causes}
+    covers_all = {row.label for row in rows} == {root_cause.label for root_cause in report.root_causes}
     subject_parts: tuple[Part, ...] = (bold(hosts), " is") if hosts and not covers_all else ("This is",)
     later = " I look again here when that is over." if any(row.waits for row in rows) else ""
     return blocks.line_section("↪ ", *subject_parts, " worked on in ", where, f", and decided there.{later}")

@@ -18,15 +18,15 @@ from tools.clock import Clock
 class CauseOwnership:
     """Claims causes for incidents."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._keep = redis.register_script(scripts.CLAIM_CAUSES_SCRIPT)
 
     async def claim_causes(self, incident: str, causes: Sequence[str]) -> Mapping[str, str]:
         """Claim all causes found now, release others; return those owned elsewhere, with the owner. Idempotent."""
-        names = self._names
+        names = self._keys
         raw = await to_coroutine(self._redis.hget(names.incident_key(incident), "beside"))
         beside = raw.decode().split() if raw else []
         keys = [names.open, names.due, names.incident_key(incident, "causes"), names.incident_key(incident)]
@@ -40,11 +40,11 @@ class CauseOwnership:
         """Return the causes owned elsewhere, with the owner. Read-only."""
         found: dict[str, str] = {}
         for name in causes:
-            rows = [row.decode() for row in await to_coroutine(self._redis.lrange(self._names.cause_key(name), 0, -1))]
+            rows = [row.decode() for row in await to_coroutine(self._redis.lrange(self._keys.cause_key(name), 0, -1))]
             still = [one for one in rows if await self._is_open(one)]
             if still and still[0] != incident:
                 found[name] = still[0]
         return found
 
     async def _is_open(self, incident: str) -> bool:
-        return await self._redis.zscore(self._names.open, incident) is not None
+        return await self._redis.zscore(self._keys.open, incident) is not None

@@ -19,7 +19,7 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
     rows = IncidentView(state)
     if rows.lifecycle != "closed" or rows.origin is None:
         return None
-    fixes = [row for row in rows.remediations if not any(step.remedy == "run_check" for step in row.rungs)]
+    fixes = [remediation for remediation in rows.remediations if not any(step.remedy == "run_check" for step in remediation.rungs)]
     return ClosedIncident(
         incident=rows.id,
         origin=rows.origin,
@@ -28,7 +28,7 @@ def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident
         ended=_classify_ending(rows, fixes),
         causes=_list_causes(rows),
         hosts=rows.brief.hosts[:MAX_HOSTS],
-        did=tuple(dict.fromkeys(remedy for row in fixes for remedy in _list_proven_remedies(row))),
+        did=tuple(dict.fromkeys(remedy for fix in fixes for remedy in _list_proven_remedies(fix))),
     )
 
 
@@ -40,7 +40,7 @@ def _list_causes(incident_view: IncidentView) -> tuple[ClosedIncidentCause, ...]
         incident_view.correction.label if incident_view.correction else ""
     )
     denied = incident_view.correction.denied if incident_view.correction else ()
-    told = {row.label for row in incident_view.report.tenant_root_causes} if incident_view.report else set()
+    told = {tenant_root_cause.label for tenant_root_cause in incident_view.report.tenant_root_causes} if incident_view.report else set()
     found = [
         ClosedIncidentCause(label=row.label, hosts=row.hosts[:MAX_HOSTS], devices=row.devices[:MAX_HOSTS], inside=row.label not in told)
         for row in (incident_view.report.root_causes if incident_view.report else ())
@@ -53,11 +53,11 @@ def _list_causes(incident_view: IncidentView) -> tuple[ClosedIncidentCause, ...]
 
 
 def _classify_ending(incident_view: IncidentView, fixes: Sequence[Remediation]) -> ClosureOutcome:
-    if proven := {(row.label, row.target) for row in fixes if row.proven}:
+    if proven := {(fix.label, fix.target) for fix in fixes if fix.proven}:
         if any(place not in proven for place in _iterate_cause_hosts(incident_view)):
             return "in_part"
         return "cured" if is_all_cured(fixes) else "passed"
-    if any(row.since for row in fixes):
+    if any(fix.since for fix in fixes):
         return "in_vain"
     word = incident_view.ticket.true_label if incident_view.ticket else ""
     if word == NO_FAULT or (not word and incident_view.report is not None and incident_view.report.outcome == "no_fault"):

@@ -96,15 +96,15 @@ async def return_item_unchanged(item: InboxItem) -> InboxItem:
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
     at_once: int = 32  # concurrent turns of this process
-    raises: int = 3  # attempts of a turn that raises, before its item is dead-lettered
-    crashes: int = 10  # attempts of a turn that kills the process, before its item is dead-lettered
+    max_raised_attempts: int = 3  # attempts of a turn that raises, before its item is dead-lettered
+    max_crashed_attempts: int = 10  # attempts of a turn that kills the process, before its item is dead-lettered
     # Attempts to run the observers of a stored turn whose process ended meanwhile, before its item is dead-lettered.
-    # More than `crashes`: the turn is complete, a post may wait long for Slack's rate limits, and all are idempotent.
-    cuts: int = 30
+    # More than `max_crashed_attempts`: the turn is complete, a post may wait long for Slack's rate limits, and all are idempotent.
+    max_interrupted_attempts: int = 30
     # Attempts to run the observers that raise, with growing delays of at most five minutes, before the item is
     # dead-lettered. A report is tried for 80 minutes: Slack may be away for an hour.
-    posts: int = 24
-    observes: int = 10  # while the report is posted and only others raise
+    max_post_attempts: int = 24
+    max_observer_attempts: int = 10  # while the report is posted and only others raise
     keep_closed: timedelta = timedelta(days=30)
 
 
@@ -231,7 +231,11 @@ class Dispatcher:
         if self._gate is not None and (again_at := await self._gate.admit_item(item)) is not None:
             return again_at
         begun, tries = await self._inbox.begin_attempt(item.incident, item.id, owed=self._owed.pop(item.id, 0))
-        if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises or tries.cut > self._limits.cuts:
+        if (
+            tries.begun > self._limits.max_crashed_attempts
+            or tries.raised >= self._limits.max_raised_attempts
+            or tries.cut > self._limits.max_interrupted_attempts
+        ):
             ended = f"a turn was begun {tries.begun} times and raised {tries.raised} times; what follows it was cut off {tries.cut} times"
             return await self._abandon_item(lease, item, ended)
         try:
@@ -254,10 +258,10 @@ class Dispatcher:
     async def _handle_turn_error(self, lease: Lease, item: InboxItem, error: Exception) -> datetime | None:
         raised = await self._inbox.add_attempts(item.incident, item.id, "raised", 1)
         log.exception("dispatcher.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
-        if raised >= self._limits.raises:
+        if raised >= self._limits.max_raised_attempts:
             return await self._abandon_item(lease, item, f"{type(error).__name__}: {error}")
         await self._publish_progress(
-            Progress(item.incident, "error", f"Something broke inside; trying again ({raised} of {self._limits.raises}).")
+            Progress(item.incident, "error", f"Something broke inside; trying again ({raised} of {self._limits.max_raised_attempts}).")
         )
         return self._clock.now() + timedelta(seconds=2**raised)
 
@@ -294,7 +298,7 @@ class Dispatcher:
             log.warning("dispatcher.report_waits", item=item.id, observers=[*failed], error=str(early[0]))
             return self._clock.now() + TOO_EARLY_RETRY_DELAY
         unposted = await self._inbox.add_attempts(item.incident, item.id, "unposted", 1)
-        if unposted < (self._limits.posts if REPORT_OBSERVER in failed else self._limits.observes):
+        if unposted < (self._limits.max_post_attempts if REPORT_OBSERVER in failed else self._limits.max_observer_attempts):
             return self._clock.now() + timedelta(seconds=min(2**unposted, 300))
         why = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in failed.items())
         await self._dead_letter_item(lease, item, f"its turn is stored, and this could not be done after it: {why}")
@@ -321,23 +325,23 @@ class Dispatcher:
                 await self._inbox.mark_observed(item.incident, lease.token, item.id, done)
         return failed
 
-    async def _abandon_item(self, lease: Lease, item: InboxItem, why: str) -> datetime | None:
+    async def _abandon_item(self, lease: Lease, item: InboxItem, reason: str) -> datetime | None:
         report = Report(
             item=item.id,
             outcome="abstained",
             headline="Internal error: I could not work on this message.",
-            reply=f"I tried {self._limits.raises} times and set it aside. {format_machine_effects(item)} The log says what broke.",
+            reply=f"I tried {self._limits.max_raised_attempts} times and set it aside. {format_machine_effects(item)} The log says what broke.",
             next_step="Ask again in other words, or press Hand off.",
         )
         await lease.guard(to_coroutine(self._turns.abandon_turn(item)))
         if (again_at := await self._observe_turn(lease, item, await self._turns.load_state(item.incident), report)) is not None:
             return again_at
-        await self._dead_letter_item(lease, item, why)
+        await self._dead_letter_item(lease, item, reason)
         return None
 
-    async def _dead_letter_item(self, lease: Lease, item: InboxItem, why: str) -> None:
-        log.error("dispatcher.set_aside", item=item.id, kind=item.kind, why=why)
-        letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
+    async def _dead_letter_item(self, lease: Lease, item: InboxItem, reason: str) -> None:
+        log.error("dispatcher.set_aside", item=item.id, kind=item.kind, why=reason)
+        letter = {"incident": item.incident, "why": reason, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
         await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
 
     async def _publish_progress(self, progress: Progress) -> None:
@@ -349,7 +353,7 @@ class Dispatcher:
 
 def can_release_causes(incident_view: IncidentView) -> bool:
     """Return whether a stopped incident releases its causes; an action with unknown result keeps them."""
-    return incident_view.is_stopped and not any(row.outcome == "unknown" for row in incident_view.remediations)
+    return incident_view.is_stopped and not any(remediation.outcome == "unknown" for remediation in incident_view.remediations)
 
 
 def _log_task_error(task: asyncio.Task[None]) -> None:

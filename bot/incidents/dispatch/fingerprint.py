@@ -1,4 +1,4 @@
-"""What an incident is about, to recognise a second report of it. Pure."""
+"""What an incident is about, to recognise a second report of it."""
 
 import hashlib
 import re
@@ -47,7 +47,7 @@ def compute_fingerprint_after_turn(state: IncidentState) -> IncidentFingerprint:
     rows = IncidentView(state)
     if rows.is_stopped:
         return IncidentFingerprint()
-    said = "\n".join([rows.brief.text, *(str(row["text"]) for row in rows.messages)])
+    said = "\n".join([rows.brief.text, *(str(message["text"]) for message in rows.messages)])
     named = find_hosts(said, rows.brief.hosts).hosts
     found = [host for cause in (rows.report.root_causes if rows.report else ()) for host in cause.hosts]
     return IncidentFingerprint(tuple(dict.fromkeys((*named, *found)))[:MAX_HOSTS], rows.brief.job)

@@ -79,10 +79,10 @@ def new_incident_id() -> str:
 class Inbox:
     """Items that wait for a turn, and the incident of each thread."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, names: RedisKeys | None = None, new_id: Callable[[], str] = new_incident_id) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None, new_id: Callable[[], str] = new_incident_id) -> None:
         self._redis = redis
         self._clock = clock
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._new_id = new_id
         self._open = redis.register_script(scripts.OPEN_INCIDENT_SCRIPT)
         self._enqueue = redis.register_script(scripts.ENQUEUE_ITEM_SCRIPT)
@@ -110,12 +110,12 @@ class Inbox:
         The oldest open incident that matches `about` and that `joins` accepts gets it as a reply instead. `repeats`:
         drop a repeated alert.
         """
-        thread = self._names.thread_key(*origin.source_key)
+        thread = self._keys.thread_key(*origin.source_key)
         incident = await self._get_bound_incident(thread) or self._new_id()
         beside: list[str] = []
         while True:
-            concerns = [self._names.incident_key(incident, "concerns"), *self._get_fingerprint_keys(fingerprint)]
-            keys = [self._names.seen_item_key(dedupe_key), thread, *self._get_receive_keys(incident), *concerns]
+            concerns = [self._keys.incident_key(incident, "concerns"), *self._get_fingerprint_keys(fingerprint)]
+            keys = [self._keys.seen_item_key(dedupe_key), thread, *self._get_receive_keys(incident), *concerns]
             args = [
                 incident,
                 _serialize_item(make(incident)),
@@ -145,12 +145,12 @@ class Inbox:
     async def _join_incident(
         self, incident: str, origin: Origin, reply: InboxItem, dedupe_key: str, alert: str, repeats: bool
     ) -> EnqueueResult:
-        concerns, key = self._names.incident_key(incident, "concerns"), self._names.fingerprint_key("alert", alert)
+        concerns, key = self._keys.incident_key(incident, "concerns"), self._keys.fingerprint_key("alert", alert)
         if repeats and alert and await to_coroutine(self._redis.sismember(concerns, key)):
             return EnqueueResult(incident, duplicate=True, joined=True)
         new = await self.enqueue(reply, dedupe_key)
         if not alert:
-            await self._redis.set(self._names.joined_key(*origin.source_key), incident, ex=DEDUPE_RETENTION)
+            await self._redis.set(self._keys.joined_key(*origin.source_key), incident, ex=DEDUPE_RETENTION)
         if alert and new:
             await self._redis.zadd(key, {incident: self._clock.now().timestamp()})
             await to_coroutine(self._redis.sadd(concerns, key))
@@ -158,67 +158,65 @@ class Inbox:
 
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
         """Store an item; return False for a duplicate."""
-        keys = [self._names.seen_item_key(dedupe_key), *self._get_receive_keys(item.incident)]
+        keys = [self._keys.seen_item_key(dedupe_key), *self._get_receive_keys(item.incident)]
         args = [item.incident, _serialize_item(item), self._get_now_score(), _format_seconds(DEDUPE_RETENTION)]
         return bool(await self._enqueue(keys=keys, args=args))
 
     async def bind_thread(self, incident: str, team: str, channel: str, thread_ts: str) -> bool:
         """Bind a second thread; return False where it belongs to another incident."""
-        thread = self._names.thread_key(team, channel, thread_ts)
-        return bool(await self._bind(keys=[thread, self._names.incident_key(incident, "threads")], args=[incident]))
+        thread = self._keys.thread_key(team, channel, thread_ts)
+        return bool(await self._bind(keys=[thread, self._keys.incident_key(incident, "threads")], args=[incident]))
 
     async def set_origin(self, incident: str, origin: Origin) -> None:
         """Set the origin of an incident whose thread was started later."""
-        await to_coroutine(self._redis.hset(self._names.incident_key(incident), "origin", origin.model_dump_json()))
+        await to_coroutine(self._redis.hset(self._keys.incident_key(incident), "origin", origin.model_dump_json()))
         await self.bind_thread(incident, origin.team, origin.channel, origin.thread_ts)
 
     # Queries
 
     async def find_incident(self, team: str, channel: str, thread_ts: str) -> str | None:
-        return await self._get_bound_incident(self._names.thread_key(team, channel, thread_ts))
+        return await self._get_bound_incident(self._keys.thread_key(team, channel, thread_ts))
 
     async def find_joined_incident(self, team: str, channel: str, thread_ts: str) -> str | None:
         """Return the incident that this thread's report joined, for DEDUPE_RETENTION."""
-        return await self._get_bound_incident(self._names.joined_key(team, channel, thread_ts))
+        return await self._get_bound_incident(self._keys.joined_key(team, channel, thread_ts))
 
     async def is_already_stored(self, dedupe_key: str) -> bool:
-        return bool(await self._redis.exists(self._names.seen_item_key(dedupe_key)))
+        return bool(await self._redis.exists(self._keys.seen_item_key(dedupe_key)))
 
     async def get_origin(self, incident: str) -> Origin | None:
-        raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident), "origin"))
+        raw = await to_coroutine(self._redis.hget(self._keys.incident_key(incident), "origin"))
         return Origin.model_validate_json(raw) if raw else None
 
     async def get_lifecycle(self, incident: str) -> Lifecycle | None:
-        raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident), "lifecycle"))
+        raw = await to_coroutine(self._redis.hget(self._keys.incident_key(incident), "lifecycle"))
         return cast(Lifecycle, raw.decode()) if raw else None
 
     async def list_waiting(self, incident: str, count: int | None = None) -> list[InboxItem]:
         """Return items, oldest first; the first one's turn runs. Skip damaged rows."""
-        rows = await to_coroutine(self._redis.lrange(self._names.incident_key(incident, "inbox"), 0, -1 if count is None else count - 1))
+        rows = await to_coroutine(self._redis.lrange(self._keys.incident_key(incident, "inbox"), 0, -1 if count is None else count - 1))
         return [item for row in rows if (item := _parse_item(row)) is not None]
 
     async def list_open_incidents(self) -> list[str]:
-        return [row.decode() for row in await to_coroutine(self._redis.zrange(self._names.open, 0, -1))]
+        return [row.decode() for row in await to_coroutine(self._redis.zrange(self._keys.open, 0, -1))]
 
     async def list_drained_incidents(self) -> list[str]:
         """Return incidents with drained nodes, closed ones too."""
-        return [row.decode() for row in await to_coroutine(self._redis.zrange(self._names.held, 0, -1))]
+        return [row.decode() for row in await to_coroutine(self._redis.zrange(self._keys.held, 0, -1))]
 
     async def list_dead_letters(self) -> list[bytes]:
-        return cast(list[bytes], await to_coroutine(self._redis.lrange(self._names.dead, 0, -1)))
+        return cast(list[bytes], await to_coroutine(self._redis.lrange(self._keys.dead, 0, -1)))
 
     # A turn, under the lease
 
     async def begin_attempt(self, incident: str, item: str, *, owed: int = 0) -> tuple[AttemptKind, AttemptCounts]:
         """Count an attempt of the turn (`begun`) or of its observers (`cut`). `owed` earlier ones are taken off."""
-        what: AttemptKind = (
-            "cut" if await to_coroutine(self._redis.hexists(self._names.incident_key(incident, "posted"), item)) else "begun"
-        )
+        what: AttemptKind = "cut" if await to_coroutine(self._redis.hexists(self._keys.incident_key(incident, "posted"), item)) else "begun"
         await self.add_attempts(incident, item, what, 1 - owed)
-        return what, AttemptCounts.from_hash(item, await to_coroutine(self._redis.hgetall(self._names.incident_key(incident, "tries"))))
+        return what, AttemptCounts.from_hash(item, await to_coroutine(self._redis.hgetall(self._keys.incident_key(incident, "tries"))))
 
     async def add_attempts(self, incident: str, item: str, what: Literal["begun", "raised", "unposted", "cut"], by: int) -> int:
-        return int(await to_coroutine(self._redis.hincrby(self._names.incident_key(incident, "tries"), f"{item} {what}", by)))
+        return int(await to_coroutine(self._redis.hincrby(self._keys.incident_key(incident, "tries"), f"{item} {what}", by)))
 
     async def begin_observing(self, incident: str, token: str, item: str) -> Sequence[str] | None:
         """Record that the turn is stored. Return the observers that completed, or None where all did."""
@@ -264,12 +262,12 @@ class Inbox:
 
     async def drop_damaged_item(self, incident: str, token: str) -> bool:
         """Dead-letter an oldest row that cannot be parsed, so that it does not block the inbox."""
-        row = cast(bytes | None, await to_coroutine(self._redis.lindex(self._names.incident_key(incident, "inbox"), 0)))
+        row = cast(bytes | None, await to_coroutine(self._redis.lindex(self._keys.incident_key(incident, "inbox"), 0)))
         if row is None or _parse_item(row) is not None:
             return False
         text = redact_start(row.decode("utf-8", "replace"), MAX_DEAD_LETTER_CHARS)
         letter = json.dumps({"incident": incident, "why": "it cannot be read", "at": self._clock.now().isoformat(), "row": text})
-        keys = [self._names.lease_key(incident), self._names.incident_key(incident, "inbox"), self._names.due, self._names.dead]
+        keys = [self._keys.lease_key(incident), self._keys.incident_key(incident, "inbox"), self._keys.due, self._keys.dead]
         return bool(await self._set_aside(keys=keys, args=[token, row, letter, incident]) != scripts.LEASE_LOST)
 
     async def add_fingerprint(self, incident: str, fingerprint: IncidentFingerprint) -> None:
@@ -279,12 +277,12 @@ class Inbox:
             async with self._redis.pipeline(transaction=True) as pipe:
                 for key in keys:
                     pipe.zadd(key, {incident: score}, nx=True)
-                pipe.sadd(self._names.incident_key(incident, "concerns"), *keys)
+                pipe.sadd(self._keys.incident_key(incident, "concerns"), *keys)
                 await pipe.execute()
 
     async def release_causes(self, incident: str) -> None:
         """Release the causes; the next diagnosis claims them again."""
-        known = self._names.incident_key(incident, "causes")
+        known = self._keys.incident_key(incident, "causes")
         keys = await to_coroutine(self._redis.smembers(known))
         async with self._redis.pipeline(transaction=True) as pipe:
             for key in keys:
@@ -297,7 +295,7 @@ class Inbox:
     async def collect_due(self, patience: timedelta, limit: int = 200) -> list[DueEntry]:
         """Return what is due. `patience` postpones work, so that several sweepers do not wake the same incident."""
         now = self._clock.now()
-        rows = await self._come_due(keys=[self._names.due], args=[_format_score(now), _format_score(now + patience), limit, DUE_WORK])
+        rows = await self._come_due(keys=[self._keys.due], args=[_format_score(now), _format_score(now + patience), limit, DUE_WORK])
         return [_parse_due_entry(member, score) for member, score in zip(rows[::2], rows[1::2], strict=True)]
 
     async def fire_timer(self, due: DueEntry) -> bool:
@@ -306,7 +304,7 @@ class Inbox:
         id_ = f"timer:{due.incident}:{due.why}:{due.score}"
         kind: InboxItemKind = "recheck" if due.why == CAUSE_RELEASED else "timer"
         item = InboxItem(id=id_, kind=kind, incident=due.incident, at=now, data={"why": due.why})
-        keys = [self._names.incident_key(due.incident, "timers"), *self._get_receive_keys(due.incident)]
+        keys = [self._keys.incident_key(due.incident, "timers"), *self._get_receive_keys(due.incident)]
         return bool(await self._fire(keys=keys, args=[due.incident, due.why, due.score, _serialize_item(item), _format_score(now)]))
 
     async def _remove_item(
@@ -314,15 +312,15 @@ class Inbox:
     ) -> None:
         parts = ("inbox", "timers", "tries", "threads", "posted")
         keys = [
-            self._names.lease_key(incident),
-            self._names.incident_key(incident),
-            *(self._names.incident_key(incident, part) for part in parts),
+            self._keys.lease_key(incident),
+            self._keys.incident_key(incident),
+            *(self._keys.incident_key(incident, part) for part in parts),
         ]
-        keys += [self._names.due, self._names.open, self._names.dead]
+        keys += [self._keys.due, self._keys.open, self._keys.dead]
         keys += [
-            self._names.incident_key(incident, "causes"),
-            self._names.incident_key(incident, "concerns"),
-            self._names.held,
+            self._keys.incident_key(incident, "causes"),
+            self._keys.incident_key(incident, "concerns"),
+            self._keys.held,
             *self._get_fingerprint_keys(fingerprint),
         ]
         if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LEASE_LOST:
@@ -331,7 +329,7 @@ class Inbox:
     async def _mark_turn(self, incident: str, token: str, item: str, mark: str) -> bytes:
         """Set the mark, unless the turn has one (`BEGUN_MARK`) or its last one. Return the mark before."""
         before = await self._mark(
-            keys=[self._names.lease_key(incident), self._names.incident_key(incident, "posted")], args=[token, item, mark]
+            keys=[self._keys.lease_key(incident), self._keys.incident_key(incident, "posted")], args=[token, item, mark]
         )
         if before == scripts.LEASE_LOST:
             raise LostLease(f"{incident}: another worker has it and does what follows the turn of {item}")
@@ -342,14 +340,12 @@ class Inbox:
         return raw.decode() if isinstance(raw, bytes) else raw
 
     def _get_receive_keys(self, incident: str) -> list[str]:
-        of = self._names.incident_key
-        return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._names.due, self._names.open]
+        of = self._keys.incident_key
+        return [of(incident), of(incident, "inbox"), of(incident, "threads"), of(incident, "posted"), self._keys.due, self._keys.open]
 
     def _get_fingerprint_keys(self, fingerprint: IncidentFingerprint) -> list[str]:
-        others = [
-            self._names.fingerprint_key(kind, name) for kind, name in (("job", fingerprint.job), ("alert", fingerprint.alert)) if name
-        ]
-        return [self._names.fingerprint_key("host", host) for host in fingerprint.hosts] + others
+        others = [self._keys.fingerprint_key(kind, name) for kind, name in (("job", fingerprint.job), ("alert", fingerprint.alert)) if name]
+        return [self._keys.fingerprint_key("host", host) for host in fingerprint.hosts] + others
 
     def _get_now_score(self) -> str:
         return _format_score(self._clock.now())

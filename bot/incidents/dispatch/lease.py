@@ -41,13 +41,13 @@ class Leases:
         *,
         owner: str | None = None,
         seconds: float = 30.0,
-        names: RedisKeys | None = None,
+        keys: RedisKeys | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         url: str | None = None,
     ) -> None:
         self.beside = LeaseRenewer(url, scripts.RENEW_LEASE_SCRIPT, seconds) if url else None
         self.seconds = seconds
-        self.names = names or RedisKeys()
+        self.names = keys or RedisKeys()
         self.clock = clock
         self.pause = pause
         self.owner = owner or generate_worker_id()

@@ -65,9 +65,9 @@ class LabelMetrics:
     down: int = 0
 
 
-def update_metrics(state: IncidentState, before: IncidentMetrics | None, now: datetime) -> IncidentMetrics:
+def update_metrics(state: IncidentState, metrics: IncidentMetrics | None, now: datetime) -> IncidentMetrics:
     rows = IncidentView(state)
-    was = before or IncidentMetrics(rows.opened_at or now)
+    was = metrics or IncidentMetrics(rows.opened_at or now)
     seconds = max(0.0, round((now - was.opened).total_seconds(), 3))
     report, ticket = rows.report, rows.ticket
     found_now = tuple(dict.fromkeys(cause.label for cause in report.root_causes)) if report else ()
@@ -109,8 +109,12 @@ def _keep_latest_feedback(feedback: Iterable[Feedback]) -> list[Feedback]:
     return list({(one.incident, one.user): one for one in sorted(feedback, key=lambda one: one.at)}.values())
 
 
-def _is_correctly_diagnosed(row: IncidentMetrics) -> bool:
-    return row.outcome == "no_fault" if row.truth == NO_FAULT else any(_is_label_or_descendant(label, row.truth) for label in row.labels)
+def _is_correctly_diagnosed(metrics: IncidentMetrics) -> bool:
+    return (
+        metrics.outcome == "no_fault"
+        if metrics.truth == NO_FAULT
+        else any(_is_label_or_descendant(label, metrics.truth) for label in metrics.labels)
+    )
 
 
 def _is_label_or_descendant(label: str, truth: str) -> bool:
@@ -118,10 +122,10 @@ def _is_label_or_descendant(label: str, truth: str) -> bool:
     return label == truth or label.startswith(f"{truth}.")
 
 
-def _summarize_label(label: str, rows: Sequence[IncidentMetrics], said: Sequence[Feedback]) -> LabelMetrics:
-    mine = [row for row in rows if label in row.labels]
+def _summarize_label(label: str, metrics_list: Sequence[IncidentMetrics], feedback: Sequence[Feedback]) -> LabelMetrics:
+    mine = [row for row in metrics_list if label in row.labels]
     known = [row for row in mine if row.truth not in ("", ABSTAIN)]
-    votes = [one.useful for one in said if label in one.labels]
+    votes = [one.useful for one in feedback if label in one.labels]
     return LabelMetrics(
         len(mine), len(known), sum(_is_label_or_descendant(label, row.truth) for row in known), sum(votes), votes.count(False)
     )

@@ -25,7 +25,7 @@ CLOSE_AFTER = timedelta(days=3)
 
 
 def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: datetime) -> Mapping[str, datetime]:
-    """Return the timers after a turn: second look, one reminder, auto-close; none before a requested quiet period ends.
+    """Return the timers after a turn: recheck, one reminder, auto-close; none before a requested quiet period ends.
 
     A tenant that does not answer is reminded, then people get the incident.
     """

@@ -129,11 +129,11 @@ class PreviousActivity:
 class ThreadActivity:
     """`most`: answers per ANSWER_WINDOW."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, names: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
         self._most = most
-        self._names = names or RedisKeys()
+        self._keys = keys or RedisKeys()
         self._heard, self._spoke, self._may = (
             redis.register_script(script) for script in (RECORD_MESSAGE_SCRIPT, RECORD_REPLY_SCRIPT, ADMIT_ANSWER_SCRIPT)
         )
@@ -154,11 +154,11 @@ class ThreadActivity:
         )
 
     async def has_human_messages(self, incident: str) -> bool:
-        return bool(await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "who")))
+        return bool(await to_coroutine(self._redis.hget(self._keys.incident_key(incident, "pulse"), "who")))
 
     async def get_last_message_time(self, incident: str) -> datetime | None:
         """Return when a person or RackMedic last wrote."""
-        raw = await to_coroutine(self._redis.hget(self._names.incident_key(incident, "pulse"), "ts"))
+        raw = await to_coroutine(self._redis.hget(self._keys.incident_key(incident, "pulse"), "ts"))
         return datetime.fromtimestamp(float(raw), UTC) if raw else None
 
     async def record_reply(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
@@ -177,7 +177,7 @@ class ThreadActivity:
 
     async def record_ignored_reply(self, incident: str, ts: str) -> bool:
         """Return whether `ts` is the first ignored message of a window; stable per message."""
-        key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
+        key, now = self._keys.incident_key(incident, "pulse"), self._clock.now().timestamp()
         told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
         if told and now - float(at) < ANSWER_WINDOW.total_seconds():
             return told == ts
@@ -196,7 +196,7 @@ class ThreadActivity:
         return AnswerPermit((await self._may(keys=self._get_keys(incident), args=args)).decode())
 
     def _get_keys(self, incident: str) -> list[str]:
-        return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
+        return [self._keys.incident_key(incident), self._keys.incident_key(incident, "pulse")]
 
 
 def _name_previous_speaker(previous: str, user: str) -> PreviousSpeaker:

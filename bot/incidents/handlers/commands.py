@@ -95,12 +95,12 @@ async def _handle_status(services: OpenWorkServices, payload: Payload) -> Card:
     return build_card("Open incidents", [*listed, *await _render_remediation_status(services)])
 
 
-async def _handle_stop(services: OpenWorkServices, payload: Payload, why: str) -> Card:
+async def _handle_stop(services: OpenWorkServices, payload: Payload, reason: str) -> Card:
     """Stop all remedies and announce it."""
     who, user = await _authorize_command(services, payload, "stop")
     async with guard_store(), translate_ledger_errors():
-        await require_approvals(services.context).book.stop(who, why)
-    return await _announce_to_operators(services, payload, brakes.render_stop_notice(await services.context.people.get_name(user), why))
+        await require_approvals(services.context).book.stop(who, reason)
+    return await _announce_to_operators(services, payload, brakes.render_stop_notice(await services.context.people.get_name(user), reason))
 
 
 async def _handle_resume(services: OpenWorkServices, payload: Payload, group: str) -> Card:
@@ -125,7 +125,7 @@ async def _render_remediation_status(services: OpenWorkServices) -> list[Block]:
 
 
 async def _authorize_command(services: OpenWorkServices, payload: Payload, word: str) -> tuple[str, str]:
-    """Return (`TEAM:USER`, user). Raises Refusal."""
+    """Return (`TEAM:USER`, user). Raises Refusal if the user may not use the command."""
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
     await services.context.admit_user(SlackPlace(team, channel), user, fresh=True)
     await services.context.require_permission(f"command.{word}", user, channel)

@@ -33,11 +33,11 @@ async def handle_feedback_form(services: IncidentFormServices, payload: Payload)
     )
 
 
-async def _store_feedback(services: IncidentFormServices, said: Feedback) -> None:
+async def _store_feedback(services: IncidentFormServices, feedback: Feedback) -> None:
     async with guard_store():
-        report = IncidentView(await services.context.load_state(said.incident)).report
+        report = IncidentView(await services.context.load_state(feedback.incident)).report
         labels = tuple(cause.label for cause in report.root_causes) if report else ()
-        await services.incident_metrics.add_feedback(replace(said, labels=labels))
+        await services.incident_metrics.add_feedback(replace(feedback, labels=labels))
 
 
 async def _post_thanks(services: IncidentFormServices, channel: str, user: str, payload: Payload) -> None:

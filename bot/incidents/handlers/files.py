@@ -28,9 +28,9 @@ TOTAL_SIZE_FACTOR = 4  # all files of one item together, in multiples of the lar
 class FileNotRead(Exception):
     """A file that was not read, and why."""
 
-    def __init__(self, why: UnreadReason) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: UnreadReason) -> None:
+        super().__init__(reason)
+        self.why = reason
 
 
 class ItemFetcher:

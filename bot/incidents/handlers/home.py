@@ -84,7 +84,7 @@ async def _build_home_tab(services: HomeServices, user: str, team: str, note: st
 async def _render_fleet(services: HomeServices, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
     async with guard_store():
         metrics, _ = await services.incident_metrics.list_since(services.context.clock.now() - FLEET_HISTORY_WINDOW)
-    found = fleet.count_causes((row.labels for row in metrics), titles)
+    found = fleet.count_causes((metric.labels for metric in metrics), titles)
     oldest = MAX_INCIDENTS if len(incidents) >= MAX_INCIDENTS else 0
     return fleet.render_fleet(fleet.summarize_groups(services.host_groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
 
@@ -132,7 +132,7 @@ class ReturnRequest:
 
 
 async def handle_return_click(services: HomeServices, payload: Payload) -> None:
-    """Start a return request in the background. Raises Refusal."""
+    """Start a return request in the background. Raises Refusal without approvals or for an old button."""
     pressed, voter = return_buttons.parse_return_click(payload), parse_voter(payload)
     require_approvals(services.context)
     async with guard_store():

@@ -29,8 +29,8 @@ BUG_NOTES: Final = {"decision": notes.DECISION_ERROR_TEXT, "command": notes.COMM
 
 
 class OperatorErrorCards:
-    def render_refusal(self, no: Refusal) -> Card:
-        return render_refusal(no)
+    def render_refusal(self, refusal: Refusal) -> Card:
+        return render_refusal(refusal)
 
     def render_not_stored(self, *, will_retry: bool) -> Card:
         return notes.render_not_stored(will_retry)

@@ -114,7 +114,7 @@ async def handle_deletion(services: MessageServices, gone: DeletedMessage, first
     if incident is None or row is None:
         return
     work = await load_open_incident(services.open_work, incident)
-    if (work.lifecycle == "closed" and not work.held) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
+    if (work.lifecycle == "closed" and not work.drained_nodes) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
         return
     where = row.internal if row.kind == "tenant" else gone.channel
     if where:
@@ -169,22 +169,22 @@ async def parse_incoming_message(services: MessageServices, message: IncomingMes
     return said.model_copy(update={"text": text})
 
 
-async def _handle_reply(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _handle_reply(services: MessageServices, arrival: IncomingMessage, message: ParsedMessage, incident: str) -> IntakeResult:
     async with guard_store():
-        before = await services.thread_activity.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
-    what = await classify_message_addressing(services, arrival, said, before)
+        before = await services.thread_activity.record_message(incident, arrival.ts, arrival.user, question=message.text.endswith("?"))
+    what = await classify_message_addressing(services, arrival, message, before)
     if what is Addressing.SILENCE:
         return (
-            await _answer_passed_over(services, arrival, said, incident)
-            if _is_alone_with_bot(services, arrival, said, before)
+            await _answer_passed_over(services, arrival, message, incident)
+            if _is_alone_with_bot(services, arrival, message, before)
             else IntakeResult()
         )
-    said = mark_as_new_facts(said) if what is Addressing.TAKE else said
-    if arrival.mention or said.kind != "reply":
+    message = mark_as_new_facts(message) if what is Addressing.TAKE else message
+    if arrival.mention or message.kind != "reply":
         policy.require_colleague(await services.context.people.get_person(arrival.user), arrival.team)
-        await services.context.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
+        await services.context.require_permission(f"intent.{message.intent}", arrival.user, arrival.channel)
     async with guard_store():
-        always = said.intent in ALWAYS_ANSWERED_INTENTS
+        always = message.intent in ALWAYS_ANSWERED_INTENTS
         may = await services.thread_activity.admit_answer(
             incident, arrival.ts, always=always, mention=arrival.mention, alone=not before.others
         )
@@ -194,22 +194,22 @@ async def _handle_reply(services: MessageServices, arrival: IncomingMessage, sai
             if may is AnswerPermit.TRIP
             else IntakeResult()
         )
-    if said.intent is Intent.HELP:
+    if message.intent is Intent.HELP:
         return await _post_answer(services, arrival, home.render_help(slack_markup.list_help_rows()))
-    return await _store_message(services, arrival, said, incident)
+    return await _store_message(services, arrival, message, incident)
 
 
-def _is_alone_with_bot(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
-    paused = before.quiet_until is not None and before.quiet_until > services.context.clock.now()
-    wanted = not (services.context.channel_bindings[arrival.channel].mention_only or paused or before.lifecycle == "closed")
-    return wanted and not before.others and bool(said.text) and not find_call(said.text, (arrival.us, BOT_NAME))
+def _is_alone_with_bot(services: MessageServices, arrival: IncomingMessage, message: ParsedMessage, previous: PreviousActivity) -> bool:
+    paused = previous.quiet_until is not None and previous.quiet_until > services.context.clock.now()
+    wanted = not (services.context.channel_bindings[arrival.channel].mention_only or paused or previous.lifecycle == "closed")
+    return wanted and not previous.others and bool(message.text) and not find_call(message.text, (arrival.us, BOT_NAME))
 
 
-async def _answer_passed_over(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _answer_passed_over(services: MessageServices, arrival: IncomingMessage, message: ParsedMessage, incident: str) -> IntakeResult:
     """Say that it was not understood: once per window, but for each request."""
     async with guard_store():
         first = await services.thread_activity.record_ignored_reply(incident, arrival.ts)
-    return await _post_answer(services, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
+    return await _post_answer(services, arrival, notes.render_not_understood()) if first or is_request(message) else IntakeResult()
 
 
 async def _in_joined_thread(services: MessageServices, message: IncomingMessage) -> bool:
@@ -238,53 +238,55 @@ async def _in_joined_thread(services: MessageServices, message: IncomingMessage)
 
 
 async def classify_message_addressing(
-    services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
+    services: MessageServices, arrival: IncomingMessage, message: ParsedMessage, previous: PreviousActivity
 ) -> Addressing:
     """Return whether a message is for us. Slack is asked for names only where a name could matter."""
     row, us = services.context.channel_bindings[arrival.channel], (arrival.us, BOT_NAME)
     here = ThreadSituation(
-        mentioned=arrival.mention or is_mentioned(said.text, us),
-        called=find_call(said.text, us),
-        follows=before.follows,
-        after_question=before.after_question,
-        asked=before.asked,
+        mentioned=arrival.mention or is_mentioned(message.text, us),
+        called=find_call(message.text, us),
+        follows=previous.follows,
+        after_question=previous.after_question,
+        asked=previous.asked,
         mention_only=row.mention_only,
-        paused=before.quiet_until is not None and before.quiet_until > services.context.clock.now(),
-        closed=before.lifecycle == "closed",
+        paused=previous.quiet_until is not None and previous.quiet_until > services.context.clock.now(),
+        closed=previous.lifecycle == "closed",
         files=bool(arrival.files),
-        alone=not before.others,
+        alone=not previous.others,
     )
-    what = classify_addressing(said, here)
-    if what is Addressing.SILENCE or here.mentioned or here.called or " " not in said.text:
+    what = classify_addressing(message, here)
+    if what is Addressing.SILENCE or here.mentioned or here.called or " " not in message.text:
         return what
-    told = await asyncio.gather(*(services.context.people.get_name(user) for user in before.others))
+    told = await asyncio.gather(*(services.context.people.get_name(user) for user in previous.others))
     names = {word for name in told for word in name.split() if len(word) > 2}
-    return classify_addressing(said, replace(here, called=find_call(said.text, us, names)))
+    return classify_addressing(message, replace(here, called=find_call(message.text, us, names)))
 
 
-async def _store_message(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
-    data = {} if arrival.alert else said.build_item_data()
+async def _store_message(services: MessageServices, arrival: IncomingMessage, message: ParsedMessage, incident: str) -> IntakeResult:
+    data = {} if arrival.alert else message.build_item_data()
     async with guard_store():
-        new = await services.context.inbox.enqueue(build_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
+        new = await services.context.inbox.enqueue(build_item(arrival, message, incident, kind=message.kind, data=data), arrival.key)
     if new:
         services.context.notify_stored(incident)
     return IntakeResult(incident)
 
 
-async def _handle_first_mention(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+async def _handle_first_mention(services: MessageServices, arrival: IncomingMessage, message: ParsedMessage) -> IntakeResult:
     """List open incidents, help, or open an incident."""
-    bare = said.text == "" and not arrival.files
+    bare = message.text == "" and not arrival.files
     if bare and arrival.in_thread:
-        return await _open_incident(services, arrival, said)
-    if bare or (is_request_only(said) and said.intent in BOT_INTENTS and not arrival.files and not has_complaint(said.text, arrival.at)):
+        return await _open_incident(services, arrival, message)
+    if bare or (
+        is_request_only(message) and message.intent in BOT_INTENTS and not arrival.files and not has_complaint(message.text, arrival.at)
+    ):
         return await _post_answer(services, arrival, home.render_help(slack_markup.list_help_rows()))
-    if is_request_only(said) and said.intent is Intent.STATUS:
+    if is_request_only(message) and message.intent is Intent.STATUS:
         return await _post_open_incidents(services, arrival)
-    if is_request_only(said) and said.intent in INCIDENT_INTENTS and not arrival.files:
+    if is_request_only(message) and message.intent in INCIDENT_INTENTS and not arrival.files:
         raise Refusal(NO_INCIDENT)
-    if not (arrival.in_thread or arrival.files) and is_empty_message(said, arrival.at):
+    if not (arrival.in_thread or arrival.files) and is_empty_message(message, arrival.at):
         return await _post_answer(services, arrival, notes.render_empty_report())
-    return await _open_incident(services, arrival, said)
+    return await _open_incident(services, arrival, message)
 
 
 def is_request_only(message: ParsedMessage) -> bool:
@@ -293,9 +295,9 @@ def is_request_only(message: ParsedMessage) -> bool:
     return message.sure and not names and len(message.text.split()) <= MAX_REQUEST_WORDS
 
 
-async def _open_incident(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
-    make = partial(build_item, arrival, said, kind="mention", data={})
-    received = await open_or_join_incident(services, _build_origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
+async def _open_incident(services: MessageServices, arrival: IncomingMessage, message: ParsedMessage) -> IntakeResult:
+    make = partial(build_item, arrival, message, kind="mention", data={})
+    received = await open_or_join_incident(services, _build_origin(arrival), arrival.key, message.text, make, alert=arrival.alert)
     return IntakeResult(received.incident, received.opened)
 
 
@@ -303,12 +305,14 @@ def _build_origin(message: IncomingMessage) -> Origin:
     return Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
 
 
-def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, kind: InboxItemKind, data: dict[str, Any]) -> InboxItem:
+def build_item(arrival: IncomingMessage, message: ParsedMessage, incident: str, *, kind: InboxItemKind, data: dict[str, Any]) -> InboxItem:
     """Return the inbox item, with pointers to files and earlier messages."""
     more: dict[str, Any] = {"files": [file.to_json() for file in arrival.files]} if arrival.files else {}
     if kind == "mention" and arrival.in_thread:
         more["root"] = {"channel": arrival.channel, "ts": arrival.thread_ts, "upto": arrival.ts}
-    return InboxItem(id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=said.text, data={**data, **more})
+    return InboxItem(
+        id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=message.text, data={**data, **more}
+    )
 
 
 async def _post_answer(services: MessageServices, message: IncomingMessage, shown: Card) -> IntakeResult:

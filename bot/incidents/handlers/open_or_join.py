@@ -18,7 +18,7 @@ from graph.incident_view import IncidentView
 from graph.state import InboxItem, Origin
 from tools.ledger.states import State
 
-INACTIVITY_LIMIT: Final = timedelta(minutes=5)  # without a word in the thread, a new report gets a look of its own
+INACTIVITY_LIMIT: Final = timedelta(minutes=5)  # without a word in the thread, a new report gets its own incident
 ACTIVE_STATES: Final = frozenset({State.APPROVED, State.EXECUTING})
 
 
@@ -66,7 +66,7 @@ async def _is_worked_on(services: MessageServices, incident: str) -> bool:
     last = await services.thread_activity.get_last_message_time(incident)
     if last is None or services.context.clock.now() - last < INACTIVITY_LIMIT or await _has_active_action(services, incident):
         return True
-    if not any(row.is_open or row.outcome == "unknown" for row in rows.remediations):
+    if not any(remediation.is_open or remediation.outcome == "unknown" for remediation in rows.remediations):
         await services.context.inbox.release_causes(incident)
     return False
 

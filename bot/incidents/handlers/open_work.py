@@ -55,15 +55,15 @@ async def load_open_incident(services: OpenWorkServices, incident: str) -> OpenI
 async def render_quota_waits(services: OpenWorkServices, *, buttons: bool = True) -> list[Block]:
     """Render a line per waiting tenant, longest wait first."""
     async with guard_store():
-        found = [await _build_wait_row(services, row) for row in await _list_quota_waits(services)]
+        found = [await _build_wait_row(services, wait) for wait in await _list_quota_waits(services)]
     return quota_waiting.render_waiting_tenants(found, buttons=buttons)
 
 
-async def _build_wait_row(services: OpenWorkServices, row: WaitingTenant) -> WaitingTenantView:
-    oldest = row.incidents[0]
+async def _build_wait_row(services: OpenWorkServices, tenant: WaitingTenant) -> WaitingTenantView:
+    oldest = tenant.incidents[0]
     first = await services.context.inbox.list_waiting(oldest, 1)
     words = first[0].text if first else ""
-    return WaitingTenantView(row.tenant, len(row.incidents), oldest, row.since, row.why.limit, row.why.until, words)
+    return WaitingTenantView(tenant.tenant, len(tenant.incidents), oldest, tenant.since, tenant.limit.limit, tenant.limit.until, words)
 
 
 async def _list_quota_waits(services: OpenWorkServices) -> list[WaitingTenant]:
@@ -72,7 +72,7 @@ async def _list_quota_waits(services: OpenWorkServices) -> list[WaitingTenant]:
 
 async def _list_oldest_open(services: OpenWorkServices) -> list[str]:
     """Skip tenants' incidents that have not begun, so that a storm of them hides no other."""
-    new = {incident for row in await _list_quota_waits(services) for incident in row.new}
+    new = {incident for wait in await _list_quota_waits(services) for incident in wait.new}
     return [incident for incident in await services.context.inbox.list_open_incidents() if incident not in new][:MAX_INCIDENTS]
 
 
@@ -90,7 +90,7 @@ async def _build_open_incident(services: OpenWorkServices, incident: str, now: d
         thread_ts=origin.thread_ts if origin.kind == "slack" else "",
         opened_by=origin.user,
         owners=frozenset(filter(None, (rows.owner, rows.ticket.taken_by if rows.ticket else ""))),
-        held=tuple(list_drained_nodes(rows.remediations)),
+        drained_nodes=tuple(list_drained_nodes(rows.remediations)),
         stopped=rows.is_stopped,
         answered=bool(origin.customer) and is_settled_for_tenant(rows, services.tenant_labels.__contains__),
         elsewhere=rows.report is not None and is_owned_elsewhere(rows.report),
@@ -134,7 +134,9 @@ async def get_remaining_room(services: OpenWorkServices, incidents: Sequence[Ope
     if services.context.approvals is None:
         return None
     async with guard_store(), translate_ledger_errors():
-        return await services.context.approvals.decisions.get_change_allowance([row.id for row in incidents if row.lifecycle != "closed"])
+        return await services.context.approvals.decisions.get_change_allowance(
+            [incident.id for incident in incidents if incident.lifecycle != "closed"]
+        )
 
 
 async def _list_incident_pending(services: OpenWorkServices, ledger: LedgerReader, incident: str) -> list[WaitingApproval]:

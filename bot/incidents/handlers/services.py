@@ -71,5 +71,5 @@ class IncidentFormServices:
     hosts_of: Callable[[Origin], Collection[str]]  # the hosts that a place may name
     label_choices: LabelChoices  # labels to choose from when closing
     incident_metrics: IncidentMetricsStore
-    load_facts: Callable[[str], Awaitable[Sequence[Fact]]]  # facts of an incident's latest look
+    load_facts: Callable[[str], Awaitable[Sequence[Fact]]]  # facts of an incident's latest checks
     report_writer: ReportWriter

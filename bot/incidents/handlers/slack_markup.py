@@ -54,8 +54,8 @@ def render_plain_text(raw: str) -> str:
     return text
 
 
-def _format_entity(found: re.Match[str]) -> str:
-    inside, _, words = found.group(1).partition("|")
+def _format_entity(match: re.Match[str]) -> str:
+    inside, _, words = match.group(1).partition("|")
     sign = _MENTION_FORMATS.get(inside[0])
     if inside.startswith("!date"):
         return words

@@ -26,18 +26,18 @@ from tools.clock import Clock
 from tools.inventory.inventory import ChannelRow
 
 ANSWER_RETENTION = timedelta(days=1)  # how long a thread is remembered after its last answer
-ANSWER_LIMITS = TurnLimits(posts=1000, keep_closed=ANSWER_RETENTION)  # `posts` is high: an answer expires by time instead
+ANSWER_LIMITS = TurnLimits(max_post_attempts=1000, keep_closed=ANSWER_RETENTION)  # the number is high: an answer expires by time instead
 
 
 def build_outbox(redis: Redis, clock: Clock, bound: Mapping[str, ChannelRow]) -> AnswerOutbox:
-    return AnswerOutbox(Inbox(redis, clock, names=OUTBOX_KEYS, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
+    return AnswerOutbox(Inbox(redis, clock, keys=OUTBOX_KEYS, new_id=lambda: f"out-{secrets.token_hex(6)}"), LocalWakeups(), clock, bound)
 
 
 def run_outbox(
     outbox: AnswerOutbox, client: SlackClient, people: People, redis: Redis, lease_seconds: float
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    posts = OutboxPublisher(PostedCards(redis, names=OUTBOX_KEYS, keep_closed=ANSWER_RETENTION), client, outbox, people)
-    leases = Leases(redis, outbox.clock, seconds=lease_seconds, names=OUTBOX_KEYS)
+    posts = OutboxPublisher(PostedCards(redis, keys=OUTBOX_KEYS, keep_closed=ANSWER_RETENTION), client, outbox, people)
+    leases = Leases(redis, outbox.clock, seconds=lease_seconds, keys=OUTBOX_KEYS)
     return run_answer_dispatcher(posts, posts.publish_report, outbox.inbox, outbox.wakeups, leases, outbox.clock)
 
 
@@ -62,12 +62,12 @@ def new_conversation_id() -> str:
 
 
 def build_direct_messages(client: SlackClient, redis: Redis, clock: Clock, tasks: BackgroundTasks) -> DirectMessages:
-    return DirectMessages(client, Inbox(redis, clock, names=DIRECT_MESSAGE_KEYS, new_id=new_conversation_id), LocalWakeups(), tasks)
+    return DirectMessages(client, Inbox(redis, clock, keys=DIRECT_MESSAGE_KEYS, new_id=new_conversation_id), LocalWakeups(), tasks)
 
 
 def run_direct_answers(
     direct: DirectMessages, answer_to: AnswerRenderer, redis: Redis, clock: Clock, lease_seconds: float
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    answers = DirectAnswers(PostedCards(redis, names=DIRECT_MESSAGE_KEYS, keep_closed=ANSWER_RETENTION), direct, answer_to, clock)
-    leases = Leases(redis, clock, seconds=lease_seconds, names=DIRECT_MESSAGE_KEYS)
+    answers = DirectAnswers(PostedCards(redis, keys=DIRECT_MESSAGE_KEYS, keep_closed=ANSWER_RETENTION), direct, answer_to, clock)
+    leases = Leases(redis, clock, seconds=lease_seconds, keys=DIRECT_MESSAGE_KEYS)
     return run_answer_dispatcher(answers, answers.publish_report, direct.inbox, direct.wakeups, leases, clock)

@@ -108,7 +108,7 @@ def _is_worth_timeline(incident_view: IncidentView) -> bool:
 
 
 def _build_chart_key(chart: AttachedChart, report: Report) -> str:
-    """Key of an unrequested chart: a heat map's numbers change with each look, so its accused hosts count; others are
+    """Key of an unrequested chart: a heat map's numbers change with each check, so its accused hosts count; others are
     keyed by their rows.
     """
     accused = sorted({host for cause in report.root_causes for host in cause.hosts})

@@ -117,7 +117,7 @@ class SlackReportPublisher:
         await self._pending_edits.retry_pending(origin, incident, drawn)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
-        """Return whether a long look would end with an edit only, which notifies no reader."""
+        """Return whether long checks would end with an edit only, which notifies no reader."""
         rows = IncidentView(state)
         return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
 
@@ -151,7 +151,7 @@ class SlackReportPublisher:
     async def _post_end_card(self, origin: Origin, incident: str, state: IncidentState, report: Report) -> None:
         """Post once that all remediations hold, and edit it. If one stops holding, the next card is new."""
         rows, known = IncidentView(state), await self._cards.get(incident, END_CARD)
-        holds = rows.lifecycle in ("watching", "closed") and any(row.proven for row in rows.remediations)
+        holds = rows.lifecycle in ("watching", "closed") and any(remediation.proven for remediation in rows.remediations)
         moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
         if not (moved and (holds or known)) and not (known and rows.lifecycle == "closed"):
             return
@@ -171,7 +171,7 @@ class SlackReportPublisher:
         )
 
     async def _replace_user_ids(self, report: Report, people: set[str]) -> Report:
-        """Replace user ids by names, which are no mentions."""
+        """Replace user ids by names, which do not mention anyone."""
         reply = report.reply
         for user in people:
             if user in reply:

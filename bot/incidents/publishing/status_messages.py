@@ -164,19 +164,19 @@ class StatusMessages:
         stands = get_incident_status(rows, records, taken, self.tenant_labels, await self._list_out_of_contact(incident, records))
         others = await build_thread_links(rows.report, origin, self.origin_of, self.channel_bindings) if rows.report else {}
         changed = await self.cards.get(incident, "living_changed")
-        found = get_findings_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else there was no look yet
+        found = get_findings_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else nothing was checked yet
         return IncidentCardView(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
 
     async def _note_changed_cause(self, incident: str, report: Report | None) -> None:
         """Keep a likely cause that the report does not confirm: nothing is retracted silently."""
         before = await self.cards.get(incident, "living_likely")
         label, says = json.loads(before) if before else ("", "")
-        found = {row.label for row in report.root_causes} if report else set()
+        found = {root_cause.label for root_cause in report.root_causes} if report else set()
         await self.cards.set(incident, "living_changed", says if label not in found else "")
         await self.cards.drop(incident, "living_likely")
 
     async def _list_out_of_contact(self, incident: str, records: Sequence[ActionRecord]) -> frozenset[str]:
-        running = [row.approval for row in records if row.state is State.EXECUTING]
+        running = [record.approval for record in records if record.state is State.EXECUTING]
         return frozenset([name for name in running if await self.cards.get(incident, f"contact:{name}")])
 
     async def _load_records(self, incident: str) -> Sequence[ActionRecord]:

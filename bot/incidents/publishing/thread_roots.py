@@ -27,10 +27,10 @@ async def build_thread_links(report: Report, origin: Origin, origin_of: OriginLo
         other = await origin_of(incident)
         if other is not None and policy.can_follow_thread(origin, other, bound):
             found[incident] = thread_link(other.team, other.channel, other.thread_ts, shared_causes.OTHER_THREAD_TEXT)
-    for row in report.threads:
-        other = await origin_of(row.incident)
+    for thread in report.threads:
+        other = await origin_of(thread.incident)
         if other is not None and policy.can_follow_thread(origin, other, bound):
-            found[row.incident] = thread_link(other.team, other.channel, other.thread_ts, f"{row.opened:%Y-%m-%d}")
+            found[thread.incident] = thread_link(other.team, other.channel, other.thread_ts, f"{thread.opened:%Y-%m-%d}")
     return found
 
 

@@ -29,19 +29,22 @@ def render_action_row(view: ApprovalCardView, *, told_above: bool = False) -> li
     record = view.record
     if not told_above:
         text = blocks.exact_command_section(
-            (_render_first_line(record, view.held),),
+            (_render_first_line(record, view.waiting_note),),
             approval_card.format_command(record.action),
             _render_detail_lines(view),
             MAX_DETAIL_CHARS,
         )
         return [blocks.divider(), text, *approval_card.render_buttons(record)]
     own = _render_detail_lines(view, held_alike=has_met_conditions(view))
-    return [blocks.exact_line_section(_render_first_line(record, view.held), own, MAX_DETAIL_CHARS), *approval_card.render_buttons(record)]
+    return [
+        blocks.exact_line_section(_render_first_line(record, view.waiting_note), own, MAX_DETAIL_CHARS),
+        *approval_card.render_buttons(record),
+    ]
 
 
 def has_met_conditions(view: ApprovalCardView) -> bool:
     """Return whether a dry run saw every precondition hold."""
-    return bool(view.seen) and all(one.ok is True for one in view.seen)
+    return bool(view.condition_results) and all(one.ok is True for one in view.condition_results)
 
 
 def count_row_chars(action: Action) -> int:
@@ -76,16 +79,16 @@ def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) ->
     if record.state in OPEN_STATES and not held_alike:
         condition_lines += _render_condition_lines(view)
     if record.state in OPEN_STATES:
-        condition_lines += side_effects.render_known_lines(record.action, view.known)
+        condition_lines += side_effects.render_known_lines(record.action, view.known_rows)
     votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
-    return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
+    return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.waiting_note), *votes]
 
 
 def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
     """Render unmet preconditions one by one and the others as a number."""
-    if not view.seen:
+    if not view.condition_results:
         return []
-    bad = [one for one in view.seen if one.ok is not True]
-    good, condition_count = len(view.seen) - len(bad), len(view.seen)
+    bad = [one for one in view.condition_results if one.ok is not True]
+    good, condition_count = len(view.condition_results) - len(bad), len(view.condition_results)
     held_line: Line = (f"✓ {good} of {condition_count} precondition{'s' if condition_count > 1 else ''} hold{'s' if good == 1 else ''}",)
     return [*map(card_parts.render_condition, bad), *([held_line] if good else [])]

@@ -256,14 +256,14 @@ def describe_fault_briefly(action: Action) -> str:
     return f"{action.fault.says} ({_describe_recheck(replace(action.fault, reads=1))})" if action.fault else ""
 
 
-def _describe_recheck(found: FaultCondition) -> str:
-    checks_note = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
+def _describe_recheck(fault: FaultCondition) -> str:
+    checks_note = f" by {', '.join(map(escape_ambiguous, fault.checks))}" if fault.checks else ""
     return {
-        "read": (checks_note.strip() or "read again") + (f", up to {found.reads} times" if found.reads > 1 else ""),
-        "boot": f"reported{checks_note}; valid for boot {escape_ambiguous(found.boot_id[:8])}",
-        "silence": f"{escape_ambiguous(found.host)} still does not answer",
+        "read": (checks_note.strip() or "read again") + (f", up to {fault.reads} times" if fault.reads > 1 else ""),
+        "boot": f"reported{checks_note}; valid for boot {escape_ambiguous(fault.boot_id[:8])}",
+        "silence": f"{escape_ambiguous(fault.host)} still does not answer",
         "proved": f"proved{checks_note}; read again only if the host has changed",
-    }[found.lasts]
+    }[fault.lasts]
 
 
 def _get_undo_title(action: Action, host: str) -> str:

@@ -70,34 +70,34 @@ class ApprovalCardView:
     record: ActionRecord
     group: str = ""  # Slack id of the approver group, mentioned while a decision is open.
     names: Mapping[str, str] = field(default_factory=dict)  # `TEAM:USER` → display name
-    seen: Sequence[ConditionResult] = ()  # Dry run of the conditions.
+    condition_results: Sequence[ConditionResult] = ()  # Dry run of the conditions.
     seen_at: datetime | None = None
     began: datetime | None = None
-    held: str = ""  # Why an approved action waits, or that the host does not answer.
+    waiting_note: str = ""  # Why an approved action waits, or that the host does not answer.
     tail: Sequence[str] = ()  # Last lines of the output.
     warning: str = ""  # Shown on every card, e.g. that the ledger's store may lose data.
     queued: queued_hosts.QueuedHosts | None = None  # Hosts that wait behind this card.
-    known: side_effects.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
+    known_rows: side_effects.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
 
 
 def render_approval_card(view: ApprovalCardView) -> Card:
     record = view.record
     try:
         core = _render_core(record, view.group)
-        proof, identity = card_parts.render_small_print(record, view.seen, view.seen_at), card_parts.render_identity(record)
+        proof, identity = card_parts.render_small_print(record, view.condition_results, view.seen_at), card_parts.render_identity(record)
     except TooLong as error:
         return _render_too_large(view, str(error))
     card = blocks.build_card(
-        action_text.format_headline(record, view.held),
+        action_text.format_headline(record, view.waiting_note),
         [
-            blocks.header(_format_headline(record, view.held)),
+            blocks.header(_format_headline(record, view.waiting_note)),
             *queued_hosts.render_queue(view.queued, 1, encode_action(record)),
             *core,
             *_render_impact(view),
             *card_parts.render_warning(view.warning),
-            *card_parts.render_status(record, view.names, view.began, view.held),
+            *card_parts.render_status(record, view.names, view.began, view.waiting_note),
             *card_parts.render_output(view.tail),
-            *card_parts.render_conditions(record, view.seen),
+            *card_parts.render_conditions(record, view.condition_results),
             *card_parts.render_requesters(record, view.names),
             *card_parts.render_votes(record, view.names),
             proof,
@@ -184,7 +184,7 @@ def _render_impact(view: ApprovalCardView) -> list[Block]:
     """Render outage, cost of waiting and affected objects, while the action can be stopped."""
     lines = [
         *action_text.render_impact(view.record),
-        *(side_effects.render_known_lines(view.record.action, view.known) if view.record.state in OPEN_STATES else []),
+        *(side_effects.render_known_lines(view.record.action, view.known_rows) if view.record.state in OPEN_STATES else []),
     ]
     return [blocks.clipped_section(*lines, room=MAX_IMPACT_CHARS)] if lines else []
 
@@ -192,13 +192,13 @@ def _render_impact(view: ApprovalCardView) -> list[Block]:
 def _render_all_buttons(view: ApprovalCardView) -> list[Block]:
     """Add a button for all files if the card hides some."""
     rows, record = render_buttons(view.record), view.record
-    if record.state not in OPEN_STATES or not side_effects.has_hidden_files(view.known):
+    if record.state not in OPEN_STATES or not side_effects.has_hidden_files(view.known_rows):
         return rows
     show = blocks.button("Show all", SHOW_ALL_ACTION_ID, encode_actions([record]))
     return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]
 
 
-def _render_too_large(view: ApprovalCardView, why: str) -> Card:
+def _render_too_large(view: ApprovalCardView, reason: str) -> Card:
     """Render a card without approval: what cannot be read whole must not be approved."""
     record = view.record
     head = f"🚫 {TOO_LARGE_TEXT}, so it cannot run"
@@ -215,10 +215,10 @@ def _render_too_large(view: ApprovalCardView, why: str) -> Card:
                     " on ",
                     bold(escape_ambiguous(action_text.format_targets(record.action))[:200]),
                 ),
-                ("The card must show host, command and digest in full, and they do not fit: ", why, "."),
+                ("The card must show host, command and digest in full, and they do not fit: ", reason, "."),
                 ("Nothing runs. Do it by hand, or with fewer hosts at once. The audit log has the whole action.",),
             ),
-            *card_parts.render_status(record, view.names, view.began, view.held),
+            *card_parts.render_status(record, view.names, view.began, view.waiting_note),
             blocks.exact_context(("digest ", exact_code(record.digest))),
             *reject,
         ],

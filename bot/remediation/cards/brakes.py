@@ -25,8 +25,8 @@ class WaitingApproval:
     thread_ts: str = ""
 
 
-def render_stop_notice(who: str, why: str) -> Card:
-    because = f": {why}" if why else "."
+def render_stop_notice(who: str, reason: str) -> Card:
+    because = f": {reason}" if reason else "."
     return blocks.build_card(
         f"🛑 {who} stopped all repairs",
         [
@@ -72,9 +72,9 @@ def render_brake_status(status: BrakeStatus) -> list[Block]:
 def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
     """Render the usage of each brake, as in `0 of 3`."""
     brakes, lines = room.brakes, list[Line]()
-    for row in room.groups[:MAX_GROUPS]:
-        window = f"changed in the last {_format_minutes(brakes.window_seconds)} {row.changed} of {row.window}"
-        lines.append((bold(row.group), f": hosts at once {row.busy} of {row.at_once} · {window}"))
+    for group in room.groups[:MAX_GROUPS]:
+        window = f"changed in the last {_format_minutes(brakes.window_seconds)} {group.changed} of {group.window}"
+        lines.append((bold(group.group), f": hosts at once {group.busy} of {group.at_once} · {window}"))
     rest = len(room.groups) - MAX_GROUPS
     lines += [(f"… and {rest} more groups, no busier",)] if rest > 0 else []
     for incident in room.incidents[:MAX_GROUPS]:
@@ -93,17 +93,23 @@ def _format_minutes(seconds: int) -> str:
     return f"{seconds / 60:g} min"
 
 
-def render_waiting_approvals(rows: Sequence[WaitingApproval], nothing: str) -> list[Block]:
+def render_waiting_approvals(approvals: Sequence[WaitingApproval], nothing: str) -> list[Block]:
     """Render pending actions in the given order; `nothing` is the text for none."""
-    if not rows:
+    if not approvals:
         return [blocks.context((nothing,))]
-    sections = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
-    return sections if len(rows) <= MAX_WAITING_ACTIONS else [*sections, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
+    sections = [blocks.section(*_render_waiting_row(approval)) for approval in approvals[:MAX_WAITING_ACTIONS]]
+    return (
+        sections
+        if len(approvals) <= MAX_WAITING_ACTIONS
+        else [*sections, blocks.context((f"… and {len(approvals) - MAX_WAITING_ACTIONS} more",))]
+    )
 
 
-def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:
-    record = row.record
-    link: tuple[Part, ...] = (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
+def _render_waiting_row(approval: WaitingApproval) -> tuple[Line, ...]:
+    record = approval.record
+    link: tuple[Part, ...] = (
+        (" · ", thread_link(approval.team, approval.channel, approval.thread_ts, "open the thread")) if approval.thread_ts else ()
+    )
     until: Line = (
         card_parts.format_approval_count(record),
         ", decide by ",

@@ -119,14 +119,14 @@ def render_output(tail: Sequence[str]) -> list[Block]:
     return [blocks.code_section(tail, width=200, limit=1800)] if tail else []
 
 
-def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> list[Block]:
+def render_conditions(record: ActionRecord, results: Sequence[ConditionResult]) -> list[Block]:
     """Render the fault, then the conditions not known to hold. Met conditions are in the small print."""
     if record.state not in OPEN_STATES:
         return []
     fault = action_text.describe_fault_condition(record.action)
     still: list[Line] = [(f"• {fault}",)] if fault else []
-    unmet = [render_condition(one) for one in seen if one.ok is not True]
-    unseen = [] if seen else [(f"• {condition.says}",) for condition in record.action.conditions]
+    unmet = [render_condition(result) for result in results if result.ok is not True]
+    unseen = [] if results else [(f"• {condition.says}",) for condition in record.action.conditions]
     lines = [*still, *unmet, *unseen]
     if not lines:
         return _render_check_commands(record)
@@ -141,21 +141,21 @@ def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> 
     return [*_render_check_commands(record), blocks.section(title, *lines[:MAX_CONDITIONS], *more)]
 
 
-def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult], at: datetime | None) -> Line:
+def render_met_conditions(record: ActionRecord, results: Sequence[ConditionResult], at: datetime | None) -> Line:
     """Render the conditions that a dry run saw hold."""
-    good = [one.says for one in seen if one.ok is True] if record.state in OPEN_STATES else []
+    good = [result.says for result in results if result.ok is True] if record.state in OPEN_STATES else []
     shown_conditions = " · ".join(good[:MAX_CONDITIONS])
     rest = f" · and {len(good) - MAX_CONDITIONS} more" if len(good) > MAX_CONDITIONS else ""
     checked_at = f" ({at:%H:%M} UTC)" if at else ""
     return (clip_text(f"✓ {shown_conditions}{rest}{checked_at}", 2 * MAX_LINE_CHARS),) if good else ()
 
 
-def render_condition(one: ConditionResult) -> Line:
-    printed = one.saw.strip()[:160]
+def render_condition(result: ConditionResult) -> Line:
+    printed = result.saw.strip()[:160]
     printed_parts: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
     return (
-        f"{CONDITION_MARKS[one.ok]} {one.says}",
-        *(printed_parts if one.ok is not None else (" · could not look: ", printed or "no answer")),
+        f"{CONDITION_MARKS[result.ok]} {result.says}",
+        *(printed_parts if result.ok is not None else (" · could not look: ", printed or "no answer")),
     )
 
 
@@ -163,7 +163,9 @@ def _render_check_commands(record: ActionRecord) -> list[Block]:
     check = CHECKS.get(record.action.args.get("check", "")) if record.action.remedy == "run_check" else None
     if check is None:
         return []
-    return [blocks.section((bold("The check asks"), f" {check.asks}"), *((code(" ".join(row.argv)),) for row in check.commands[:3]))]
+    return [
+        blocks.section((bold("The check asks"), f" {check.asks}"), *((code(" ".join(command.argv)),) for command in check.commands[:3]))
+    ]
 
 
 def render_requesters(record: ActionRecord, names: PeopleNames) -> list[Block]:
@@ -193,10 +195,10 @@ def _join_some_names(rows: Sequence[str]) -> str:
     return ", ".join(rows[:MAX_NAMED_PEOPLE]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def render_small_print(record: ActionRecord, seen: Sequence[ConditionResult] = (), at: datetime | None = None) -> Block:
+def render_small_print(record: ActionRecord, results: Sequence[ConditionResult] = (), at: datetime | None = None) -> Block:
     """Render met conditions, proof, undo and time limit. Raise TooLong if they do not fit."""
     action = record.action
-    met_conditions = render_met_conditions(record, seen, at)
+    met_conditions = render_met_conditions(record, results, at)
     return blocks.exact_context(
         *([met_conditions] if met_conditions else []),
         (

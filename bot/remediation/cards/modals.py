@@ -33,18 +33,18 @@ MAX_VALUE_CHARS = 256
 MAX_PROBLEM_CHARS = 150
 
 
-def render_all_actions(records: Sequence[ActionRecord], known: Mapping[str, KnownRows] = NO_KNOWN_ROWS) -> Block:
-    """Render the dialog. `known`: stored rows by approval id. Decisions stay on the card, where Slack confirms them."""
+def render_all_actions(records: Sequence[ActionRecord], known_rows: Mapping[str, KnownRows] = NO_KNOWN_ROWS) -> Block:
+    """Render the dialog. `known_rows`: stored rows by approval id. Decisions stay on the card, where Slack confirms them."""
     head = blocks.section((bold(action_text.describe_actions([record.action for record in records])),))
     note = blocks.context(("Approve and reject on the card. This shows how it stood when it was opened.",))
     title = f"All {len(records)} actions" if len(records) > 1 else "The whole action"
-    action_blocks = [block for record in records for block in (_render_action(record), *_render_files(known.get(record.approval, ())))]
+    action_blocks = [block for record in records for block in (_render_action(record), *_render_files(known_rows.get(record.approval, ())))]
     return blocks.read_only_modal(title, [head, *action_blocks, note])
 
 
-def _render_files(known: KnownRows) -> list[Block]:
+def _render_files(known_rows: KnownRows) -> list[Block]:
     """Render all deleted files, as many per block as fit."""
-    lines, file_blocks = side_effects.list_all_files(known), list[Block]()
+    lines, file_blocks = side_effects.list_all_files(known_rows), list[Block]()
     while lines:
         count, room = 0, MAX_PAGE_CHARS
         while count < len(lines) and (room := room - len(lines[count]) - 1) >= 0:
@@ -157,11 +157,11 @@ def validate_edit(edit: ActionEdit, action: Action) -> dict[str, str]:
     return {**action.args, **edit.values}
 
 
-def build_edit_error(action: Action, why: str) -> BadForm:
+def build_edit_error(action: Action, reason: str) -> BadForm:
     """Put each error under the field that it names, else under the first."""
     names = list_editable_args(action)
-    problems = {FIELD_ID_PREFIX + name: part for part in why.split("; ") for name in names if part.startswith((f"{name}=", f"{name}:"))}
-    cut = {block: text[:MAX_PROBLEM_CHARS] for block, text in (problems or {FIELD_ID_PREFIX + names[0]: why}).items()}
+    problems = {FIELD_ID_PREFIX + name: part for part in reason.split("; ") for name in names if part.startswith((f"{name}=", f"{name}:"))}
+    cut = {block: text[:MAX_PROBLEM_CHARS] for block, text in (problems or {FIELD_ID_PREFIX + names[0]: reason}).items()}
     return BadForm(cut)
 
 

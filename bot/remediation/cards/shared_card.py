@@ -113,7 +113,7 @@ def is_well(record: ActionRecord) -> bool:
 
 def render_state_counts(shown: Iterable[ApprovalCardView]) -> Line:
     """Render `✋ 2 pending · 🔧 1 running`."""
-    state_counts = Counter(action_text.get_state_word(one.record, one.held) for one in shown)
+    state_counts = Counter(action_text.get_state_word(one.record, one.waiting_note) for one in shown)
     rows: list[Part] = []
     for (mark, word), count in state_counts.items():
         state_text = {"passes now": "pass now", "waits": "wait"}.get(word, word) if count > 1 else word
@@ -171,7 +171,7 @@ def _render_targets(shown: Sequence[ApprovalCardView]) -> Block:
         (bold("On"), f" {len(actions)} hosts", *hosts_parts, *runs),
         (bold(escape_ambiguous(actions[0].risk)), f" on each: {action_text.describe_blast_radius(actions[0])}"),
         *action_text.render_impact(next((one.record for one in shown if one.record.state is State.PENDING), shown[0].record)),
-        *([render_state_counts(shown)] if len({action_text.get_state_word(one.record, one.held) for one in shown}) > 1 else []),
+        *([render_state_counts(shown)] if len({action_text.get_state_word(one.record, one.waiting_note) for one in shown}) > 1 else []),
     )
 
 
@@ -199,13 +199,13 @@ def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
     waiting = [one for one in shown if one.record.state in OPEN_STATES]
     if not waiting:
         return []
-    condition_texts = dict.fromkeys(condition.says for one in waiting for condition in one.seen)
+    condition_texts = dict.fromkeys(condition.says for one in waiting for condition in one.condition_results)
     sentences = condition_texts or dict.fromkeys(condition.says for one in waiting for condition in one.record.action.conditions)
     sentences = dict.fromkeys(filter(None, (action_text.describe_fault_condition(one.record.action) for one in waiting))) | sentences
     if not sentences:
         return []
     when = next((f" (dry run at {format_utc_time(one.seen_at)})" for one in waiting if one.seen_at), "")
-    hold = {condition.says for condition in waiting[0].seen} if all(map(has_met_conditions, waiting)) else set()
+    hold = {condition.says for condition in waiting[0].condition_results} if all(map(has_met_conditions, waiting)) else set()
     recheck_note = "If a condition fails on a host, nothing runs on that host."
     rows = ((f"{'✓' if sentence in hold else '•'} {sentence}",) for sentence in sentences)
     return [

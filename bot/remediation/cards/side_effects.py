@@ -86,59 +86,59 @@ def format_age(seconds: int) -> str:
     return f"{seconds // 60} min" if seconds >= 60 else f"{seconds} s"
 
 
-def render_process_lines(known: KnownRows) -> list[Line]:
+def render_process_lines(known_rows: KnownRows) -> list[Line]:
     """Render `owner alice · age 1 d 1 h · job none` and the command line."""
-    if not known:
+    if not known_rows:
         return []
     first: list[Part] = []
-    for name, value in known:
+    for name, value in known_rows:
         if name == "command line":
             continue
         parts: list[Part] = [value] if name == "why" else [f"{name} ", bold(value)]
         first += [" · " if first else "", *parts]
-    return [tuple(first), *(("runs ", code(value)) for name, value in known if name == "command line")]
+    return [tuple(first), *(("runs ", code(value)) for name, value in known_rows if name == "command line")]
 
 
-def build_task_rows(seen: CancelPreview) -> KnownRows:
+def build_task_rows(preview: CancelPreview) -> KnownRows:
     """Return the rows stored with the card."""
-    if seen.why:
-        return ((UNREAD_TASKS_ROW, strip_markup(redact(seen.why))[:MAX_TASK_CHARS]),)
-    if not seen.states:
+    if preview.why:
+        return ((UNREAD_TASKS_ROW, strip_markup(redact(preview.why))[:MAX_TASK_CHARS]),)
+    if not preview.states:
         return ((WOULD_END_ROW, "no task: Slurm no longer lists one"),)
-    count = sum(seen.states.values())
-    states = ", ".join(f"{number} {state.lower()}" for state, number in seen.states.items())
-    whose, place = " and ".join(seen.owners[:3]), fold_hosts_exactly(seen.hosts) if seen.hosts else "no host yet"
+    count = sum(preview.states.values())
+    states = ", ".join(f"{number} {state.lower()}" for state, number in preview.states.items())
+    whose, place = " and ".join(preview.owners[:3]), fold_hosts_exactly(preview.hosts) if preview.hosts else "no host yet"
     summary = f"{count} task{'s' if count != 1 else ''} ({states}) of {whose}, on {place}"
     return ((WOULD_END_ROW, strip_markup(redact(summary))[:MAX_TASK_CHARS]),)
 
 
-def render_task_lines(known: KnownRows) -> list[Line]:
+def render_task_lines(known_rows: KnownRows) -> list[Line]:
     """Render `Would end: 6 tasks (5 running, 1 pending) of alice, on gpu-[001-003]`."""
     return [
         ("⚠ What would end ", bold("could not be read"), f": {value}") if name == UNREAD_TASKS_ROW else ("Would end: ", bold(value))
-        for name, value in known
+        for name, value in known_rows
     ]
 
 
-def build_job_rows(seen: NodeJobs) -> KnownRows:
+def build_job_rows(jobs: NodeJobs) -> KnownRows:
     """Return the rows stored with the card."""
-    rows = [(UNREAD_JOBS_ROW, strip_markup(redact(seen.why))[:MAX_JOBS_CHARS])] if seen.why else []
-    if seen.jobs:
-        rows.append((JOBS_ROW, strip_markup(redact(_format_jobs(seen)))[:MAX_JOBS_CHARS]))
+    rows = [(UNREAD_JOBS_ROW, strip_markup(redact(jobs.why))[:MAX_JOBS_CHARS])] if jobs.why else []
+    if jobs.jobs:
+        rows.append((JOBS_ROW, strip_markup(redact(_format_jobs(jobs)))[:MAX_JOBS_CHARS]))
     return rows or [(JOBS_ROW, "none")]
 
 
-def render_job_lines(known: KnownRows) -> list[Line]:
+def render_job_lines(known_rows: KnownRows) -> list[Line]:
     """Render `Jobs there now: 4711 (alice), 4712 (bob)`, or why they could not be read."""
     return [
         ("⚠ Jobs there: ", bold("could not look"), f", {value}") if name == UNREAD_JOBS_ROW else ("Jobs there now: ", bold(value))
-        for name, value in known
+        for name, value in known_rows
     ]
 
 
-def _format_jobs(seen: NodeJobs) -> str:
-    job_texts = [f"{row.job} ({row.user})" for row in seen.jobs[:MAX_JOBS]]
-    rest = seen.jobs[MAX_JOBS:]
+def _format_jobs(jobs: NodeJobs) -> str:
+    job_texts = [f"{job.job} ({job.user})" for job in jobs.jobs[:MAX_JOBS]]
+    rest = jobs.jobs[MAX_JOBS:]
     users = sorted({row.user for row in rest})
     text = ", ".join(job_texts)
     if not rest:
@@ -147,25 +147,25 @@ def _format_jobs(seen: NodeJobs) -> str:
     return f"{text} and {len(rest)} more of {', '.join(users[:MAX_USERS])}{others}"
 
 
-def build_file_rows(seen: DeletePreview) -> KnownRows:
+def build_file_rows(preview: DeletePreview) -> KnownRows:
     """Return the rows stored with the card: the total first, then the largest files."""
-    if seen.why:
-        return ((UNREAD_FILES_ROW, strip_markup(redact(seen.why))[:200]),)
-    count = f"{seen.files:,} file{'s' if seen.files != 1 else ''}, {format_bytes(seen.size)}"
-    more = "" if seen.whole else "at least "
-    other_files = seen.files - len(seen.largest)
-    rows = [(WOULD_GO_ROW, f"{more}{count}" if seen.files else "no file is old enough")]
+    if preview.why:
+        return ((UNREAD_FILES_ROW, strip_markup(redact(preview.why))[:200]),)
+    count = f"{preview.files:,} file{'s' if preview.files != 1 else ''}, {format_bytes(preview.size)}"
+    more = "" if preview.whole else "at least "
+    other_files = preview.files - len(preview.largest)
+    rows = [(WOULD_GO_ROW, f"{more}{count}" if preview.files else "no file is old enough")]
     if other_files > 0:
         rows.append((NOT_LISTED_ROW, f"{other_files:,} smaller file{'s' if other_files != 1 else ''}"))
-    return (*rows, *map(_build_file_row, seen.largest))
+    return (*rows, *map(_build_file_row, preview.largest))
 
 
-def render_file_lines(known: KnownRows) -> list[Line]:
+def render_file_lines(known_rows: KnownRows) -> list[Line]:
     """Render `Would be deleted: 3,214 files, 117 GiB` and a line per file."""
     lines: list[Line] = []
-    paths, rest = _list_paths(known), dict(known).get(NOT_LISTED_ROW, "")
+    paths, rest = _list_paths(known_rows), dict(known_rows).get(NOT_LISTED_ROW, "")
     shown_paths = paths if len(paths) <= MAX_FILES_ON_CARD and not rest else paths[: MAX_FILES_ON_CARD - 1]
-    for name, value in known:
+    for name, value in known_rows:
         if name == UNREAD_FILES_ROW:
             lines.append(("⚠ The list of files to delete ", bold("could not be read"), f": {value}"))
         elif name == WOULD_GO_ROW:
@@ -183,18 +183,21 @@ def render_file_lines(known: KnownRows) -> list[Line]:
     ]
 
 
-def list_all_files(known: KnownRows) -> list[str]:
+def list_all_files(known_rows: KnownRows) -> list[str]:
     """Return all paths that the node listed; the last line says how to find the others."""
-    rest = dict(known).get(NOT_LISTED_ROW, "")
-    return [*(f"{name}  {value}" for name, value in _list_paths(known)), *([f"… and {rest}; the command above finds them"] if rest else [])]
+    rest = dict(known_rows).get(NOT_LISTED_ROW, "")
+    return [
+        *(f"{name}  {value}" for name, value in _list_paths(known_rows)),
+        *([f"… and {rest}; the command above finds them"] if rest else []),
+    ]
 
 
-def has_hidden_files(known: KnownRows) -> bool:
-    return NOT_LISTED_ROW in dict(known) or len(_list_paths(known)) > MAX_FILES_ON_CARD
+def has_hidden_files(known_rows: KnownRows) -> bool:
+    return NOT_LISTED_ROW in dict(known_rows) or len(_list_paths(known_rows)) > MAX_FILES_ON_CARD
 
 
-def _list_paths(known: KnownRows) -> KnownRows:
-    return [(name, value) for name, value in known if name not in (WOULD_GO_ROW, UNREAD_FILES_ROW, NOT_LISTED_ROW)]
+def _list_paths(known_rows: KnownRows) -> KnownRows:
+    return [(name, value) for name, value in known_rows if name not in (WOULD_GO_ROW, UNREAD_FILES_ROW, NOT_LISTED_ROW)]
 
 
 def _render_warnings(paths: KnownRows) -> list[Line]:
@@ -241,8 +244,8 @@ LINE_RENDERERS: Mapping[str, Callable[[KnownRows], list[Line]]] = {
 }
 
 
-def render_known_lines(action: Action, known: KnownRows) -> list[Line]:
+def render_known_lines(action: Action, known_rows: KnownRows) -> list[Line]:
     """Render the rows stored with an action's card, jobs on its nodes first."""
-    jobs = [row for row in known if row[0] in ROW_NAMES]
-    own = [row for row in known if row[0] not in ROW_NAMES]
+    jobs = [row for row in known_rows if row[0] in ROW_NAMES]
+    own = [row for row in known_rows if row[0] not in ROW_NAMES]
     return [*render_job_lines(jobs), *(LINE_RENDERERS[action.remedy](own) if action.remedy in LINE_RENDERERS else [])]

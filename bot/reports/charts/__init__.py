@@ -1,1 +1,1 @@
-"""Charts as PNG from values: timeline, bandwidth, heatmap, taxonomy search. Pure."""
+"""Charts as PNG from values: timeline, bandwidth, heatmap, taxonomy search."""

@@ -37,7 +37,7 @@ def render_bandwidth_chart(all_of: Bandwidths, kind: ImageFormat = "png") -> byt
     plot.draw_grid()
     plot.draw_bands()
     slowest = all_of.select_slowest(MAX_NAMED_HOSTS)
-    for row in [row for row in all_of.curves if row not in slowest][:MAX_THIN_LINES]:
+    for row in [curve for curve in all_of.curves if curve not in slowest][:MAX_THIN_LINES]:
         plot.draw_thin_line(row)
     plot.draw_named_lines(slowest)
     return sheet.render(kind)
@@ -45,7 +45,7 @@ def render_bandwidth_chart(all_of: Bandwidths, kind: ImageFormat = "png") -> byt
 
 def _format_notes(all_of: Bandwidths) -> str:
     slowest = all_of.select_slowest(MAX_NAMED_HOSTS)
-    rest = [row for row in all_of.curves if row not in slowest]
+    rest = [curve for curve in all_of.curves if curve not in slowest]
     slow = sum(row.is_slow for row in rest)
     parts = (
         f"{slow} slow hosts more as thin red lines, named in the table" if slow else "",
@@ -67,7 +67,7 @@ class _Plot:
         sizes = all_of.sizes
         self._low = log2(sizes[0])
         self._high = log2(sizes[-1])
-        most = max([*(row.best for row in all_of.curves), *all_of.bands, 1.0])
+        most = max([*(curve.best for curve in all_of.curves), *all_of.bands, 1.0])
         self._step = _choose_grid_step(most)
         self._top = self._step * (int(most / self._step) + 1)
 
@@ -123,14 +123,14 @@ class _Plot:
             self._sheet.draw_box(PLOT_LEFT + 3, place - 9, estimate_text_width(words, 10) + 6, 12, palette.BACKGROUND)
             self._sheet.draw_text(PLOT_LEFT + 6, place, words, size=10, fill=colour)
 
-    def draw_thin_line(self, row: BandwidthCurve) -> None:
-        self._sheet.draw_path(self._compute_points(row), palette.BAD if row.is_slow else palette.FRAME, width=0.7)
+    def draw_thin_line(self, curve: BandwidthCurve) -> None:
+        self._sheet.draw_path(self._compute_points(curve), palette.BAD if curve.is_slow else palette.FRAME, width=0.7)
 
-    def draw_named_lines(self, rows: Sequence[BandwidthCurve]) -> None:
-        ends = sorted((self._compute_points(row)[-1][1], number) for number, row in enumerate(rows))
+    def draw_named_lines(self, curves: Sequence[BandwidthCurve]) -> None:
+        ends = sorted((self._compute_points(row)[-1][1], number) for number, row in enumerate(curves))
         places = _spread_places([y for y, _ in ends], PLOT_TOP + 4, PLOT_TOP + PLOT_HEIGHT, NAME_STEP)
         for (y, number), place in zip(ends, places, strict=True):
-            row, points = rows[number], self._compute_points(rows[number])
+            row, points = curves[number], self._compute_points(curves[number])
             lines = palette.LINES
             colour = palette.BAD if row.is_slow else lines[number % len(lines)]
             self._sheet.draw_path(
@@ -147,8 +147,8 @@ class _Plot:
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12, place, speed, size=11, fill=colour)
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12 + wide, place, row.host, size=11, fill=colour, room=NAMES_WIDTH - 24 - wide)
 
-    def _compute_points(self, row: BandwidthCurve) -> list[tuple[float, float]]:
-        points = row.points[-MAX_SIZES:]
+    def _compute_points(self, curve: BandwidthCurve) -> list[tuple[float, float]]:
+        points = curve.points[-MAX_SIZES:]
         return [(self._scale_x(size), self._scale_y(speed)) for size, speed in points]
 
 

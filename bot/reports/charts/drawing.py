@@ -1,4 +1,4 @@
-"""A chart before it is drawn. Pure."""
+"""A chart before it is drawn."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ MAX_ROWS = 400
 
 def limit_cells(cells: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return the shown rows with header, cleaned and bounded."""
-    return [[_format_cell(cell) for cell in row] for row in cells[: MAX_ROWS + 1]]
+    return [[_format_cell(cell) for cell in cell] for cell in cells[: MAX_ROWS + 1]]
 
 
 def render_text_table(title: str, cells: Sequence[Sequence[str]]) -> str:
@@ -72,13 +72,15 @@ def build_heatmap_drawing(row: Heatmap) -> Drawing:
     return Drawing(row.key, row.says, words, row.build_table(), lambda kind: heatmap.render_heatmap(row, kind))
 
 
-def build_bandwidth_drawing(row: Bandwidths) -> Drawing:
-    words = summarize_bandwidths(row) or bandwidth.EMPTY_TEXT
-    return Drawing("bandwidth", bandwidth.TITLE, words, row.build_table(), lambda kind: bandwidth.render_bandwidth_chart(row, kind))
+def build_bandwidth_drawing(bandwidths: Bandwidths) -> Drawing:
+    words = summarize_bandwidths(bandwidths) or bandwidth.EMPTY_TEXT
+    return Drawing(
+        "bandwidth", bandwidth.TITLE, words, bandwidths.build_table(), lambda kind: bandwidth.render_bandwidth_chart(bandwidths, kind)
+    )
 
 
-def build_trace_drawing(row: SearchTree) -> Drawing:
-    return Drawing("tree", walk.TITLE, summarize_search_tree(row), row.to_table(), lambda kind: walk.render_trace_chart(row, kind))
+def build_trace_drawing(tree: SearchTree) -> Drawing:
+    return Drawing("tree", walk.TITLE, summarize_search_tree(tree), tree.to_table(), lambda kind: walk.render_trace_chart(tree, kind))
 
 
 def build_timeline_drawing(row: Timeline) -> Drawing:

@@ -1,4 +1,4 @@
-"""Chart of labels first seen per month: where it falls, little new is left to learn."""
+"""Chart of labels first seen per month. Few new labels mean that the taxonomy covers the site."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,34 +11,48 @@ CHART_WIDTH = 860
 CHART_HEIGHT = 280
 LEFT_MARGIN = 56
 TOP_MARGIN = 56
+RIGHT_MARGIN = 24
 BOTTOM_MARGIN = 44
+BASELINE_Y = CHART_HEIGHT - BOTTOM_MARGIN
+BAR_AREA_HEIGHT = BASELINE_Y - TOP_MARGIN
+BAR_WIDTH = 0.8  # share of a bar's place
+EMPTY_HEIGHT = 90
+LABEL_FONT_SIZE = 11
 MAX_BARS: Final = 60  # months; longer spans are drawn by year
 MAX_BAR_LABELS: Final = 12
 
 
 def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "png") -> bytes:
     """Return the image. `by_month`: `2024-03` → count."""
-    rows = fill_months(by_month)
-    legend = ", ".join(f"{name}: {times}" for name, times in rows.items() if times)
-    sheet = Canvas(CHART_WIDTH, CHART_HEIGHT if rows else 90, TITLE, f"{TITLE}. {legend or 'No time is known.'}")
+    counts = fill_months(by_month)
+    legend = ", ".join(f"{name}: {count}" for name, count in counts.items() if count)
+    sheet = Canvas(CHART_WIDTH, CHART_HEIGHT if counts else EMPTY_HEIGHT, TITLE, f"{TITLE}. {legend or 'No time is known.'}")
     sheet.draw_text(20, 28, TITLE, size=15)
-    if not rows:
+    if counts:
+        _draw_axis(sheet, max(counts.values()))
+        _draw_bars(sheet, counts)
+    else:
         sheet.draw_text(20, 60, "No incident has a time, so there is nothing to draw.")
-        return sheet.render(kind)
-    most, step = max(rows.values()), (CHART_WIDTH - LEFT_MARGIN - 24) / len(rows)
-    low = CHART_HEIGHT - BOTTOM_MARGIN
-    for share in (0, most):
-        y = low - (low - TOP_MARGIN) * share / most
-        sheet.draw_path([(LEFT_MARGIN, y), (CHART_WIDTH - 20, y)], canvas.UNKNOWN)
-        sheet.draw_text(LEFT_MARGIN - 8, y + 4, str(share), size=11, anchor="end", fill=canvas.FAINT)
-    label_step = -(-len(rows) // MAX_BAR_LABELS)
-    for at, (name, times) in enumerate(rows.items()):
-        x, tall = LEFT_MARGIN + at * step, (low - TOP_MARGIN) * times / most
-        if times:
-            sheet.draw_box(x + step * 0.1, low - tall, step * 0.8, tall, canvas.GOOD)
-        if at % label_step == 0:
-            sheet.draw_text(x + step / 2, low + 18, name, size=11, anchor="middle", fill=canvas.FAINT)
     return sheet.render(kind)
+
+
+def _draw_axis(sheet: Canvas, largest: int) -> None:
+    for tick in (0, largest):
+        y = BASELINE_Y - BAR_AREA_HEIGHT * tick / largest
+        sheet.draw_path([(LEFT_MARGIN, y), (CHART_WIDTH - 20, y)], canvas.UNKNOWN)
+        sheet.draw_text(LEFT_MARGIN - 8, y + 4, str(tick), size=LABEL_FONT_SIZE, anchor="end", fill=canvas.FAINT)
+
+
+def _draw_bars(sheet: Canvas, counts: Mapping[str, int]) -> None:
+    largest = max(counts.values())
+    bar_step = (CHART_WIDTH - LEFT_MARGIN - RIGHT_MARGIN) / len(counts)
+    label_step = -(-len(counts) // MAX_BAR_LABELS)
+    for number, (name, count) in enumerate(counts.items()):
+        x, height = LEFT_MARGIN + number * bar_step, BAR_AREA_HEIGHT * count / largest
+        if count:
+            sheet.draw_box(x + bar_step * (1 - BAR_WIDTH) / 2, BASELINE_Y - height, bar_step * BAR_WIDTH, height, canvas.GOOD)
+        if number % label_step == 0:
+            sheet.draw_text(x + bar_step / 2, BASELINE_Y + 18, name, size=LABEL_FONT_SIZE, anchor="middle", fill=canvas.FAINT)
 
 
 def fill_months(by_month: Mapping[str, int]) -> dict[str, int]:

@@ -76,13 +76,13 @@ def _strip_digits(event: TimelineEvent) -> str:
     return "".join(char for char in event.says if not char.isdigit())
 
 
-def select_rows(rows: Sequence[MomentGroup], most: int) -> tuple[list[MomentGroup], int]:
+def select_rows(groups: Sequence[MomentGroup], most: int) -> tuple[list[MomentGroup], int]:
     """Return shown rows and the count of hidden events. Logged and said ones go first, then the middle."""
-    if len(rows) <= most:
-        return list(rows), 0
-    ranked = sorted(range(len(rows)), key=lambda at: (rows[at].first.kind in ("logged", "said"), min(at, len(rows) - 1 - at)))
+    if len(groups) <= most:
+        return list(groups), 0
+    ranked = sorted(range(len(groups)), key=lambda at: (groups[at].first.kind in ("logged", "said"), min(at, len(groups) - 1 - at)))
     kept_rows = sorted(ranked[:most])
-    return [rows[at] for at in kept_rows], sum(row.times for row in rows) - sum(rows[at].times for at in kept_rows)
+    return [groups[at] for at in kept_rows], sum(group.times for group in groups) - sum(groups[at].times for at in kept_rows)
 
 
 def _draw_strip(canvas: Canvas, events: Sequence[TimelineEvent]) -> None:
@@ -137,13 +137,13 @@ def _choose_ink(kind: TimelineKind) -> str:
     return palette.DOUBT if kind == "unsure" else palette.LINES[0]
 
 
-def _draw_row(canvas: Canvas, y: float, row: MomentGroup, when: str) -> None:
-    event, ink = row.first, _choose_ink(row.first.kind)
+def _draw_row(canvas: Canvas, y: float, group: MomentGroup, when: str) -> None:
+    event, ink = group.first, _choose_ink(group.first.kind)
     canvas.draw_text(24, y + 12, event.at.strftime(when), size=10 if "%Y" in when else 11, fill=palette.FAINT)
     canvas.draw_text(128, y + 12, LANE_MARKS[LANES_BY_KIND[event.kind]], size=11, fill=ink)
     canvas.draw_text(146, y + 12, event.kind, size=11, fill=ink)
     canvas.draw_text(232, y + 12, event.by or event.host or "RackMedic", size=11, room=136)
-    repeat_note = f" (and {row.times - 1} alike until {row.until.strftime(when)})" if row.times > 1 else ""
+    repeat_note = f" (and {group.times - 1} alike until {group.until.strftime(when)})" if group.times > 1 else ""
     room = CHART_WIDTH - 378 - 20 - (250 if repeat_note else 0)
     canvas.draw_text(378, y + 12, event.says, size=11, room=room)
     if repeat_note:

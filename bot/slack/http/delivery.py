@@ -46,19 +46,19 @@ class SlackEventsEndpoint:
         try:
             check_signature_headers(headers, self.clock.now())
         except NotSlack as error:
-            return replace(UNAUTHENTICATED, why=str(error))
+            return replace(UNAUTHENTICATED, reason=str(error))
         return None
 
     async def handle_request(self, request: InboundRequest) -> InboundResponse:
         try:
             sign = verify_signature(self.secret, request.headers, request.body, self.clock.now())
         except NotSlack as error:
-            return replace(UNAUTHENTICATED, why=str(error))
+            return replace(UNAUTHENTICATED, reason=str(error))
         try:
             async with self.heard.guard_message("slack", sign) as what:
                 if what is ReplayState.FIRST:
                     return await self._dispatch_request(request)
-                return ACKNOWLEDGED if what is ReplayState.BEFORE else REQUEST_IN_PROGRESS
+                return ACKNOWLEDGED if what is ReplayState.DONE else REQUEST_IN_PROGRESS
         except NotAcknowledged as error:
             return error.answer
 
@@ -90,6 +90,6 @@ def parse_payload(kind: str, body: bytes) -> Mapping[str, Any] | None:
     return said if isinstance(said, dict) and said else None
 
 
-def _convert_response(said: BoltResponse) -> InboundResponse:
-    body: str = said.body or ""
-    return InboundResponse(said.status, json.loads(body) if body.startswith("{") else body)
+def _convert_response(response: BoltResponse) -> InboundResponse:
+    body: str = response.body or ""
+    return InboundResponse(response.status, json.loads(body) if body.startswith("{") else body)

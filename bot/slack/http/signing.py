@@ -1,4 +1,4 @@
-"""Verify that Slack signed a request. Pure.
+"""Verify that Slack signed a request.
 
 https://docs.slack.dev/authentication/verifying-requests-from-slack
 """

@@ -1,1 +1,1 @@
-"""Cards that a customer sees, and the cards about customers that operators see. Pure."""
+"""Cards that a customer sees, and the cards about customers that operators see."""

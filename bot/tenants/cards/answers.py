@@ -1,4 +1,4 @@
-"""Answer a tenant's question on one card from what they may already know, without checks. Pure."""
+"""Answer a tenant's question on one card from what they may already know, without checks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

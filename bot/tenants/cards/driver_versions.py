@@ -11,7 +11,7 @@ DRIVER_VERSION_KEY = "driver.version"
 CUDA_VERSION_KEY = "driver.cuda_version"
 
 
-def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:
+def add_driver_versions(slot_values: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:
     """Add the oldest version on the cause's hosts (else on all `own`): what runs on that runs everywhere."""
     read = [
         fact
@@ -25,7 +25,7 @@ def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Coll
             versions = [str(fact.value) for fact in read if fact.key == key and fact.host in (hosts or own)]
             if plain_versions := [version for version in versions if _parse_version(version)]:
                 slots[slot] = min(plain_versions, key=_parse_version)
-        return {**slots, **known(label, hosts)}
+        return {**slots, **slot_values(label, hosts)}
 
     return filled
 

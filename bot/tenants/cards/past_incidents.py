@@ -16,24 +16,34 @@ def build_past_query(incident_view: IncidentView, origin: Origin, context: Tenan
     """Return the query: closed incidents on the same hosts of the tenant, or with the same cause."""
     hosts = tuple(host for host in incident_view.brief.hosts if host in context.own)
     labels = (
-        tuple(row.label for row in incident_view.report.tenant_root_causes if context.is_visible_cause(row)) if incident_view.report else ()
+        tuple(
+            tenant_root_cause.label
+            for tenant_root_cause in incident_view.report.tenant_root_causes
+            if context.is_visible_cause(tenant_root_cause)
+        )
+        if incident_view.report
+        else ()
     )
     return ClosedIncidentQuery(incident_view.id, origin, tuple(sorted(context.own)), hosts=hosts, labels=labels)
 
 
-def format_past_incidents(found: Sequence[ClosedIncident], origin: Origin, context: TenantViewContext) -> list[str]:
+def format_past_incidents(incidents: Sequence[ClosedIncident], origin: Origin, context: TenantViewContext) -> list[str]:
     """Return a line per recent incident that the tenant reported; all others are dropped."""
-    own = [row for row in found if row.origin.customer is not None and row.origin.tenant == origin.tenant and origin.tenant]
+    own = [
+        incident
+        for incident in incidents
+        if incident.origin.customer is not None and incident.origin.tenant == origin.tenant and origin.tenant
+    ]
     if not own:
         return []
     incident_lines = [f"{row.opened:%Y-%m-%d}: {_describe_cause(row, context)}" for row in own[:MAX_PAST_INCIDENTS]]
     return [get_phrase("again_seen", context.language, count=str(len(own))), *incident_lines]
 
 
-def _describe_cause(row: ClosedIncident, context: TenantViewContext) -> str:
+def _describe_cause(incident: ClosedIncident, context: TenantViewContext) -> str:
     visible_causes = [
         cause
-        for cause in row.causes
+        for cause in incident.causes
         if cause.label in context.words.taxonomy.leaves and not cause.inside and _is_tenant_cause(cause, context)
     ]
     if not visible_causes:

@@ -50,8 +50,11 @@ def parse_let_in_click(payload: Mapping[str, Any]) -> ButtonClick:
     return parse_button_click(payload, BUTTONS)
 
 
-def _render_waiting_row(row: WaitingTenantView) -> tuple[Line, ...]:
-    count_text = f": {row.count} reports wait, the oldest since " if row.count > 1 else ": 1 report waits since "
-    words: tuple[Part, ...] = (f": “{row.words[:MAX_QUOTED_CHARS]}”",) if row.words.strip() else ()
-    goes_on = f"; it continues automatically at {format_utc_time(row.until)}" if row.until else ""
-    return (("⏳ ", bold(row.tenant), count_text, format_slack_date(row.since), *words), (italic(f"{WAIT_REASONS[row.limit]}{goes_on}."),))
+def _render_waiting_row(tenant: WaitingTenantView) -> tuple[Line, ...]:
+    count_text = f": {tenant.count} reports wait, the oldest since " if tenant.count > 1 else ": 1 report waits since "
+    words: tuple[Part, ...] = (f": “{tenant.words[:MAX_QUOTED_CHARS]}”",) if tenant.words.strip() else ()
+    goes_on = f"; it continues automatically at {format_utc_time(tenant.until)}" if tenant.until else ""
+    return (
+        ("⏳ ", bold(tenant.tenant), count_text, format_slack_date(tenant.since), *words),
+        (italic(f"{WAIT_REASONS[tenant.limit]}{goes_on}."),),
+    )

@@ -201,7 +201,7 @@ def _render_hosts_to_avoid(view: TenantView) -> list[Block]:
         return []
     lines = build_exclude_lines(view.avoid)
     try:
-        host_blocks = [blocks.exact_code_section(row) for row in lines] if len(lines) <= MAX_EXCLUDE_LINES else []
+        host_blocks = [blocks.exact_code_section(line) for line in lines] if len(lines) <= MAX_EXCLUDE_LINES else []
     except blocks.TooLong:  # escaped characters take nine characters each
         host_blocks = []
     if not host_blocks:

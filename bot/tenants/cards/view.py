@@ -94,7 +94,7 @@ class TenantViewContext:
     own: Collection[str]
     words: CustomerWords
     language: str = "en"
-    known: SlotValueLookup = get_no_slot_values
+    slot_values: SlotValueLookup = get_no_slot_values
     others: Collection[str] = ()  # Hosts of others; findings there are not shown.
     names: Mapping[str, str] = field(default_factory=dict)  # Host → the tenant's name for it.
     nodes: Collection[str] = ()  # The scheduler's names of the tenant's hosts; default `own`.
@@ -103,21 +103,21 @@ class TenantViewContext:
     def machines(self) -> TenantMachines:
         return TenantMachines(self.own, self.nodes or self.own)
 
-    def is_visible_cause(self, row: Hypothesis) -> bool:
+    def is_visible_cause(self, hypothesis: Hypothesis) -> bool:
         """Return whether the cause shows on the tenant's hosts or on none, and not only in files of unknown owner."""
-        cause_hosts = row.hosts or tuple(evidence.host for evidence in row.evidence if evidence.host)
+        cause_hosts = hypothesis.hosts or tuple(evidence.host for evidence in hypothesis.evidence if evidence.host)
         if cause_hosts and all(host in self.others for host in cause_hosts):
             return False
-        return not row.evidence or not all(
-            self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in row.evidence
+        return not hypothesis.evidence or not all(
+            self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in hypothesis.evidence
         )
 
-    def is_tenant_evidence(self, found: Evidence) -> bool:
+    def is_tenant_evidence(self, evidence: Evidence) -> bool:
         """Return whether the tenant's job wrote the line, on their host or in a file that they attached."""
         return (
-            bool(found.line)
-            and found.key.startswith(TENANT_FACT_PREFIXES)
-            and self.machines.may_see_fact(found.host, found.check, found.source)
+            bool(evidence.line)
+            and evidence.key.startswith(TENANT_FACT_PREFIXES)
+            and self.machines.may_see_fact(evidence.host, evidence.check, evidence.source)
         )
 
     def get_tenant_host_names(self, hosts: Iterable[str]) -> tuple[str, ...]:
@@ -136,22 +136,29 @@ def build_tenant_view(
     if report is None:
         return TenantView(incident_view.id, "received", hosts=host_names, language=context.language, withdrawn=withdrawn)
     causes = tuple(
-        _build_cause(row, context)
-        for row in report.tenant_root_causes
-        if row.label in context.words.taxonomy.leaves and context.is_visible_cause(row)
+        _build_cause(tenant_root_cause, context)
+        for tenant_root_cause in report.tenant_root_causes
+        if tenant_root_cause.label in context.words.taxonomy.leaves and context.is_visible_cause(tenant_root_cause)
     )[:MAX_CAUSES]
-    state = _get_state(incident_view, causes, [row for row in incident_view.remediations if row.target not in context.others], begun)
+    state = _get_state(
+        incident_view,
+        causes,
+        [remediation for remediation in incident_view.remediations if remediation.target not in context.others],
+        begun,
+    )
     if state not in APPROVED_STATES:
-        causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
+        causes = tuple(
+            replace(cause, said=replace(cause.said, words=remove_promises(cause.said.words))) if cause.ours else cause for cause in causes
+        )
     question_ids = list_tenant_question_ids(incident_view, report)
     return TenantView(
         incident_view.id,
         _get_stage(incident_view, report, causes, question_ids),
         state,
         causes,
-        avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
+        avoid=tuple(dict.fromkeys(host for cause in causes if cause.ours for host in cause.hosts)),
         questions=() if causes or _is_handed_over(incident_view) else question_ids,
-        unknown_hosts=tuple(row.name for row in report.unknown_hosts),
+        unknown_hosts=tuple(unknown_host.name for unknown_host in report.unknown_hosts),
         unknown_job=report.unknown_job,
         hosts=host_names,
         silent=context.get_tenant_host_names(
@@ -174,7 +181,7 @@ def _list_unread_files(incident_view: IncidentView, report: Report) -> tuple[str
     if not incident_view.stored.get("item") or incident_view.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != incident_view.item.id:
         return ()
     own = {attachment.name[:MAX_NAME_CHARS] for attachment in incident_view.item.attachments}
-    return tuple(dict.fromkeys(row.name for row in report.files if row.unread and row.name in own))
+    return tuple(dict.fromkeys(file.name for file in report.files if file.unread and file.name in own))
 
 
 def _get_stage(incident_view: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
@@ -194,13 +201,13 @@ def _get_state(
 ) -> TenantState:
     """Return the status of our side. `ladders`: remediations of the tenant's own hosts."""
     ticket = incident_view.ticket
-    if not (any(row.ours for row in causes) or remediations or _is_handed_over(incident_view)):
+    if not (any(cause.ours for cause in causes) or remediations or _is_handed_over(incident_view)):
         return ""
     if incident_view.lifecycle == "closed":
         return "closed"
     if incident_view.lifecycle == "watching" and (remediations or not incident_view.remediations):
         return "proved"
-    if any(_is_under_way(row, begun) for row in remediations):
+    if any(_is_under_way(remediation, begun) for remediation in remediations):
         return "repairing"
     if ticket is not None and ticket.state == "waiting":
         return "waiting"
@@ -217,25 +224,31 @@ def _is_under_way(remediation: Remediation, begun: Collection[str]) -> bool:
     )
 
 
-def _build_cause(row: Hypothesis, context: TenantViewContext) -> TenantCause:
-    leaf, cause_words = context.words.taxonomy.get_leaf(row.label), context.words.get_cause_words(row.label, context.language)
-    hosts = tuple(host for host in row.hosts if host in context.own)
+def _build_cause(hypothesis: Hypothesis, context: TenantViewContext) -> TenantCause:
+    leaf, cause_words = context.words.taxonomy.get_leaf(hypothesis.label), context.words.get_cause_words(hypothesis.label, context.language)
+    hosts = tuple(host for host in hypothesis.hosts if host in context.own)
     host_names = context.get_tenant_host_names(hosts)
     if leaf.owner != "customer":
         return TenantCause(cause_words, True, host_names)
     lines = tuple(
-        dict.fromkeys(context.replace_host_names(evidence.line) for evidence in row.evidence if context.is_tenant_evidence(evidence))
+        dict.fromkeys(context.replace_host_names(evidence.line) for evidence in hypothesis.evidence if context.is_tenant_evidence(evidence))
     )[:MAX_EVIDENCE_LINES]
     return TenantCause(
-        cause_words, False, host_names, lines, cause_words.fix.choose_block(context.known(row.label, hosts)) if cause_words.fix else ""
+        cause_words,
+        False,
+        host_names,
+        lines,
+        cause_words.fix.choose_block(context.slot_values(hypothesis.label, hosts)) if cause_words.fix else "",
     )
 
 
 def build_tenant_view_context(
-    inventory: Inventory, words: CustomerWords, origin: Origin, language: str, known: SlotValueLookup, facts: Iterable[Fact]
+    inventory: Inventory, words: CustomerWords, origin: Origin, language: str, slot_values: SlotValueLookup, facts: Iterable[Fact]
 ) -> TenantViewContext:
     """Return the incident's tenant as a reader: own hosts by own names, all others hidden."""
     own = frozenset(list_visible_hosts(inventory, origin))
     names = {host: inventory.hosts[host].name_for_tenant for host in own}
     nodes = build_tenant_machines(inventory, own).nodes
-    return TenantViewContext(own, words, language, add_driver_versions(known, facts, own), frozenset(inventory.workers) - own, names, nodes)
+    return TenantViewContext(
+        own, words, language, add_driver_versions(slot_values, facts, own), frozenset(inventory.workers) - own, names, nodes
+    )

@@ -49,7 +49,7 @@ async def told(request: InboundRequest) -> InboundResponse:
 
 
 def judged(headers: Mapping[str, str]) -> InboundResponse | None:
-    return None if headers.get("X-Key") == "ours" else InboundResponse(401, why="another key")
+    return None if headers.get("X-Key") == "ours" else InboundResponse(401, reason="another key")
 
 
 ROUTES = (InboundRoute("/told", told, 100_000, judged), InboundRoute("/other", told, 100_000, judged))

@@ -91,7 +91,7 @@ def records_of(text: str, hosts: int) -> list[ActionRecord]:
 def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
     report, records = report_of(text, hosts, lines), records_of(text, max(1, hosts))
     seen = [ConditionResult(text, ok, text) for ok in (True, False, None)]
-    shown = ApprovalCardView(records[0], GROUP, seen=seen, seen_at=NOW, tail=[text] * lines, warning=text)
+    shown = ApprovalCardView(records[0], GROUP, condition_results=seen, seen_at=NOW, tail=[text] * lines, warning=text)
     return {
         "diagnosis": diagnosis.render_diagnosis("i1", report, IncidentCosts(hosts=hosts, checks=9)),
         "answer": diagnosis.render_diagnosis("i1", report.model_copy(update={"reply": text or "–"})),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.cluster_access import open_command_world, open_stage
+from bot.cli.cluster_access import open_command_runtime, open_stage
 from bot.cli.command_requests import LookRequest
 from bot.cli.job import print_job, resolve_job_hosts
 from bot.cli.look import run_look_command
@@ -38,7 +38,7 @@ def id_of(case: Path) -> str:
 
 
 async def test_a_job_is_told_with_hosts_ranks_state_and_environment(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with open_command_world(SETTINGS, None, open_stage(case)) as world:
+    async with open_command_runtime(SETTINGS, None, open_stage(case)) as world:
         assert await print_job(world, id_of(case), as_json=True) == 0
     row = json.loads(capsys.readouterr().out)
     assert (row["schema"], row["job"], row["hosts"]) == (1, id_of(case), ["gpu-001", "gpu-002", "gpu-003"])
@@ -47,7 +47,7 @@ async def test_a_job_is_told_with_hosts_ranks_state_and_environment(case: Path, 
 
 
 async def test_people_read_the_hosts_folded(case: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async with open_command_world(SETTINGS, None, open_stage(case)) as world:
+    async with open_command_runtime(SETTINGS, None, open_stage(case)) as world:
         await print_job(world, id_of(case), as_json=False)
     assert "gpu-[001-003] (3)" in capsys.readouterr().out
 
@@ -59,7 +59,7 @@ async def test_the_hosts_of_a_job_can_be_looked_at(case: Path, capsys: pytest.Ca
 
 
 async def test_an_unknown_job_is_refused_in_the_schedulers_words(case: Path) -> None:
-    async with open_command_world(SETTINGS, None, open_stage(case)) as world:
+    async with open_command_runtime(SETTINGS, None, open_stage(case)) as world:
         with pytest.raises(Refusal, match=r"job 1: .*Invalid job id"):
             await print_job(world, "1", as_json=True)
         with pytest.raises(Refusal, match="no Slurm job id"):
@@ -67,7 +67,7 @@ async def test_an_unknown_job_is_refused_in_the_schedulers_words(case: Path) -> 
 
 
 async def test_without_a_scheduler_the_mend_is_named() -> None:
-    async with open_command_world(SETTINGS, None, None) as world:
+    async with open_command_runtime(SETTINGS, None, None) as world:
         with pytest.raises(Refusal, match="controller"):
             await print_job(world, "4711", as_json=True)
 

@@ -52,7 +52,7 @@ def says(**more: Any) -> dict[str, Any]:
 async def built(site: Settings, export: Path, out: Path, asked: ModelOptions | None = None) -> dict[str, Any]:
     """Return the rows that the build wrote, by id."""
     asked = asked or ModelOptions(5.0)
-    await asyncio.to_thread(build_folder, site, [export], out, (), as_json=True, asked=asked)
+    await asyncio.to_thread(build_folder, site, [export], out, (), as_json=True, model_options=asked)
     return {row["id"]: row for line in (out / ".build" / "rows.jsonl").read_text().splitlines()[1:] for row in [json.loads(line)]}
 
 
@@ -151,7 +151,7 @@ async def test_a_build_that_was_killed_asks_for_what_is_left_alone(
     assert files(whole) == files(killed)
     (killed / ".build" / "done").unlink()
     with pytest.raises(Refusal, match="interrupted build"):
-        await asyncio.to_thread(build_folder, site, [export], killed, (), as_json=True, asked=None)
+        await asyncio.to_thread(build_folder, site, [export], killed, (), as_json=True, model_options=None)
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_options_that_do_not_go_together_say_so(given: dict[str, bool], says: st
 
 def test_a_missing_model_setting_is_named(export: Path, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no model is set"):
-        build_folder(load_settings(environ={}), [export], tmp_path / "out", (), as_json=True, asked=ModelOptions(5.0))
+        build_folder(load_settings(environ={}), [export], tmp_path / "out", (), as_json=True, model_options=ModelOptions(5.0))

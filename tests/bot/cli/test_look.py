@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage
+from bot.cli.cluster_access import open_command_runtime, open_stage
 from bot.cli.command_requests import LookRequest, parse_picture_format
 from bot.cli.host_differences import HostDifferences
 from bot.cli.look import render_heatmap_tables, run_checks, write_heatmap_image
@@ -43,7 +43,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Dia
 
 async def opened(folder: Path, case: str) -> AsyncIterator[DiagnosisRuntime]:
     (folder / "case.yaml").write_text(case)
-    async with open_command_world(load_settings(environ={}), None, open_stage(folder / "case.yaml")) as world:
+    async with open_command_runtime(load_settings(environ={}), None, open_stage(folder / "case.yaml")) as world:
         yield world
 
 

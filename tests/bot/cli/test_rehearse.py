@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
-from bot.cli.cluster_access import open_command_world, open_stage
+from bot.cli.cluster_access import open_command_runtime, open_stage
 from bot.cli.command_requests import DryRunRequest
 from bot.cli.dry_run import preview_remedy, run_dry_run_command
 from bot.refusal import Refusal
@@ -44,7 +44,7 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(staged: Stage) -> AsyncIterator[DiagnosisRuntime]:
     """Open one simulated cluster for all tests: a dry run changes nothing."""
-    async with open_command_world(load_settings(environ={}), None, staged) as world:
+    async with open_command_runtime(load_settings(environ={}), None, staged) as world:
         yield world
 
 

@@ -67,7 +67,7 @@ async def test_an_observer_that_raises_stops_no_other_and_is_repeated_alone(redi
 
 
 async def test_an_observer_that_never_completes_does_not_block_the_incident(redis: Redis) -> None:
-    desk = Desk(redis, observers=(failing := Failing(2)).observers, limits=TurnLimits(observes=2))
+    desk = Desk(redis, observers=(failing := Failing(2)).observers, limits=TurnLimits(max_observer_attempts=2))
     incident = await desk.mention("a")
     await desk.inbox.enqueue(InboxItem(id="b", kind="reply", incident=incident, at=T0), "b")
     await desk.desk.process_incident(incident)
@@ -78,7 +78,7 @@ async def test_an_observer_that_never_completes_does_not_block_the_incident(redi
 
 
 async def test_a_report_that_waits_for_slack_is_not_given_up_because_another_observer_raises(redis: Redis) -> None:
-    desk = Desk(redis, observers=Failing(20).observers, limits=TurnLimits(observes=2, posts=2))
+    desk = Desk(redis, observers=Failing(20).observers, limits=TurnLimits(max_observer_attempts=2, max_post_attempts=2))
     incident = await desk.mention("a")
     desk.board.early = 20
     await desk.desk.process_incident(incident)

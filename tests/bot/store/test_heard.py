@@ -23,7 +23,7 @@ async def said(heard: ReplayGuard, sign: str = "s", room: str = "slack") -> Repl
 
 async def test_the_same_message_again_has_no_second_effect(redis: Redis) -> None:
     heard = ReplayGuard(redis, timedelta(minutes=15))
-    assert [await said(heard), await said(heard)] == [ReplayState.FIRST, ReplayState.BEFORE]
+    assert [await said(heard), await said(heard)] == [ReplayState.FIRST, ReplayState.DONE]
     assert [await said(heard, "other"), await said(heard, room="alerts")] == [ReplayState.FIRST, ReplayState.FIRST]
     assert 0 < await redis.ttl("rm:heard:slack:s") <= 900
 
@@ -31,8 +31,8 @@ async def test_the_same_message_again_has_no_second_effect(redis: Redis) -> None
 async def test_a_second_one_beside_the_first_waits_for_how_that_ends(redis: Redis) -> None:
     heard = ReplayGuard(redis, timedelta(minutes=15))
     async with heard.guard_message("slack", "s"):
-        assert await said(heard) is ReplayState.GOES_ON
-    assert await said(heard) is ReplayState.BEFORE
+        assert await said(heard) is ReplayState.IN_PROGRESS
+    assert await said(heard) is ReplayState.DONE
 
 
 async def test_what_could_not_be_stored_is_heard_when_it_comes_again(redis: Redis) -> None:

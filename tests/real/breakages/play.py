@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable
 
-from bot.cli.cluster_access import open_command_world
+from bot.cli.cluster_access import open_command_runtime
 from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.diagnose import build_first_message
 from bot.cli.local_thread import LocalThread
@@ -36,7 +36,7 @@ async def ask(rack: Rack, row: Breakage) -> Judgement:
     settings = load_settings(environ=dict(word.split("=", 1) for word in row.settings))
     request = DiagnoseRequest(row.report, hosts=row.hosts, inventory=rack.inventory)
     began = time.monotonic()
-    async with open_command_world(settings, rack.inventory, None) as world:
+    async with open_command_runtime(settings, rack.inventory, None) as world:
         state, report = await LocalThread(world).run_first_turn(build_first_message(world, request, None))
         seconds = time.monotonic() - began
         case = await load_incident_context(state, world.ports)

@@ -14,7 +14,7 @@ ONE = OpenIncident("i2", "open", T0, hosts=("gpu-001", "elsewhere"))
 
 def held_row() -> OpenIncident:
     closed = OpenIncident("i3", "closed", T0, hosts=("gpu-002",))
-    return replace(closed, held=(DrainedNode("l1", "gpu-003", "GPU.BUS.Lost", "", None, ""),))
+    return replace(closed, drained_nodes=(DrainedNode("l1", "gpu-003", "GPU.BUS.Lost", "", None, ""),))
 
 
 def test_hosts_are_counted_once_and_closed_incidents_only_by_what_they_hold() -> None:

@@ -422,8 +422,10 @@ def test_home_shows_what_is_mine_what_we_hold_and_what_became_of_a_press() -> No
         DrainedNode(f"l{n}", f"gpu-00{n}", "GPU.BUS.Fell_Off", "Olga <!here>", NOW - timedelta(hours=n), "an approver said no", why)
         for n, why in ((1, ""), (2, "a remedy was run and is not proved to have helped"))
     ]
-    open_ = home.OpenIncident("i1", "handed_off", NOW, "Link down", owners=frozenset({"U1"}), held=(gone,))
-    closed = home.OpenIncident("i2", "closed", NOW, "GPU gone", team="T1", channel="C1", thread_ts="1700000000.000100", held=(stuck,))
+    open_ = home.OpenIncident("i1", "handed_off", NOW, "Link down", owners=frozenset({"U1"}), drained_nodes=(gone,))
+    closed = home.OpenIncident(
+        "i2", "closed", NOW, "GPU gone", team="T1", channel="C1", thread_ts="1700000000.000100", drained_nodes=(stuck,)
+    )
     tab = home.HomeTab([open_, closed], "U1", {"GPU.BUS.Fell_Off": "GPU fell off the bus"}, note="the fault is there")
     view = home.render_home_tab(tab, NOW)
     words = shown(tuple(view["blocks"]))
@@ -456,7 +458,7 @@ def test_home_says_which_channels_are_not_served_and_why() -> None:
 
 def test_home_of_a_large_outage_fits() -> None:
     rows = tuple(DrainedNode(f"l{n}", f"gpu-{n:03}" * 20, "X", "Olga" * 90, NOW, "y" * 3000) for n in range(64))
-    whole = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200, owners=frozenset({"U1"}), held=rows) for n in range(100)]
+    whole = [home.OpenIncident(f"i{n}", "open", NOW, "x" * 200, owners=frozenset({"U1"}), drained_nodes=rows) for n in range(100)]
     room = BrakeHeadroom(
         Brakes(), tuple(GroupHeadroom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentHeadroom(f"i{n}", 4, NOW) for n in range(40))
     )

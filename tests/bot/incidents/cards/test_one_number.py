@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich.console import Console
 
 from bot.cards.blocks import Card
-from bot.cli.cluster_access import open_command_world, open_stage
+from bot.cli.cluster_access import open_command_runtime, open_stage
 from bot.cli.diagnosis_document import build_diagnosis_document
 from bot.cli.diagnosis_output import render_report
 from bot.incidents.cards import details, diagnosis
@@ -93,7 +93,7 @@ def sure_in(text: str) -> set[str]:
 async def test_every_surface_says_the_same_numbers(path: Path) -> None:
     stage = open_stage(path)
     assert stage
-    async with open_command_world(load_settings(environ={}), None, stage) as world:
+    async with open_command_runtime(load_settings(environ={}), None, stage) as world:
         graph, at = build_incident_graph(InMemorySaver()), world.ports.clock.now()
         files = tuple(build_attachment(name, text) for name, text in stage.attachments)
         items = [InboxItem(id="1", kind="mention", incident="inc-1", at=at, text=stage.text, attachments=files)]

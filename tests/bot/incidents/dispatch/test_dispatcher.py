@@ -261,7 +261,7 @@ async def test_a_broken_result_of_an_action_says_what_is_known_of_the_action(red
 
 
 async def test_an_item_that_kills_the_process_each_time_is_set_aside_too(redis: Redis) -> None:
-    office = Office(redis, limits=TurnLimits(crashes=3))
+    office = Office(redis, limits=TurnLimits(max_crashed_attempts=3))
     incident = await office.mention("deadly")
     for _ in range(3):
         await office.inbox.begin_attempt(incident, "deadly")  # what a killed process leaves behind
@@ -272,7 +272,7 @@ async def test_an_item_that_kills_the_process_each_time_is_set_aside_too(redis: 
 
 
 async def test_kills_while_a_report_waits_for_slack_are_not_taken_for_kills_by_its_turn(redis: Redis) -> None:
-    office = Office(redis, limits=TurnLimits(crashes=3, cuts=5))
+    office = Office(redis, limits=TurnLimits(max_crashed_attempts=3, max_interrupted_attempts=5))
     incident = await office.mention("a")
     await office.inbox.begin_attempt(incident, "a")
     lease = await office.leases.acquire(incident)
@@ -287,7 +287,7 @@ async def test_kills_while_a_report_waits_for_slack_are_not_taken_for_kills_by_i
 
 
 async def test_a_report_that_kills_the_process_each_time_is_set_aside_too(redis: Redis) -> None:
-    office = Office(redis, limits=TurnLimits(crashes=3, cuts=5))
+    office = Office(redis, limits=TurnLimits(max_crashed_attempts=3, max_interrupted_attempts=5))
     incident = await office.mention("deadly")
     lease = await office.leases.acquire(incident)
     assert lease is not None
@@ -312,7 +312,7 @@ async def test_a_report_that_cannot_be_posted_keeps_its_item_and_the_turn_is_not
 
 
 async def test_a_report_that_can_never_be_posted_does_not_block_the_incident(redis: Redis) -> None:
-    office = Office(redis, limits=TurnLimits(posts=2))
+    office = Office(redis, limits=TurnLimits(max_post_attempts=2))
     incident = await office.mention("a")
     await office.inbox.enqueue(item(incident, "b", "reply"), "b")
     office.board.broken = 2
@@ -323,7 +323,7 @@ async def test_a_report_that_can_never_be_posted_does_not_block_the_incident(red
 
 
 async def test_a_report_that_is_only_too_early_waits_however_often(redis: Redis) -> None:
-    office = Office(redis, limits=TurnLimits(posts=2, crashes=3))
+    office = Office(redis, limits=TurnLimits(max_post_attempts=2, max_crashed_attempts=3))
     incident = await office.mention("a")
     office.board.early = 20
     await office.desk.process_incident(incident)

@@ -246,7 +246,7 @@ def test_each_state_offers_what_can_be_done_in_it_and_mentions_only_while_it_wai
 def test_a_running_action_whose_host_does_not_answer_says_so_and_not_that_it_runs(remedy: str, boots: bool) -> None:
     record = record_of(state=State.EXECUTING)
     says = format_contact_loss(replace(record.action, remedy=remedy), T0)
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, began=T0, held=says))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, began=T0, waiting_note=says))
     assert says.startswith(LOST_CONTACT_TEXT)
     assert ("reboot may take" in says) == boots
     assert LOST_CONTACT_TEXT in card.text
@@ -301,7 +301,7 @@ def test_a_dry_run_tells_what_held_what_did_not_and_what_could_not_be_seen() -> 
         ConditionResult("drained", None, "no route to host"),
         ConditionResult("same boot", True, ""),
     ]
-    words = str(approval.render_approval_card(ApprovalCardView(record_of(), seen=seen, seen_at=T0)).blocks)
+    words = str(approval.render_approval_card(ApprovalCardView(record_of(), condition_results=seen, seen_at=T0)).blocks)
     for must in ("✗ no process uses this GPU · `4711`", "? drained · could not look", "✓ same boot (03:10 UTC)"):
         assert must in words
 
@@ -423,7 +423,7 @@ def test_the_fault_is_the_first_thing_that_must_hold() -> None:
     assert "• the fault is still there: the clocks of gpu5 are low (by smi)\n• no process uses this GPU" in held
     alone = strings(
         approval.render_approval_card(
-            ApprovalCardView(record_of(fault=fault), seen=[ConditionResult("no process uses this GPU", True, "")])
+            ApprovalCardView(record_of(fault=fault), condition_results=[ConditionResult("no process uses this GPU", True, "")])
         ).blocks
     )
     assert "*Re-checked before running:* the clocks of gpu5 are low (by smi)" in alone
@@ -457,7 +457,7 @@ def process_facts(**attrs: Any) -> list[Fact]:
 def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
     known = side_effects.build_process_rows(record.action, process_facts())
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=known))
     words = str(card.blocks)
     for said in ("*alice*", "*1 d 1 h*", "*4711*", "*61,234 MiB*", "its parent is gone", "python3 train.py"):
         assert said in words
@@ -475,7 +475,7 @@ def test_the_card_of_a_kill_says_whose_process_it_is_how_old_and_what_it_runs() 
 def test_what_a_tenant_calls_a_process_breaks_no_card(user: str, args: str) -> None:
     record = record_of(remedy="kill_gpu_process", args={"pid": "41233", "ticks": "9876", "signal": "TERM"})
     card = approval.render_approval_card(
-        ApprovalCardView(record, GROUP, known=side_effects.build_process_rows(record.action, process_facts(user=user, args=args * 9)))
+        ApprovalCardView(record, GROUP, known_rows=side_effects.build_process_rows(record.action, process_facts(user=user, args=args * 9)))
     )
     assert is_safe(card)
     assert fits(card)
@@ -487,7 +487,7 @@ OLD = DeletePreview(3214, 125_700_000_000, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp"
 
 def test_the_card_of_a_cleanup_says_how_much_would_go_and_names_the_largest_files() -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=side_effects.build_file_rows(OLD)))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=side_effects.build_file_rows(OLD)))
     words = "".join(strings(card.blocks))
     assert "*3,214 files, 117 GiB*" in words
     for n in range(3):
@@ -504,7 +504,7 @@ def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None
         (DeletePreview(), "*no file is "),
     ):
         assert said in "".join(
-            strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known=side_effects.build_file_rows(seen))).blocks)
+            strings(approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=side_effects.build_file_rows(seen))).blocks)
         )
 
 
@@ -513,7 +513,7 @@ def test_what_would_go_and_could_not_be_read_or_not_to_its_end_is_said() -> None
 def test_what_a_tenant_calls_a_file_breaks_no_card(path: str, owner: str) -> None:
     record = record_of(remedy="cleanup", args={"hours": "72"}, risk="destructive")
     known = json.loads(json.dumps(side_effects.build_file_rows(replace(OLD, largest=(OldFile(path, 1 << 40, owner, 1),) * 5))))
-    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known=known))
+    card = approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=known))
     assert is_safe(card)
     assert fits(card)
     assert is_whole(card, record.action)

@@ -38,8 +38,10 @@ def test_jobs_and_users_on_the_node_have_three_answers(seen: NodeJobs, must: lis
     record = record_of(**REBOOT)
     known = side_effects.build_job_rows(seen)
     for card in (
-        approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)),
-        shared_card.render_shared_card([ApprovalCardView(record, GROUP, known=known), ApprovalCardView(replace(record), GROUP)], Brakes()),
+        approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=known)),
+        shared_card.render_shared_card(
+            [ApprovalCardView(record, GROUP, known_rows=known), ApprovalCardView(replace(record), GROUP)], Brakes()
+        ),
     ):
         said = shown_text(card)
         assert is_safe(card)
@@ -59,7 +61,7 @@ def test_a_card_that_waits_says_outage_and_cost_of_waiting(remedy: str) -> None:
 @pytest.mark.parametrize("state", list(State))
 def test_outage_and_jobs_are_shown_only_while_the_action_is_open(state: State) -> None:
     record = record_of(**REBOOT, state=state, exit_status=1 if state is State.FAILED else None)
-    said = shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP, known=side_effects.build_job_rows(JOBS))))
+    said = shown_text(approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=side_effects.build_job_rows(JOBS))))
     assert ("*Outage:*" in said) == ("Jobs there now" in said) == (state in OPEN_STATES)
     assert ("*Until it is approved:*" in said) == (state is State.PENDING)
 
@@ -139,7 +141,7 @@ def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> N
     record = record_of(remedy="cleanup", args={"hours": "72"})
     known = side_effects.build_file_rows(files_of(count, total))
     card, dialog = (
-        approval.render_approval_card(ApprovalCardView(record, GROUP, known=known)),
+        approval.render_approval_card(ApprovalCardView(record, GROUP, known_rows=known)),
         modals.render_all_actions([record], {record.approval: known}),
     )
     said, paths = shown_text(card), [f"/tmp/core.{n}" for n in range(count)]
@@ -172,7 +174,7 @@ def test_every_file_is_on_the_card_or_in_its_dialog(count: int, total: int) -> N
 def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> None:
     known = side_effects.build_file_rows(DeletePreview(1, 1, (OldFile(path, 1, "root", 9000, open=False),)))
     said = shown_text(
-        approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))
+        approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known_rows=known))
     )
     assert ("unfinished checkpoint" in said) == warned
 
@@ -184,7 +186,7 @@ def test_an_unfinished_checkpoint_is_named_as_such(path: str, warned: bool) -> N
 def test_a_file_in_use_is_shown_and_so_is_an_unobserved_one(used: bool | None, must: str, never: str) -> None:
     known = side_effects.build_file_rows(files_of(2, used=used))
     said = shown_text(
-        approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known=known))
+        approval.render_approval_card(ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}), GROUP, known_rows=known))
     )
     assert must in said
     assert never not in said

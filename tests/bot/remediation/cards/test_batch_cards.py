@@ -59,7 +59,7 @@ def buttons_behind(card: Card, host: str) -> list[str]:
 def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
     records = rows_of(4)
     records[3] = record_of(target="gpu-004", via="gpu-004", devices=(), approval="apr-4", command=("nvidia-smi", "--gpu-reset", "-i", "0"))
-    card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
+    card = render(records, condition_results=[IDLE], seen_at=records[0].proposed_at)
     for record in records:
         [row] = [words for words in sections(card) if f"`{record.action.target}` · *" in words]
         assert f"```\n{approval.format_command(record.action)}\n```" in row
@@ -74,7 +74,7 @@ def test_each_action_has_a_row_with_host_command_digest_and_state() -> None:
 
 def test_a_command_that_is_the_same_for_all_stands_once_and_each_host_is_a_line() -> None:
     records = rows_of(4)
-    card = render(records, seen=[IDLE], seen_at=records[0].proposed_at)
+    card = render(records, condition_results=[IDLE], seen_at=records[0].proposed_at)
     command = f"```\n{approval.format_command(records[0].action)}\n```"
     assert sections(card).count(command) == 1
     for record in records:
@@ -89,7 +89,7 @@ def test_a_host_whose_precondition_does_not_hold_says_so_in_its_own_row() -> Non
     first, second = rows_of(2)
     busy = ConditionResult("no process uses this GPU", False, "4711")
     card = shared_card.render_shared_card(
-        [ApprovalCardView(first, GROUP, seen=[IDLE]), ApprovalCardView(second, GROUP, seen=[busy])], Brakes()
+        [ApprovalCardView(first, GROUP, condition_results=[IDLE]), ApprovalCardView(second, GROUP, condition_results=[busy])], Brakes()
     )
     [row] = [words for words in sections(card) if "`gpu-002` ·" in words]
     assert "✗ no process uses this GPU · `4711`" in row
@@ -133,7 +133,7 @@ def test_each_row_offers_what_its_own_state_allows() -> None:
 def test_a_row_says_in_a_word_where_its_action_stands(changes: dict[str, Any], held: str, word: str) -> None:
     first, second = rows_of(2)
     card = shared_card.render_shared_card(
-        [ApprovalCardView(replace(first, **changes), GROUP, held=held), ApprovalCardView(second, GROUP)], Brakes()
+        [ApprovalCardView(replace(first, **changes), GROUP, waiting_note=held), ApprovalCardView(second, GROUP)], Brakes()
     )
     assert any(f"`gpu-001` · *{word}*" in row and held in row for row in sections(card))
 
@@ -241,7 +241,7 @@ def test_ten_ordinary_actions_share_one_card() -> None:
     for command in (clocks, ("systemctl", "restart", "nvidia-fabricmanager.service"), ("nvidia-smi", "-pl", "700")):
         records = rows_of(MAX_ACTIONS_PER_CARD, command=command)
         assert sum(action_row.count_row_chars(record.action) for record in records) <= action_row.MAX_ROWS_CHARS
-        card = render(records, seen=[ConditionResult("idle", False, "4711 " * 100)] * 3, warning="w" * 1000)
+        card = render(records, condition_results=[ConditionResult("idle", False, "4711 " * 100)] * 3, warning="w" * 1000)
         assert fits(card)
         assert sum(map(count_text_chars, card.blocks)) <= 12_000
         assert approval.APPROVE_ALL_ACTION_ID in str(card.blocks)
