@@ -258,8 +258,8 @@ class Fleet:
 
     def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
         """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
-        row = self._inventory.hosts.get(host)
-        sku = self._skus.get(row.sku) if row else None
+        known_host = self._inventory.hosts.get(host)
+        sku = self._skus.get(known_host.sku) if known_host else None
         naming_facts = self._memory.list_naming_facts(host)
         facts = name_devices([*naming_facts, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[
             len(naming_facts) :
