@@ -101,7 +101,7 @@ class SlackSandbox:
         self.url = self.api.origin = self.acts.origin = self.ws.files.origin = url
 
     def _tell(self, change: Change) -> None:
-        for payload in events.payloads(self.ws, change):
+        for payload in events.iter_payloads(self.ws, change):
             self.hub.event(payload)
 
     async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None, files: Files = (), *, raw: bool = False) -> str:

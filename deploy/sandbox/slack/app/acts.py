@@ -80,7 +80,9 @@ class Acts:
         allowed = element.get("visible_to_user_ids")
         if allowed is not None and who.id not in allowed:
             raise SlackRefusal("action_not_visible")
-        body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
+        body = events.build_interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.build_message_container(
+            self.ws, message
+        )
         state, _ = filled(message.body, dict(inputs or {}))
         body |= {"state": {"values": state}, "response_url": self._hook(who.id, message.channel, message)}
         return await self._act(who, body, block, element, value, message.channel)
@@ -92,13 +94,13 @@ class Acts:
         block, element = pick(view["blocks"], action_id, "", value)
         if values is not None:
             view["state"] = {"values": filled(view, values)[0]}
-        body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id))
+        body = events.build_interaction(self.ws, "block_actions", who, self.views.trigger(who.id))
         body |= {"container": {"type": "view", "view_id": view["id"]}, "view": view}
         return await self._act(who, body, block, element, value)
 
     async def _act(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> SocketDelivery:
         entry = {} if element["type"] in ("button", "icon_button") else typed_value(overflowing(element), value)
-        body["actions"] = [events.action(self.ws, block["block_id"], element, entry)]
+        body["actions"] = [events.build_action(self.ws, block["block_id"], element, entry)]
         return self._told(await self.hub.ask("interactive", body), who.id, channel)
 
     async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
@@ -109,7 +111,7 @@ class Acts:
         if errors:
             return {"errors": errors}
         view["state"] = {"values": state}
-        body = events.interaction(self.ws, "view_submission", who, self.views.trigger(who.id)) | {"view": view, "response_urls": []}
+        body = events.build_interaction(self.ws, "view_submission", who, self.views.trigger(who.id)) | {"view": view, "response_urls": []}
         delivery = self._told(await self.hub.ask("interactive", body, answerable=True), who.id)
         if not delivery.acked:
             return {"trouble": delivery.reason}
@@ -139,7 +141,7 @@ class Acts:
         everything = everything or bool(self.views.find(who.id, view_id)["clear_on_close"])
         for view in self.views.close(who.id, everything):
             if view["notify_on_close"]:
-                body = events.interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
+                body = events.build_interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
                 await self.hub.ask("interactive", body)
 
     async def command(self, user: str, channel: str, command: str, text: str = "") -> SocketDelivery:
@@ -173,24 +175,26 @@ class Acts:
         who = self._sees(user, message)
         if callback_id not in {row["callback_id"] for row in self.ws.app.shortcuts}:
             raise SlackRefusal("unknown_shortcut", f"{callback_id} is not one of the app's shortcuts")
-        body = events.interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
-        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.now(self.ws)}
+        body = events.build_interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.build_message_container(
+            self.ws, message
+        )
+        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.get_event_time(self.ws)}
         body["response_url"] = self._hook(who.id, message.channel, None)
         return self._told(await self.hub.ask("interactive", body), who.id, message.channel)
 
     def open_home(self, user: str) -> None:
         who = self.ws.user(user)
-        self._hears("app_home_opened", events.home_opened(self.ws, who))
+        self._hears("app_home_opened", events.build_home_opened(self.ws, who))
 
     def open_pane(self, user: str, viewing: str = "") -> str:
         """Open the app's conversation; return the thread's ts in assistant view."""
         who = self.ws.user(user)
         if self.ws.app.view != "assistant":
             self.ws.dm(who.id)
-            self._hears("app_home_opened", events.home_opened(self.ws, who, "messages"))
+            self._hears("app_home_opened", events.build_home_opened(self.ws, who, "messages"))
             return ""
         root = self.ws.begin_chat(self.ws.dm(who.id))
-        self._hears("assistant_thread_started", events.chat(self.ws, "assistant_thread_started", who, root, viewing))
+        self._hears("assistant_thread_started", events.build_thread_event(self.ws, "assistant_thread_started", who, root, viewing))
         return root.ts
 
     def look_at(self, user: str, viewing: str, thread_ts: str = "") -> None:
@@ -198,9 +202,9 @@ class Acts:
         who = self.ws.user(user)
         if thread_ts:
             kind = "assistant_thread_context_changed"
-            self._hears(kind, events.chat(self.ws, kind, who, self.ws.message(self.ws.dm(who.id).id, thread_ts), viewing))
+            self._hears(kind, events.build_thread_event(self.ws, kind, who, self.ws.message(self.ws.dm(who.id).id, thread_ts), viewing))
         else:
-            self._hears("app_context_changed", events.context_changed(self.ws, who, viewing))
+            self._hears("app_context_changed", events.build_context_changed(self.ws, who, viewing))
 
     def press_prompt(self, user: str, title: str, thread_ts: str = "") -> Message:
         """Send a suggested prompt's message as the user's own."""
