@@ -118,7 +118,9 @@ class Talk:
         self.turns += 1
         number, at = f"said-{self.turns}", self.stage.clock.now()
         return await self._turn(
-            InboxItem(id=number, kind=message.kind, incident="inc-1", at=at, user=user, text=message.text, data=message.build_item_data() | more)
+            InboxItem(
+                id=number, kind=message.kind, incident="inc-1", at=at, user=user, text=message.text, data=message.build_item_data() | more
+            )
         )
 
     async def presses(self, kind: InboxItemKind, user: str = "U1", **data: Any) -> Report:

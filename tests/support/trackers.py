@@ -224,7 +224,13 @@ class StandInTracker:
 
     def _github_comment(self, issue: str, comment: Mapping[str, str]) -> dict[str, Any]:
         url = comment.get("url", f"{self.url}/acme/ops/issues/{issue}#issuecomment-{comment['id']}")
-        return {"id": int(comment["id"]), "user": {"login": comment["by"]}, "body": comment["text"], "created_at": comment["at"], "html_url": url}
+        return {
+            "id": int(comment["id"]),
+            "user": {"login": comment["by"]},
+            "body": comment["text"],
+            "created_at": comment["at"],
+            "html_url": url,
+        }
 
     def _event(self, request: web.Request, body: Any) -> web.Response:
         routing, action, payload = body.get("routing_key") or "", body.get("event_action"), body.get("payload") or {}
