@@ -102,11 +102,11 @@ class Action:
 
     @classmethod
     def from_canonical_json(cls, text: str) -> "Action":
-        row: dict[str, Any] = json.loads(text)
-        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c["id"]) for c in row.pop("conditions"))
-        fault = FaultCondition.from_json(row["fault"]) if row["fault"] else None
-        lists = {k: tuple(v) for k, v in row.items() if isinstance(v, list)}
-        return cls(**{**row, **lists, "conditions": conditions, "fault": fault})
+        fields: dict[str, Any] = json.loads(text)
+        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c["id"]) for c in fields.pop("conditions"))
+        fault = FaultCondition.from_json(fields["fault"]) if fields["fault"] else None
+        lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
+        return cls(**{**fields, **lists, "conditions": conditions, "fault": fault})
 
 
 def new_approval_id() -> str:

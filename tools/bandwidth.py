@@ -43,20 +43,20 @@ class Bandwidths:
 
     @property
     def bands(self) -> tuple[float, ...]:
-        return tuple(sorted({row.expected for row in self.curves if row.expected}))
+        return tuple(sorted({curve.expected for curve in self.curves if curve.expected}))
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return tuple(sorted({size for row in self.curves for size, _ in row.points}))
+        return tuple(sorted({size for curve in self.curves for size, _ in curve.points}))
 
     def select_slowest(self, most: int) -> tuple[BandwidthCurve, ...]:
         """Return at most `most` curves in their own order: hosts too slow for their model, then the slowest."""
-        slowest = sorted(self.curves, key=lambda row: (not row.is_slow, row.best))[:most]
-        return tuple(row for row in self.curves if row in slowest)
+        slowest = sorted(self.curves, key=lambda curve: (not curve.is_slow, curve.best))[:most]
+        return tuple(curve for curve in self.curves if curve in slowest)
 
     def build_table(self) -> list[tuple[str, ...]]:
         head = ("host", *(format_size(size) for size in self.sizes), "model reaches")
-        rows = [(row.host, *_format_cells(row, self.sizes), f"{row.expected:g}" if row.expected else "?") for row in self.curves]
+        rows = [(curve.host, *_format_cells(curve, self.sizes), f"{curve.expected:g}" if curve.expected else "?") for curve in self.curves]
         unobserved_rows = [(host, *("?" for _ in self.sizes), "?") for host in self.blind]
         return [head, *rows, *unobserved_rows]
 
@@ -100,8 +100,8 @@ def summarize_bandwidths(all_of: Bandwidths) -> str:
     """Return one line as text alternative to the chart; empty without measurements."""
     if not all_of.curves:
         return ""
-    best = [row.best for row in all_of.curves]
-    slow = [row.host for row in all_of.curves if row.is_slow]
+    best = [curve.best for curve in all_of.curves]
+    slow = [curve.host for curve in all_of.curves if curve.is_slow]
     count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
     bands = " and ".join(f"{band:g}" for band in all_of.bands)
     model = f"the model reaches {bands}" if bands else "what the model reaches is not written down"

@@ -29,10 +29,10 @@ SettingKey = tuple[str, str, str]  # group of comparable hosts, key, device
 
 def is_comparable(fact: Fact) -> bool:
     """Return whether healthy hosts report the same: no measurement, host-specific name or tenant text."""
-    row = find_key(fact.key)
-    if fact.key in HOST_SPECIFIC_KEYS or row is None or row.text:
+    fact_key = find_key(fact.key)
+    if fact.key in HOST_SPECIFIC_KEYS or fact_key is None or fact_key.text:
         return False
-    return not (row.unit or fact.unit or row.kind == "float" or isinstance(fact.value, float))
+    return not (fact_key.unit or fact.unit or fact_key.kind == "float" or isinstance(fact.value, float))
 
 
 @dataclass(slots=True)

@@ -95,9 +95,9 @@ async def open_diagnosis_runtime(
     ports = GraphContext(
         fleet=Fleet(
             *(reach, fleet_rows, load_all_checks(settings), evidence, clock, skus),
-            holds=holds,
+            reservations=holds,
             lanes=settings.ssh_sessions,
-            looks=looks,
+            passive_transport=looks,
             limits=CheckLimits(settings.look_seconds, settings.silent_seconds),
         ),
         inventory=fleet_rows,

@@ -238,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the clock may go back",
         "I6",
         (
-            Edit(Journal.read_head, "max(own_time, mark)", "own_time"),
+            Edit(Journal.read_head, "max(own_time, ledger_time)", "own_time"),
             Edit(scripts.PRELUDE, "local function behind() return now < stored('clock') end", "local function behind() return false end"),
         ),
     ),
@@ -248,8 +248,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Journal.read_head,
-                "max(parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older))",
-                "parse_ledger_clock(decode_text(high))",
+                "max(parse_ledger_clock(decode_text(stored_clock)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older))",
+                "parse_ledger_clock(decode_text(stored_clock))",
             ),
         ),
         stories.test_a_clock_that_was_set_to_zero_gives_a_slow_replica_no_time_back,

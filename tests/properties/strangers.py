@@ -41,7 +41,7 @@ from tools.ledger.seal import Seal
 from tools.remedies import REMEDIES
 
 # parameter names of untrusted text
-TAKES = frozenset({"text", "line", "words", "raw", "message", "printed", "prose", "reply", "said", "output"})
+TAKES = frozenset({"text", "line", "words", "raw", "message", "printed", "prose", "reply", "said", "signature", "output"})
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 100))
 ITEM = {"id": "T1.C1.1", "kind": "mention", "incident": "I1", "at": NOW.isoformat()}

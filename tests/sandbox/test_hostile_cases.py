@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.sandbox.cluster.cases.reader import LARGEST_CASE, MOST_NODES, MOST_PROBLEMS, MOST_ROWS, BadCase, load_case, parse_case
+from deploy.sandbox.cluster.cases.reader import MAX_CASE_BYTES, MAX_NODES, MAX_PROBLEMS, MAX_ROWS, BadCase, load_case, parse_case
 from kb.yaml_files import load_plain
 
 BASE = "profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {text: 'job 4711 on gpu-001 died with an NCCL error'}\n"
@@ -26,7 +26,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "no time":               (f"{BASE}t0: !!timestamp nope\n",                                  "cannot be read"),
     "no number":             (f"{BASE}x: !!int foo\n",                                          "cannot be read"),
     "5000 digits":           (f"{BASE}x: {'9' * 5000}\n",                                       "cannot be read"),
-    "too large":             (f"{BASE}note: '{'x' * LARGEST_CASE}'\n",                          "larger than"),
+    "too large":             (f"{BASE}note: '{'x' * MAX_CASE_BYTES}'\n",                          "larger than"),
     "a profile of parts":    ("profile: [a]\nnodes: 2\n",                                       "profile: "),
     "a profile by name":     ("profile: {a: 1}\nnodes: 2\n",                                    "profile: "),
     "a fault of parts":      (f"{BASE}faults: [{{id: [G05], node: gpu-001}}]\n",                "not in the fault catalogue"),
@@ -39,9 +39,9 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "a node over lines":     (NODES + '["gpu\\n001", "gpu\\e[2J"]\n',                           "no host can be called"),
     "nodes that are paths":  (NODES + "['../../etc', '/x', 'a b']\n",                           "no host can be called"),
     "a long name":           (NODES + f"[{'a' * 100_000}]\n",                                   "no host can be called"),
-    "too many nodes":        (NODES + f"[{','.join(f'n{n}' for n in range(MOST_NODES + 1))}]\n", "nodes: must be"),
-    "too many faults":       (BASE + f"faults: [{','.join(['{id: G05, node: gpu-001}'] * (MOST_ROWS + 1))}]\n", "faults: must be a list of at most"),
-    "too many slips":        (BASE + f"faults: [{','.join(['{id: Z99, nod: x}'] * MOST_ROWS)}]\n", "more problems"),
+    "too many nodes":        (NODES + f"[{','.join(f'n{n}' for n in range(MAX_NODES + 1))}]\n", "nodes: must be"),
+    "too many faults":       (BASE + f"faults: [{','.join(['{id: G05, node: gpu-001}'] * (MAX_ROWS + 1))}]\n", "faults: must be a list of at most"),
+    "too many slips":        (BASE + f"faults: [{','.join(['{id: Z99, nod: x}'] * MAX_ROWS)}]\n", "more problems"),
     "an endless modifier":   (f"{BASE}modifiers: ['{'a' * 500_000}']\n",                        "is not of the form"),
     "modifiers of anything": (f"{BASE}modifiers: [7, null, [x], {{a: b}}]\n",                   "is not of the form"),
     "ESC in a field":        (f'{BASE}"fault\\e[2Js": 1\n',                                     "did you mean faults"),
@@ -66,7 +66,7 @@ def test_it_is_refused_in_bounded_words_that_command_no_terminal(name: str, tmp_
     with pytest.raises(BadCase, match=says) as why:
         load_case(file)
     said = "\n".join(why.value.problems)
-    assert (len(why.value.problems) <= MOST_PROBLEMS + 1, max(map(len, why.value.problems)) < 600) == (True, True)
+    assert (len(why.value.problems) <= MAX_PROBLEMS + 1, max(map(len, why.value.problems)) < 600) == (True, True)
     assert [char for char in said if ord(char) < 32 and char != "\n"] == []
     assert not (tmp_path / "pwned").exists()
 

@@ -147,7 +147,7 @@ async def test_only_a_container_that_lost_its_gpus_is_restarted() -> None:
         assert said.says.startswith("the container runs and has lost its GPUs: found 'GPU 0: NVIDIA H100")
         unknown = await work.do("restart_container", container="0f" * 32)
         assert "No such container" in unknown.says
-        assert "whoever started it" in explain_refusal(REMEDIES["restart_container"], unknown.says)
+        assert "its owner has to start it" in explain_refusal(REMEDIES["restart_container"], unknown.says)
     assert not of.executions
 
 

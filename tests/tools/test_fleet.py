@@ -211,7 +211,7 @@ def test_the_makespan_is_that_of_as_many_lanes_as_ssh_has() -> None:
 async def test_a_large_fleet_is_asked_as_fast_as_its_answers_are_taken() -> None:
     inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
     hosts = FakeHosts(lambda host, argv: CommandResult(b"8"))
-    it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)
+    it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), max_hosts=10)
     finished = it.stream_host_answers("look", [CheckRequest(host, "smi") for host in inventory.hosts])
     [first] = await anext(finished)
     for _ in range(100):
@@ -224,7 +224,7 @@ async def test_a_large_fleet_is_asked_as_fast_as_its_answers_are_taken() -> None
 async def test_a_listener_that_stops_cancels_the_requests() -> None:
     inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
     hosts = FakeHosts(lambda host, argv: CommandResult(b"8"))
-    it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)
+    it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), max_hosts=10)
     async with contextlib.aclosing(it.stream_host_answers("look", [CheckRequest(host, "smi") for host in inventory.hosts])) as finished:
         await anext(finished)
     assert len(hosts.asked) < 200

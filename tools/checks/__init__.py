@@ -36,4 +36,4 @@ _ROWS = (
     *(cuda, dcgm, bandwidth, nccl, burn, ibbw, nccl_pairs, step),
 )
 
-CHECKS: Mapping[str, Check] = {row.id: row for module in _ROWS for row in module.CHECKS}
+CHECKS: Mapping[str, Check] = {check.id: check for module in _ROWS for check in module.CHECKS}

@@ -36,10 +36,10 @@ def is_tracking(text: str) -> bool:
 
 def parse_tracking(text: str) -> Sequence[Fact]:
     """Return offset and synchronisation. A daemon that does not answer is not synchronised."""
-    row = next(filter(None, map(_TRACKING_PATTERN.match, split_lines(text))), None)
+    tracking = next(filter(None, map(_TRACKING_PATTERN.match, split_lines(text))), None)
     measured = not _NO_SOURCE_PATTERN.search(text)
-    if row:
-        return _build_tracking_facts(float(row[1]) if measured else None, row[2].strip(), row[0].strip())
+    if tracking:
+        return _build_tracking_facts(float(tracking[1]) if measured else None, tracking[2].strip(), tracking[0].strip())
     leap, offset = _LEAP_PATTERN.search(text), _OFFSET_PATTERN.search(text) if measured else None
     if leap:
         sign = -1 if offset and offset[2] == "slow" else 1

@@ -58,16 +58,16 @@ def parse_space(text: str) -> Sequence[Fact]:
     unit = 1024 if head and head[1] else 1
     facts: list[Fact] = []
     for line in split_lines(text):
-        row = _SPACE_PATTERN.match(line)
-        if not row or row[2] in _IMAGE_FILE_SYSTEMS:
+        match = _SPACE_PATTERN.match(line)
+        if not match or match[2] in _IMAGE_FILE_SYSTEMS:
             continue
-        size, used, free = (int(row[at][:18]) * unit for at in (3, 4, 5))
-        attrs = {"fstype": row[2], "source": row[1]}
-        facts.append(Fact(CHECK, "disk.size_bytes", size, row[7], unit="B", line=line, attrs=attrs))
-        facts.append(Fact(CHECK, "disk.free_bytes", max(0, free), row[7], unit="B", line=line, attrs=attrs))
+        size, used, free = (int(match[at][:18]) * unit for at in (3, 4, 5))
+        attrs = {"fstype": match[2], "source": match[1]}
+        facts.append(Fact(CHECK, "disk.size_bytes", size, match[7], unit="B", line=line, attrs=attrs))
+        facts.append(Fact(CHECK, "disk.free_bytes", max(0, free), match[7], unit="B", line=line, attrs=attrs))
         if used + free > 0:
             percent = -(-100 * used // (used + max(0, free))) if used else 0
-            facts.append(Fact(CHECK, "disk.used_percent", percent, row[7], unit="%", line=line, attrs=attrs))
+            facts.append(Fact(CHECK, "disk.used_percent", percent, match[7], unit="%", line=line, attrs=attrs))
     return _add_unreadable_mounts(facts, text)
 
 
@@ -79,10 +79,10 @@ def parse_inodes(text: str) -> Sequence[Fact]:
     facts: list[Fact] = []
     rows = 0
     for line in split_lines(text):
-        row = _INODES_PATTERN.match(line)
-        rows += row is not None
-        if row and row[5] != "-" and row[2] not in ("0", "-") and not row[1].startswith("/dev/loop"):
-            facts.append(Fact(CHECK, "disk.inodes_percent", int(row[5][:-1]), row[6], unit="%", line=line))
+        match = _INODES_PATTERN.match(line)
+        rows += match is not None
+        if match and match[5] != "-" and match[2] not in ("0", "-") and not match[1].startswith("/dev/loop"):
+            facts.append(Fact(CHECK, "disk.inodes_percent", int(match[5][:-1]), match[6], unit="%", line=line))
     return _add_unreadable_mounts(facts, text) if facts or not rows else facts
 
 
@@ -92,18 +92,18 @@ def is_shared(text: str) -> bool:
 
 def parse_shared(text: str) -> Sequence[Fact]:
     facts: list[Fact] = []
-    for row in filter(None, map(_SHARED_ROW_PATTERN.match, split_lines(text))):
-        attrs = {"fstype": row[2], "source": row[1]}
-        shows = {"disk.inodes_percent": row[3], "disk.used_percent": row[6]}
+    for match in filter(None, map(_SHARED_ROW_PATTERN.match, split_lines(text))):
+        attrs = {"fstype": match[2], "source": match[1]}
+        shows = {"disk.inodes_percent": match[3], "disk.used_percent": match[6]}
         facts += [
-            Fact(CHECK, key, int(cell[:-1]), row[7], unit="%", line=row[0].strip(), attrs=attrs)
+            Fact(CHECK, key, int(cell[:-1]), match[7], unit="%", line=match[0].strip(), attrs=attrs)
             for key, cell in shows.items()
             if cell != "-"
         ]
-        if row[4].isdigit():
-            facts.append(Fact(CHECK, "disk.size_bytes", int(row[4]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
-        if row[5].isdigit():
-            facts.append(Fact(CHECK, "disk.free_bytes", int(row[5]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
+        if match[4].isdigit():
+            facts.append(Fact(CHECK, "disk.size_bytes", int(match[4]), match[7], unit="B", line=match[0].strip(), attrs=attrs))
+        if match[5].isdigit():
+            facts.append(Fact(CHECK, "disk.free_bytes", int(match[5]), match[7], unit="B", line=match[0].strip(), attrs=attrs))
     return [
         *facts,
         *(
@@ -137,18 +137,18 @@ def parse_mounts(text: str) -> Sequence[Fact]:
     if not isinstance(rows, list):
         raise Unreadable("expected a list of filesystems")
     mounts = {}
-    for row in _flatten_mounts(rows):
-        target, kind, options = (str(row.get(name, "")) for name in ("target", "fstype", "options"))
+    for mount in _flatten_mounts(rows):
+        target, kind, options = (str(mount.get(name, "")) for name in ("target", "fstype", "options"))
         if kind not in _DATA_FILE_SYSTEMS and not kind.startswith("fuse."):
             continue
-        line = f"{target} {row.get('source', '')} {kind} {options}"[:300]
-        attrs = {"fstype": kind, "source": str(row.get("source", ""))[:200]}
+        line = f"{target} {mount.get('source', '')} {kind} {options}"[:300]
+        attrs = {"fstype": kind, "source": str(mount.get("source", ""))[:200]}
         mounts[target] = Fact(CHECK, "disk.readonly", "ro" in options.split(","), target, line=line, attrs=attrs)
     return list(mounts.values())
 
 
 def _flatten_mounts(mounts: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    waiting = [row for row in reversed(mounts) if isinstance(row, dict)]
+    waiting = [mount for mount in reversed(mounts) if isinstance(mount, dict)]
     while waiting:
         row = waiting.pop()
         yield row

@@ -51,9 +51,9 @@ def parse_env(text: str) -> Sequence[Fact]:
     """Return one fact per variable and value, with its processes as `pids`."""
     groups: dict[tuple[str, str], list[int]] = {}
     for line in split_lines(text):
-        row = _VARIABLE_PATTERN.match(line)
-        if row and WANTED_VARIABLE_PATTERN.fullmatch(row[2]):
-            groups.setdefault((row[2], row[3][:1000]), []).append(int(row[1]))
+        match = _VARIABLE_PATTERN.match(line)
+        if match and WANTED_VARIABLE_PATTERN.fullmatch(match[2]):
+            groups.setdefault((match[2], match[3][:1000]), []).append(int(match[1]))
     values = Counter(name for name, _ in groups)
     attributes = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
     return [

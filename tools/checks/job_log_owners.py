@@ -67,10 +67,10 @@ def split_logs_by_owner(text: str) -> list[OwnedLogs]:
 
 def _parse_owner(head: str) -> tuple[str, str, str]:
     """An incomplete header establishes no job."""
-    row = _OWNER_PATTERN.match(head)
-    if row is None:
+    match = _OWNER_PATTERN.match(head)
+    if match is None:
         return _NO_OWNER
-    return (row[1], row[2], row[3]) if "-" not in (row[2], row[3]) else (row[1], "", "")
+    return (match[1], match[2], match[3]) if "-" not in (match[2], match[3]) else (match[1], "", "")
 
 
 def _build_owned_logs(owner: tuple[str, str, str], lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> OwnedLogs:

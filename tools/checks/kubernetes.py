@@ -79,9 +79,11 @@ def _explain_kubectl_error(text: str) -> str:
 
 def _parse_conditions(tree: Any) -> dict[str, Mapping[str, Any]]:
     rows = _get_item(_get_item(tree, "status"), "conditions")
-    conditions = [row for row in rows[:64] if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    conditions = [condition for condition in rows[:64] if isinstance(condition, Mapping)] if isinstance(rows, list) else []
     return {
-        row["type"]: row for row in conditions if isinstance(row.get("type"), str) and row.get("status") in ("True", "False", "Unknown")
+        condition["type"]: condition
+        for condition in conditions
+        if isinstance(condition.get("type"), str) and condition.get("status") in ("True", "False", "Unknown")
     }
 
 
@@ -113,8 +115,8 @@ def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
 def _list_taints(tree: Any) -> list[str]:
     """Skip the node's own taints: its state reports those."""
     rows = _get_item(_get_item(tree, "spec"), "taints")
-    taints = [row for row in rows[:MAX_TAINTS] if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    texts = (f"{row.get('key') or ''}={row.get('value') or ''}:{row.get('effect') or ''}" for row in taints)
+    taints = [taint for taint in rows[:MAX_TAINTS] if isinstance(taint, Mapping)] if isinstance(rows, list) else []
+    texts = (f"{taint.get('key') or ''}={taint.get('value') or ''}:{taint.get('effect') or ''}" for taint in taints)
     return [text for text in texts if not text.startswith(("node.kubernetes.io/", GPU_RESOURCE))]
 
 
@@ -140,13 +142,13 @@ def is_pods(text: str) -> bool:
 
 def parse_pods(text: str) -> Sequence[Fact]:
     """Return the pods that a drain would end, and their GPUs."""
-    rows = [row for row in map(_POD_PATTERN.match, split_lines(text)) if row and row[1] not in STAYING_POD_OWNERS]
-    gpus = sum(int(part) for row in rows for part in row[4].split(",") if part.isdigit() and len(part) <= 3)
-    names = [f"{row[2]}/{row[3]}" for row in rows]
+    pods = [pod for pod in map(_POD_PATTERN.match, split_lines(text)) if pod and pod[1] not in STAYING_POD_OWNERS]
+    gpus = sum(int(part) for pod in pods for part in pod[4].split(",") if part.isdigit() and len(part) <= 3)
+    names = [f"{pod[2]}/{pod[3]}" for pod in pods]
     line = "no pods but those of DaemonSets"
     if names:
         line = f"{len(names)} pods, {gpus} GPUs: {', '.join(names[:4])}{' …' if len(names) > 4 else ''}"
-    owners = sorted({row[1] for row in rows if row[1] != "<none>"})
+    owners = sorted({pod[1] for pod in pods if pod[1] != "<none>"})
     attrs = {"gpus": gpus, "count": len(names)} | ({"owners": owners[:8]} if owners else {})
     return [Fact(CHECK, "sched.pods", names[:MAX_PODS], line=line[:300], attrs=attrs)]
 

@@ -72,9 +72,9 @@ def parse_events(text: str) -> Sequence[Fact]:
 
     `oom` counts how often a group reached its own limit. Kills without it mean that the host's memory was used up.
     """
-    rows = [row for row in map(_EVENT_PATTERN.match, split_lines(text)) if row]
-    counts = {row[1]: int(row[3]) for row in rows if row[2] == "oom_kill"}
-    limits = {row[1]: int(row[3]) for row in rows if row[2] == "oom"}
+    matches = [match for match in map(_EVENT_PATTERN.match, split_lines(text)) if match]
+    counts = {match[1]: int(match[3]) for match in matches if match[2] == "oom_kill"}
+    limits = {match[1]: int(match[3]) for match in matches if match[2] == "oom"}
     if not counts:
         raise Unreadable("no count of kills")
     top = [path for path in counts if not any(parent in counts for parent in _list_parent_groups(path))]

@@ -50,7 +50,7 @@ def is_lsmod(text: str) -> bool:
 
 
 def parse_lsmod(text: str) -> Sequence[Fact]:
-    rows = {row[1]: row[0].strip() for row in map(_MODULE_PATTERN.match, split_lines(text)) if row}
+    rows = {match[1]: match[0].strip() for match in map(_MODULE_PATTERN.match, split_lines(text)) if match}
     if not rows:
         raise Unreadable("the head of lsmod and no module")
     return [Fact(CHECK, "module.loaded", name in rows, name, line=rows.get(name, f"{name} is not listed")) for name in WATCHED_MODULES]

@@ -79,7 +79,9 @@ def _parse_json_links(text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _parse_plain_links(text: str) -> Sequence[Mapping[str, Any]]:
-    return [{"ifname": row[1], "mtu": int(row[2]), "operstate": row[3]} for row in map(_PLAIN_PATTERN.match, split_lines(text)) if row]
+    return [
+        {"ifname": match[1], "mtu": int(match[2]), "operstate": match[3]} for match in map(_PLAIN_PATTERN.match, split_lines(text)) if match
+    ]
 
 
 def is_adapter_counters(text: str) -> bool:
@@ -114,10 +116,10 @@ def is_master_reach(text: str) -> bool:
 
 def parse_master_reach(text: str) -> Sequence[Fact]:
     """Return the worst result; usually one master is named."""
-    rows = [row for row in map(_MASTER_PATTERN.match, split_lines(text)) if row]
-    reached = sorted((row for row in rows if row[3] in _REACH_ORDER), key=lambda row: _REACH_ORDER.index(row[3]))
+    matches = [match for match in map(_MASTER_PATTERN.match, split_lines(text)) if match]
+    reached = sorted((match for match in matches if match[3] in _REACH_ORDER), key=lambda match: _REACH_ORDER.index(match[3]))
     if not reached:
-        return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=rows[0][0] if rows else "no master")]
+        return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=matches[0][0] if matches else "no master")]
     row = reached[0]
     return [Fact(CHECK, "net.master_reach", row[3], line=row[0].strip(), attrs={"master": row[1], "port": int(row[2])})]
 

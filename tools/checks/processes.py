@@ -84,15 +84,15 @@ def parse_process_list(text: str) -> Sequence[Fact]:
     rows: dict[int, Process] = {}
     count = 0
     for line in split_lines(text)[1:]:
-        row = _ROW_PATTERN.match(line)
-        if not row:
+        match = _ROW_PATTERN.match(line)
+        if not match:
             continue
         count += 1
-        comm, args = _split_command(row[8])
-        thread = args.startswith("[") and row[2] in ("0", "2")
-        facts += _build_stuck_facts(row, comm, args, thread) or _build_stopped_facts(row, comm, args)
+        comm, args = _split_command(match[8])
+        thread = args.startswith("[") and match[2] in ("0", "2")
+        facts += _build_stuck_facts(match, comm, args, thread) or _build_stopped_facts(match, comm, args)
         if not thread:
-            rows[int(row[1])] = Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_MAX_ARGS_CHARS])
+            rows[int(match[1])] = Process(int(match[2]), match[3], match[4], match[7][:300], comm, int(match[5]), args[:_MAX_ARGS_CHARS])
     own_processes = _find_own_processes(rows)
     facts = [fact for fact in facts if fact.attrs["pid"] not in own_processes]
     keys = {fact.key for fact in facts}

@@ -30,8 +30,8 @@ def is_frequencies(text: str) -> bool:
 def parse_frequencies(text: str) -> Sequence[Fact]:
     """Return the commonest governor and the median frequency."""
     cells: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
-    for row in filter(None, map(_FILE_PATTERN.match, split_lines(text))):
-        cells[row[1]][row[2]] += 1
+    for match in filter(None, map(_FILE_PATTERN.match, split_lines(text))):
+        cells[match[1]][match[2]] += 1
     governor_facts = _build_governor_facts(cells["governor"], cells["driver"])
     speeds = [int(khz) for khz in cells["cur_freq"].elements() if re.fullmatch(r"[0-9]{4,9}", khz)]
     if speeds:
@@ -56,7 +56,7 @@ def is_policy(text: str) -> bool:
 
 def parse_policy(text: str) -> Sequence[Fact]:
     """Parse `cpupower frequency-info -p`; a CPU without governor has no such row."""
-    governors = Counter(row[1] for row in map(_POLICY_PATTERN.match, split_lines(text)) if row)
+    governors = Counter(match[1] for match in map(_POLICY_PATTERN.match, split_lines(text)) if match)
     return _build_governor_facts(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")
     ]

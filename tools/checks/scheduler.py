@@ -141,8 +141,8 @@ def is_running_jobs(text: str) -> bool:
 
 def parse_running_jobs(text: str) -> Sequence[Fact]:
     """Return the queue's jobs: without cgroups, no process shows its job."""
-    rows = [row for row in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if row]
-    jobs = list(dict.fromkeys(row[1] for row in rows if row[2] in NODE_HOLDING_STATES))
+    matches = [match for match in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if match]
+    jobs = list(dict.fromkeys(match[1] for match in matches if match[2] in NODE_HOLDING_STATES))
     if not jobs:
         return []
     return [
@@ -150,8 +150,8 @@ def parse_running_jobs(text: str) -> Sequence[Fact]:
             CHECK,
             "sched.running",
             [*jobs][:MAX_JOBS],
-            line=rows[0][0].strip()[:200],
-            attrs={"users": sorted({row[3] for row in rows})[:8]},
+            line=matches[0][0].strip()[:200],
+            attrs={"users": sorted({match[3] for match in matches})[:8]},
         )
     ]
 
@@ -162,8 +162,8 @@ def parse_no_accounting(text: str) -> Sequence[Fact]:
 
 
 def parse_jobs(text: str) -> Sequence[Fact]:
-    rows = [row for row in map(_JOB_PATTERN.match, split_lines(text)) if row]
-    last = max(rows, key=lambda row: (row["started"] != "Unknown", row["started"]))
+    matches = [match for match in map(_JOB_PATTERN.match, split_lines(text)) if match]
+    last = max(matches, key=lambda match: (match["started"] != "Unknown", match["started"]))
     attrs = {name: last[name] for name in ("job", "exit", "started", "ended", "uid") if last[name]}
     return [Fact(CHECK, "sched.job", last["state"], line=last[0].strip(), attrs=attrs)]
 

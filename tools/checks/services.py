@@ -191,7 +191,7 @@ def _find_events(line: str) -> Iterable[tuple[str, str, LinePrefix]]:
     if not unit:
         return []
     message = prefix.message[:2000]
-    return [(row.value, unit, prefix) for row in _list_rules_for(unit, prefix.source) if row.pattern.search(message)][:1]
+    return [(rule.value, unit, prefix) for rule in _list_rules_for(unit, prefix.source) if rule.pattern.search(message)][:1]
 
 
 _ERROR_PATTERN = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
@@ -206,7 +206,7 @@ def _is_error(line: str, telling: Collection[str]) -> bool:
 
 @lru_cache(256)
 def _list_rules_for(unit: str, source: str) -> tuple[UnitEventRule, ...]:
-    return tuple(row for row in UNIT_EVENT_RULES if any(name in unit or name in source for name in row.units))
+    return tuple(rule for rule in UNIT_EVENT_RULES if any(name in unit or name in source for name in rule.units))
 
 
 def _find_unit_name(line: str, prefix: LinePrefix) -> str:

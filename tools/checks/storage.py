@@ -59,7 +59,7 @@ def parse_mounts(text: str) -> Sequence[Fact]:
         elif (row := _ANSWER_PATTERN.match(line)) and row[1] in kinds:
             answers[row[1]] = (row[2], row[3] or "", line.strip())
     facts = []
-    unasked = next((row[1] for row in map(_UNASKED_PATTERN.match, split_lines(text)) if row), "")
+    unasked = next((match[1] for match in map(_UNASKED_PATTERN.match, split_lines(text)) if match), "")
     if unasked:
         facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
     for mount, kind in kinds.items():

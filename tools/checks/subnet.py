@@ -61,16 +61,16 @@ def parse_links(text: str) -> Sequence[Fact]:
     nothing
     is reported about degraded links.
     """
-    rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
-    leaf = _find_leaf(rows)
+    links = [match for match in map(_LINK_PATTERN.match, split_lines(text)) if match]
+    leaf = _find_leaf(links)
     if not leaf:
         return [Fact(CHECK, "fabric.leaf", status=Status.ABSENT, line="no switch behind the first port")]
-    up = [row for row in rows if _get_switch_name(row) == leaf and row["peer"] and not _ADAPTER_PATTERN.search(row["peer"])]
+    up = [link for link in links if _get_switch_name(link) == leaf and link["peer"] and not _ADAPTER_PATTERN.search(link["peer"])]
     unseen = [
         line.strip() for line in split_lines(text) if (row := _UNOBSERVED_LINK_PATTERN.match(line)) and row["name"].strip()[:60] == leaf
     ]
-    slow = _find_degraded_links(rows, up)
-    example_line = (slow or up or [row for row in rows if _get_switch_name(row) == leaf])[0][0].strip()[:300]
+    slow = _find_degraded_links(links, up)
+    example_line = (slow or up or [link for link in links if _get_switch_name(link) == leaf])[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}
     leaf_fact = Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=example_line, attrs=attrs)
     return [leaf_fact, *_build_uplink_facts(leaf, up, slow, unseen, example_line)]

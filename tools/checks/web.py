@@ -48,7 +48,7 @@ def build_headers_format(check: str, key: str) -> Format:
 def _build_headers_parser(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
     def parse(text: str) -> Sequence[Fact]:
         """Use the last status, as a proxy prints its own first. A refusal for missing credentials counts as ok."""
-        statuses = [row for row in map(_STATUS_PATTERN.match, split_lines(text)) if row]
+        statuses = [match for match in map(_STATUS_PATTERN.match, split_lines(text)) if match]
         if complaint := _COMPLAINT_PATTERN.search(text):
             word = _CURL_ERROR_WORDS.get(int(complaint[1]), "other")
             word = "timeout" if word == "refused" and _UNREACHABLE_PATTERN.search(complaint[0]) else word

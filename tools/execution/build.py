@@ -61,16 +61,18 @@ def build_action(
     request: ActionRequest, target: Host, via: Host, identity: HostIdentity, *, policy: str, catalogue: str, approval: str = ""
 ) -> Action:
     """Return the complete action. Raises BadArgument; KeyError for an unknown remedy is the caller's bug."""
-    row = REMEDIES[request.remedy]
-    remedy = get_scheduler_variant(row, target.scheduler)
+    remedy_row = REMEDIES[request.remedy]
+    remedy = get_scheduler_variant(remedy_row, target.scheduler)
     approval = approval or new_approval_id()
     args = check_args(remedy, dict(request.args) | _build_implied_args(remedy, request, target, approval))
     values = {"node": target.node_name, **args, "target": target.node_name}
-    conditions = tuple(fill_condition(row, values) for row in build_conditions(remedy, target, needs_drained=request.needs_drained))
+    conditions = tuple(
+        fill_condition(condition, values) for condition in build_conditions(remedy, target, needs_drained=request.needs_drained)
+    )
     return Action(
         approval=approval,
         incident=request.incident,
-        remedy=row.id,
+        remedy=remedy_row.id,
         args=args,
         argv=(remedy.id, *args.values()),
         command=tuple(fill_slots(word, values) for word in remedy.command),

@@ -42,8 +42,8 @@ async def preview_conditions(action: Action, transport: Transport, *, controller
         ),
     )
     assert isinstance(kit, KitState)
-    rows = [row for row in results if isinstance(row, ConditionResult)]
-    return [*rows[:1], *_list_kit_problems(kit), *rows[1:]]
+    condition_results = [result for result in results if isinstance(result, ConditionResult)]
+    return [*condition_results[:1], *_list_kit_problems(kit), *condition_results[1:]]
 
 
 async def _read_action_condition(condition: Condition, action: Action, transport: Transport, controller: str) -> ConditionResult:

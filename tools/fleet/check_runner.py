@@ -14,11 +14,14 @@ DEFAULT_GPU_COUNT = 8  # for hosts whose SKU is unknown
 
 
 class CommandRunner:
-    """Runner of commands; passive ones go through `looks`, which may batch. Raises Unreachable for a lost host, BadSlot for a value that must not be on a command line."""
+    """Runner of commands; passive ones go through `passive_transport`, which may batch.
 
-    def __init__(self, transport: Transport, looks: Transport, skus: Mapping[str, Sku]) -> None:
+    Raises Unreachable for a lost host, BadSlot for a value that must not be on a command line.
+    """
+
+    def __init__(self, transport: Transport, passive_transport: Transport, skus: Mapping[str, Sku]) -> None:
         self._transport = transport
-        self._looks = looks
+        self._passive_transport = passive_transport
         self._skus = skus
 
     def get_gpu_count(self, host: Host) -> int:
@@ -52,7 +55,7 @@ class CommandRunner:
         """Run one command. `more` slots never override the inventory's."""
         slots = {**(more or {}), **self.build_slots(host)}
         argv = (*LOOK_COMMAND, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill_argv(slots)
-        way = self._transport if check.exclusive else self._looks
+        way = self._transport if check.exclusive else self._passive_transport
         if command.scheduler == "kubernetes":
             return await self._run_on_controller(host, check, argv, way)
         return await way.run(host.name, argv, timeout=check.timeout, cap=check.cap)

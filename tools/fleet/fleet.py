@@ -59,7 +59,7 @@ class Fleet:
     """The runner of checks.
 
     `lifetime`: re-use of a passive answer on the same boot. `lanes`: concurrent commands per host, for the makespan.
-    `looks`: separate transport for passive checks. `limits`: bounds on waiting.
+    `passive_transport`: separate transport for passive checks. `limits`: bounds on waiting.
     """
 
     def __init__(
@@ -71,26 +71,26 @@ class Fleet:
         clock: Clock,
         skus: Mapping[str, Sku] | None = None,
         lifetime: timedelta = timedelta(seconds=120),
-        most_hosts: int = 256,
-        holds: GpuReservations | None = None,
+        max_hosts: int = 256,
+        reservations: GpuReservations | None = None,
         lanes: int = DEFAULT_LANES,
-        looks: Transport | None = None,
+        passive_transport: Transport | None = None,
         limits: CheckLimits | None = None,
     ) -> None:
         self._limits = limits or CheckLimits()
         self._transport = transport
-        self._looks = looks or transport
+        self._passive_transport = passive_transport or transport
         self._inventory = inventory
         self._checks = {name: self._limits.apply_to(check) for name, check in checks.items()}
         self._evidence = evidence
         self._clock = clock
         self._skus = skus or {}
-        self._holds = holds or LocalGpuReservations()
-        self._commands = CommandRunner(transport, self._looks, self._skus)
+        self._reservations = reservations or LocalGpuReservations()
+        self._commands = CommandRunner(transport, self._passive_transport, self._skus)
         self._memory = AnswerCache(clock, lifetime)
         self._lanes = lanes
-        self._most_hosts = most_hosts
-        self._hosts_at_once = Ramp(most_hosts)
+        self._max_hosts = max_hosts
+        self._hosts_at_once = Ramp(max_hosts)
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -152,7 +152,7 @@ class Fleet:
 
     def _are_unreached(self, hosts: Iterable[str]) -> bool:
         """False if the transport cannot tell."""
-        reached: Callable[[str], bool] = getattr(self._looks, "reached", lambda host: True)
+        reached: Callable[[str], bool] = getattr(self._passive_transport, "reached", lambda host: True)
         return not any(map(reached, hosts))
 
     async def _give_up_host(
@@ -173,7 +173,7 @@ class Fleet:
         Memory stays bounded for a large fleet: nothing is cached, and a host is asked only as the consumer takes
         earlier answers.
         """
-        room = asyncio.Semaphore(self._most_hosts + MAX_FINISHED_HOSTS)
+        room = asyncio.Semaphore(self._max_hosts + MAX_FINISHED_HOSTS)
         finished: asyncio.Queue[asyncio.Task[list[CheckAnswer]]] = asyncio.Queue()
         request = FleetRequest(incident, fresh=True)
 
@@ -220,7 +220,7 @@ class Fleet:
 
     async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         async with reserve_idle_hosts(
-            (host,), check, self._holds, None if request.permitted else self._build_passive_runner(request)
+            (host,), check, self._reservations, None if request.permitted else self._build_passive_runner(request)
         ) as permit:
             spent = permit.seconds.get(host, 0.0)
             if not permit.free:
@@ -233,7 +233,9 @@ class Fleet:
         context = JointCheckContext(
             self._build_passive_runner(request), self._build_passive_runner(request, fresh=False), self._commands, reader
         )
-        answers = await run_joint_check(check, hosts, context, self._inventory, self._skus, self._holds, now, permitted=request.permitted)
+        answers = await run_joint_check(
+            check, hosts, context, self._inventory, self._skus, self._reservations, now, permitted=request.permitted
+        )
         return [await _report_answer(self._date_answer(answer, now), request) for answer in answers]
 
     def _date_answer(self, answer: CheckAnswer, now: datetime) -> CheckAnswer:
@@ -258,8 +260,8 @@ class Fleet:
 
     def _name_devices(self, host: str, answers: list[CheckAnswer]) -> list[CheckAnswer]:
         """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
-        row = self._inventory.hosts.get(host)
-        sku = self._skus.get(row.sku) if row else None
+        known_host = self._inventory.hosts.get(host)
+        sku = self._skus.get(known_host.sku) if known_host else None
         naming_facts = self._memory.list_naming_facts(host)
         facts = name_devices([*naming_facts, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[
             len(naming_facts) :

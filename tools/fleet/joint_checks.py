@@ -33,7 +33,7 @@ async def run_joint_check(
     context: JointCheckContext,
     inventory: Inventory,
     skus: Mapping[str, Sku],
-    holds: GpuReservations,
+    reservations: GpuReservations,
     now: datetime,
     *,
     permitted: bool = False,
@@ -41,7 +41,7 @@ async def run_joint_check(
     """Run on the idle hosts, or on all with people's permission. Every host gets an answer, not dated yet."""
     assert check.together is not None
     known_hosts = [host for host in hosts if host in inventory.hosts]
-    async with reserve_idle_hosts(known_hosts, check, holds, None if permitted else context.run_passive) as permit:
+    async with reserve_idle_hosts(known_hosts, check, reservations, None if permitted else context.run_passive) as permit:
         parties = await asyncio.gather(
             *(_build_participant(inventory.hosts[host], context, skus) for host in known_hosts if host in permit.free)
         )

@@ -214,7 +214,7 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
         file = _InventoryFile.model_validate(raw)
     except ValidationError as error:
         first = list(iter_complaints(error, _InventoryFile))
-        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in error.errors()])]) from error
+        raise refuse([*first, *_find_other_problems(raw, [complaint["loc"] for complaint in error.errors()])]) from error
     members, groups_of, problems = _resolve_groups(file)
     if problems:
         raise refuse(problems)
@@ -294,7 +294,7 @@ def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterato
 def _iter_scheduled_hosts(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[ScheduledHost]:
     """Skipped if all hosts use Slurm under their own names."""
     rows = (file.defaults, *file.groups.values(), *file.hosts.values())
-    if any(row.scheduler for row in rows) or any(row.node for row in file.hosts.values()):
+    if any(settings.scheduler for settings in rows) or any(settings.node for settings in file.hosts.values()):
         hosts = (_resolve_host(name, groups, file) for name, groups in groups_of.items())
         yield from (ScheduledHost(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
 

@@ -34,10 +34,10 @@ def find_suggestions(names: Iterable[str], known: Collection[str], tenant: str =
 
 def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
     """Return `not in the inventory: gpu-099 (did you mean gpu-019?)` or `none of acme's hosts: …`, or ""."""
-    tenant = next((row.tenant for row in unknown if row.tenant), "")
+    tenant = next((name.tenant for name in unknown if name.tenant), "")
     description = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
-    absent = [_format_suggestion(row.name, row.nearest) for row in unknown if not row.why]
-    parts = [f"{_format_suggestion(row.name, row.nearest)} cannot be read: {row.why}" for row in unknown if row.why]
+    absent = [_format_suggestion(name.name, name.nearest) for name in unknown if not name.why]
+    parts = [f"{_format_suggestion(name.name, name.nearest)} cannot be read: {name.why}" for name in unknown if name.why]
     more = f", … {len(absent) - MAX_LISTED_NAMES} more" if len(absent) > MAX_LISTED_NAMES else ""
     return "; ".join(([f"{description}: {', '.join(absent[:MAX_LISTED_NAMES])}{more}"] if absent else []) + parts[:MAX_LISTED_NAMES])
 
@@ -85,16 +85,16 @@ def _split_name(name: str) -> tuple[str, int, str]:
 def compute_edit_distance(one: str, other: str) -> int:
     """Return the edit distance with adjacent swaps."""
     before: list[int] = []
-    row = list(range(len(other) + 1))
+    distances = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
-        above, row = row, [i]
+        above, distances = distances, [i]
         for j, b in enumerate(other, 1):
-            cost = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a != b))
+            cost = min(above[j] + 1, distances[j - 1] + 1, above[j - 1] + (a != b))
             if before and j > 1 and a == other[j - 2] and one[i - 2] == b:
                 cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
+            distances.append(cost)
         before = above
-    return row[-1]
+    return distances[-1]
 
 
 def _repair_range(text: str, known: Collection[str]) -> tuple[str, ...]:

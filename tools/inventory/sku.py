@@ -65,8 +65,8 @@ def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
     skus: dict[str, Sku] = {}
     for path in (path for folder in dirs for path in list_yaml_files(folder)):
         document = read_document(path, problems)
-        row = validate_document(document, _ProfileModel, problems) if document else None
-        skus |= {row.name: row.sku} if row else {}
+        profile = validate_document(document, _ProfileModel, problems) if document else None
+        skus |= {profile.name: profile.sku} if profile else {}
     if problems.found:
         raise BadSku("\n".join(problems.found))
     return skus
@@ -129,9 +129,9 @@ class _ExpectedModel(StrictModel):
     @property
     def typed(self) -> Value:
         """An int becomes a float for float keys."""
-        row = find_key(self.key)
+        fact_key = find_key(self.key)
         counts = isinstance(self.value, int) and not isinstance(self.value, bool)
-        number: Value = float(self.value) if row and row.kind == "float" and counts else self.value
+        number: Value = float(self.value) if fact_key and fact_key.kind == "float" and counts else self.value
         return number
 
 
@@ -193,8 +193,12 @@ class _ProfileModel(StrictModel):
             products=self.products,
             gpus=self.gpus,
             bus=self.bus,
-            expect={"gpu.count": self.gpus, "pcie.gpu_count": self.gpus, **{row.key: row.typed for row in self.expect}},
+            expect={
+                "gpu.count": self.gpus,
+                "pcie.gpu_count": self.gpus,
+                **{expectation.key: expectation.typed for expectation in self.expect},
+            },
             devices=self.devices,
-            sources={row.key: row.source for row in self.expect},
+            sources={expectation.key: expectation.source for expectation in self.expect},
             accelerator=self.performance.build_accelerator(self.name, self.title, self.products, self.gpus) if self.performance else None,
         )

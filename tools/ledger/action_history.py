@@ -52,9 +52,9 @@ async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[
     while end > 0:
         start = max(0, end - PAGE_ENTRIES)
         async with translate_redis_errors():
-            rows = decode_texts(await redis.lrange(f"{prefix}audit", start, end - 1))
-        if rows:
-            yield [row.partition(" ")[2] for row in rows]
+            entries = decode_texts(await redis.lrange(f"{prefix}audit", start, end - 1))
+        if entries:
+            yield [entry.partition(" ")[2] for entry in entries]
         end = start
 
 

@@ -41,10 +41,12 @@ class BrakeHeadroom:
 
 async def compute_headroom(ledger: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
     """Compute as the ledger counts, for at most MAX_INCIDENTS incidents."""
-    rows = [await _compute_group_headroom(ledger, group, len(hosts)) for group, hosts in groups.items() if hosts]
+    group_headrooms = [await _compute_group_headroom(ledger, group, len(hosts)) for group, hosts in groups.items() if hosts]
     used = [await _compute_incident_headroom(ledger, incident) for incident in incidents[:MAX_INCIDENTS]]
     return BrakeHeadroom(
-        ledger.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used))
+        ledger.brakes,
+        tuple(sorted(group_headrooms, key=lambda headroom: (-headroom.changed, -headroom.busy, headroom.group))),
+        tuple(filter(None, used)),
     )
 
 

@@ -128,7 +128,7 @@ class Journal:
             for value in head_values:
                 if isinstance(value, Exception):
                     raise value
-            head, high, current_length, last_seen_entry, newest = head_values
+            head, stored_clock, current_length, last_seen_entry, newest = head_values
         if length and decode_text(last_seen_entry).partition(" ")[0] != seen_signature:
             self._seen = (0, "")
             raise ChainRewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
@@ -141,16 +141,17 @@ class Journal:
         if clock is ClockChoice.OURS:
             return JournalHead(decode_text(head), own_time, brakes, altered)
         try:
-            mark = max(
-                parse_ledger_clock(decode_text(high)), self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older)
+            ledger_time = max(
+                parse_ledger_clock(decode_text(stored_clock)),
+                self._get_newest_entry_time(decode_text(head), decode_texts(newest), after_older),
             )
         except (refusals.TamperedRecord, refusals.KeyChanging):
             if clock is not ClockChoice.ANY:
                 raise
-            mark = own_time
-        if mark - own_time > MAX_CLOCK_SKEW and clock is not ClockChoice.ANY:
-            raise refusals.ClockBehind(f"{refusals.ClockBehind.message} (here {own_time:%F %T}, there {mark:%F %T} UTC)")
-        return JournalHead(decode_text(head), max(own_time, mark), brakes, altered)
+            ledger_time = own_time
+        if ledger_time - own_time > MAX_CLOCK_SKEW and clock is not ClockChoice.ANY:
+            raise refusals.ClockBehind(f"{refusals.ClockBehind.message} (here {own_time:%F %T}, there {ledger_time:%F %T} UTC)")
+        return JournalHead(decode_text(head), max(own_time, ledger_time), brakes, altered)
 
     def _get_newest_entry_time(self, head: str, newest: Sequence[str], after_older: bool) -> datetime:
         """Return the newest entry's signed time, so that resetting the stored clock does not help.

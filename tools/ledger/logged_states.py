@@ -33,13 +33,13 @@ _STATES: Final[Mapping[str, State]] = {
 
 def get_states_after(line: str) -> dict[str, str]:
     """Return the approvals that an entry changes, with their states."""
-    row = parse_line(line)
-    event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
+    entry = parse_line(line)
+    event, approval, covered = str(entry.get("event")), str(entry.get("approval") or ""), entry.get("supersedes")
     states = {str(covered_approval): State.SUPERSEDED.value for covered_approval in covered} if isinstance(covered, list) else {}
     if event.startswith("vote_"):
-        states[approval] = str(row.get("becomes"))
+        states[approval] = str(entry.get("becomes"))
     elif event == "reconcile":
-        states[approval] = (State.DONE if row.get("ran") is True else State.FAILED).value
+        states[approval] = (State.DONE if entry.get("ran") is True else State.FAILED).value
     elif event in _STATES:
         states[approval] = _STATES[event].value
     return states
@@ -97,10 +97,10 @@ class LoggedStates:
             pipe = self._redis.pipeline(transaction=True)
             pipe.llen(f"{self._prefix}audit")
             pipe.lindex(f"{self._prefix}audit", -1)
-            length, row = await pipe.execute()
+            length, newest_entry = await pipe.execute()
         if not self._end:  # no concurrent caller set it
             self._first = self._end = int(length)
-            self._before = self._head = decode_text(row).partition(" ")[0]
+            self._before = self._head = decode_text(newest_entry).partition(" ")[0]
 
     async def _read_earlier_page(self) -> None:
         first, start = self._first, max(0, self._first - BACKWARD_PAGE_ENTRIES)
@@ -124,7 +124,7 @@ class LoggedStates:
     async def _read_rows(self, first: int, last: int) -> list[tuple[str, str]]:
         async with translate_redis_errors():
             lines = decode_texts(await self._redis.lrange(f"{self._prefix}audit", first, last))
-        return [(head, line) for head, _, line in (row.partition(" ") for row in lines)]
+        return [(head, line) for head, _, line in (entry.partition(" ") for entry in lines)]
 
     def _check_signature(self, before: str, head: str, line: str) -> None:
         if not audit.find_signer(self._seal, before, line, head):

@@ -47,7 +47,7 @@ def decode_hash(reply: Mapping[Any, Any]) -> dict[str, str]:
 def parse_line(line: str) -> dict[str, Any]:
     """Parse an audit line. One that is no JSON object is returned under `unreadable`."""
     try:
-        row = json.loads(line)
+        entry = json.loads(line)
     except (ValueError, RecursionError):
-        row = None
-    return row if isinstance(row, dict) else {"unreadable": line}
+        entry = None
+    return entry if isinstance(entry, dict) else {"unreadable": line}

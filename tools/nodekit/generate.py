@@ -132,8 +132,8 @@ def _render_question(name: str, check: Check, argv: Sequence[str]) -> str:
 
 
 def _list_kit_remedies(remedies: Mapping[str, Remedy]) -> list[Remedy]:
-    rows = (row for remedy in remedies.values() for row in (remedy, *remedy.ways.values()))
-    return [row for row in rows if row.at != "fleet"]
+    variants = (variant for remedy in remedies.values() for variant in (remedy, *remedy.ways.values()))
+    return [variant for variant in variants if variant.at != "fleet"]
 
 
 def _list_previewed(remedies: Mapping[str, Remedy]) -> list[Remedy]:

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from tools.remedies import gpu, kubernetes, machine, scheduler, software
 from tools.remedies.remedy import Remedy
 
-REMEDIES: Mapping[str, Remedy] = {row.id: row for row in (*scheduler.ROWS, *kubernetes.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)}
+REMEDIES: Mapping[str, Remedy] = {
+    remedy.id: remedy for remedy in (*scheduler.ROWS, *kubernetes.ROWS, *gpu.ROWS, *software.ROWS, *machine.ROWS)
+}
 
 # Rows for other schedulers, by their own ids. The node kit holds them beside the main rows.
-REMEDY_VARIANTS: Mapping[str, Remedy] = {way.id: way for row in REMEDIES.values() for way in row.ways.values()}
+REMEDY_VARIANTS: Mapping[str, Remedy] = {variant.id: variant for remedy in REMEDIES.values() for variant in remedy.ways.values()}
 
 
 def get_scheduler_variant(remedy: Remedy, scheduler: str) -> Remedy:

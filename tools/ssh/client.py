@@ -148,9 +148,9 @@ class SshTransport:
 
     async def fingerprint(self, host: str) -> str:
         """Return the SHA-256 fingerprint of the verified host key."""
-        row = self._inventory.hosts[host]
+        known_host = self._inventory.hosts[host]
         line = self._get_host_connection(host)
-        key = (await self._connect_host(row, line)).get_server_host_key()
+        key = (await self._connect_host(known_host, line)).get_server_host_key()
         return key.get_fingerprint() if key else ""
 
     def _get_host_connection(self, host: str) -> HostConnection:

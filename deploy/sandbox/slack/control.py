@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from deploy.sandbox.slack.app.acts import Acts
+from deploy.sandbox.slack.app.acts import UserActions
 from deploy.sandbox.slack.app.socketmode import Hub, SocketDelivery
 from deploy.sandbox.slack.web.api import Api
 from deploy.sandbox.slack.workspace.people import HOME
@@ -22,7 +22,7 @@ class Control:
     ws: Workspace
     views: Views
     hub: Hub
-    acts: Acts
+    acts: UserActions
     api: Api
     cluster: bool = False
 

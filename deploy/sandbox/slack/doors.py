@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-from deploy.sandbox.slack.app.acts import Acts
+from deploy.sandbox.slack.app.acts import UserActions
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Workspace
 
@@ -27,7 +27,7 @@ TOLD = {"break", "case", "heal", "modify"}
 @dataclass
 class Doors:
     ws: Workspace
-    acts: Acts
+    acts: UserActions
     bot_token: str
     cluster_url: str | None
     session: ClientSession | None = None

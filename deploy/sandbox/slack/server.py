@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from deploy.sandbox.slack.app import events
-from deploy.sandbox.slack.app.acts import Acts, Files
+from deploy.sandbox.slack.app.acts import Files, UserActions
 from deploy.sandbox.slack.app.httpmode import HttpHub
 from deploy.sandbox.slack.app.socketmode import Hub, Patience, SocketDelivery
 from deploy.sandbox.slack.change_feed import ChangeFeed
@@ -63,7 +63,7 @@ class SlackSandbox:
         patience = patience or Patience()
         self.http = HttpHub(self.ws.journal, patience, url=events_url, secret=signing_secret) if events_url else None
         self.hub: Hub = self.http or Hub(self.ws.journal, patience)
-        self.acts = Acts(self.ws, self.views, self.hub)
+        self.acts = UserActions(self.ws, self.views, self.hub)
         self.api = Api(self.ws, self.views, self.rates, self.hub, self.bot_token, self.app_token)
         self.control = Control(self.ws, self.views, self.hub, self.acts, self.api, cluster=cluster_url is not None)
         self._doors = Doors(self.ws, self.acts, self.bot_token, cluster_url)
@@ -101,7 +101,7 @@ class SlackSandbox:
         self.url = self.api.origin = self.acts.origin = self.ws.files.origin = url
 
     def _tell(self, change: Change) -> None:
-        for payload in events.payloads(self.ws, change):
+        for payload in events.iter_payloads(self.ws, change):
             self.hub.event(payload)
 
     async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None, files: Files = (), *, raw: bool = False) -> str:

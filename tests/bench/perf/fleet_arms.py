@@ -120,7 +120,7 @@ async def transport(task: Task) -> Found:
 async def product(task: Task) -> Found:
     """The whole product: redact, store and parse outputs, yield hosts as they finish."""
     ssh = SshTransport(task.inventory)
-    fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus, looks=BatchingSshTransport(ssh))
+    fleet = Fleet(ssh, task.inventory, CHECKS, MemoryEvidence(), Clock(), task.skus, passive_transport=BatchingSshTransport(ssh))
     good, began, times = 0, time.perf_counter(), []
     try:
         async for answers in fleet.stream_host_answers("bench", [CheckRequest(host, check.id) for host in task.asked for check in PASSIVE]):

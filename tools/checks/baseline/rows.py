@@ -46,8 +46,8 @@ def parse_baseline(text: str) -> Sequence[Fact]:
     strange: list[str] = []
     lines = split_lines(text.strip("\n"))
     for line in (line for line in lines[1:] if line.strip() and line != END):
-        row = _ROW_PATTERN.match(line)
-        kind, name, value = (row[1], row[2].strip(), row[3].strip()) if row else ("", "", "")
+        match = _ROW_PATTERN.match(line)
+        kind, name, value = (match[1], match[2].strip(), match[3].strip()) if match else ("", "", "")
         if kind in COMPARED_KINDS and name not in HOST_SPECIFIC_QUESTIONS:
             rows[kind].append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
         fact = _parse_single_row(kind, name, value)

@@ -94,7 +94,7 @@ def parse_gemm(text: str) -> Sequence[Fact]:
     if error := _find_cuda_failure("gemm", text):
         return [error]
     rows = _require_burn_results(text)
-    alive = [row.gflops for row in rows if row.gflops > 0]
+    alive = [result.gflops for result in rows if result.gflops > 0]
     middle = median(alive) if alive else 0.0
     facts = []
     for row in rows:
@@ -129,11 +129,11 @@ def _build_error_facts(check: str, key: str, results: Sequence[GpuBurnResult], t
     """Report errors at once, their absence only after the verdict lines."""
     verdicts = {int(gpu): word for gpu, word in _VERDICT_PATTERN.findall(text)}
     facts = []
-    for row in results:
-        if row.errors or verdicts.get(row.gpu) == "FAULTY":
-            facts.append(Fact(check, key, max(row.errors, 1), f"gpu{row.gpu}", line=row.line))
-        elif row.gpu in verdicts and row.done >= 0:
-            facts.append(Fact(check, key, 0, f"gpu{row.gpu}", line=f"GPU {row.gpu}: OK"))
+    for result in results:
+        if result.errors or verdicts.get(result.gpu) == "FAULTY":
+            facts.append(Fact(check, key, max(result.errors, 1), f"gpu{result.gpu}", line=result.line))
+        elif result.gpu in verdicts and result.done >= 0:
+            facts.append(Fact(check, key, 0, f"gpu{result.gpu}", line=f"GPU {result.gpu}: OK"))
     if len(verdicts) < len(results):
         facts.append(build_unobserved_fact(check, Status.UNREADABLE, "gpu_burn ended before its verdicts"))
     return facts

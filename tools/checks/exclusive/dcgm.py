@@ -243,21 +243,23 @@ def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
     devices = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU_PATTERN.findall(says)))
     if target is None and last.test and devices:
         return  # a remark on a test that passed
-    row = target or last
-    row.says = f"{row.says}; {says}".strip("; ")[:1000]
-    row.gpus = row.gpus or (() if row.all else devices)
+    result = target or last
+    result.says = f"{result.says}; {says}".strip("; ")[:1000]
+    result.gpus = result.gpus or (() if result.all else devices)
 
 
 def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
     if not reading.results:
         return parse_error(check, reading.complaint)
     facts: list[Fact] = []
-    for row in reading.results:
-        if row.status in ("fail", "warn") and (row.status == "fail" or row.says):
-            facts += _build_failure_facts(check, row)
-    passed = {row.test for row in reading.results if row.status == "pass"} - {row.test for row in reading.results if row.status == "fail"}
+    for result in reading.results:
+        if result.status in ("fail", "warn") and (result.status == "fail" or result.says):
+            facts += _build_failure_facts(check, result)
+    passed = {result.test for result in reading.results if result.status == "pass"} - {
+        result.test for result in reading.results if result.status == "fail"
+    }
     facts.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
-    not_run = {row.test or "diagnostic": _get_skip_reason(row) for row in reading.results if _was_not_run(row)}
+    not_run = {result.test or "diagnostic": _get_skip_reason(result) for result in reading.results if _was_not_run(result)}
     if not_run:
         skipped_tests = ", ".join(f"{test} ({reason})" for test, reason in sorted(not_run.items()))
         facts.append(Fact(check, "dcgm.not_run", sorted(not_run)[:40], line=f"not run: {skipped_tests}"[:300]))

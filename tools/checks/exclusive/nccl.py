@@ -191,9 +191,9 @@ def _find_failure(text: str, table: NcclTable) -> Fact | None:
 
 def _count_ranks(table: NcclTable) -> tuple[int, bool]:
     """Return (ranks, derived). Derived from busbw = algbw * 2(n-1)/n if ranks are not listed or the list was cut."""
-    if table.ranks and (max(table.ranks) > 0 or not any(row.busbw for row in table.rows)):
+    if table.ranks and (max(table.ranks) > 0 or not any(size_row.busbw for size_row in table.rows)):
         return max(table.ranks) + 1, False
-    largest = max(table.rows, key=lambda row: row.size, default=None)
+    largest = max(table.rows, key=lambda size_row: size_row.size, default=None)
     half = largest.halves[0] if largest else None
     if half is None or half.algbw < 1 or not 1.05 < half.busbw / half.algbw < 1.97:
         return 0, False
@@ -202,12 +202,12 @@ def _count_ranks(table: NcclTable) -> tuple[int, bool]:
 
 def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
     """One rank moves nothing between GPUs, so its figures are dropped."""
-    alone = ranks == 1 or all(half.busbw == 0 for row in table.rows for half in row.halves)
+    alone = ranks == 1 or all(half.busbw == 0 for size_row in table.rows for half in size_row.halves)
     facts = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
     if alone:
         return facts + [fact for fact in _build_wrong_facts(table) if fact.value]
     facts += _build_wrong_facts(table)
-    best = max(table.rows, key=lambda row: row.busbw)
+    best = max(table.rows, key=lambda size_row: size_row.busbw)
     facts.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
     for row in table.rows:
         if row.size >= MIN_JUDGED_BYTES:
@@ -221,7 +221,10 @@ def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
 def _build_wrong_facts(table: NcclTable) -> list[Fact]:
     """Count wrong elements (old column: sizes beyond tolerance). Zero only for a complete, checked table."""
     wrong_counts = [
-        (row, count) for row in table.rows for half in row.halves if (count := _count_wrong(row, half.wrong, table.deviation)) is not None
+        (size_row, count)
+        for size_row in table.rows
+        for half in size_row.halves
+        if (count := _count_wrong(size_row, half.wrong, table.deviation)) is not None
     ]
     failed_count = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
     total = max(sum(count for _, count in wrong_counts), failed_count)

@@ -120,8 +120,8 @@ def _build_host_facts(
     if not measured_runs:
         reason = next((run.line for run in own_runs.values() if run.line), "no group with this host ran")
         return [build_unobserved_fact(CHECK, Status.UNREADABLE, reason)]
-    world, best = max(measured_runs.items(), key=lambda row: row[1].busbw or 0.0)
-    mates = [mate for mate in world if mate != host]
+    group, best = max(measured_runs.items(), key=lambda run: run[1].busbw or 0.0)
+    mates = [mate for mate in group if mate != host]
     facts = [Fact(CHECK, "nccl.pair_busbw", best.busbw, unit="GB/s", line=best.line[:300], attrs={"with": mates})] if best.busbw else []
     verdict = _build_verdict_fact(host, located, measured_runs, mates)
     facts += [verdict] if verdict else []

@@ -61,8 +61,8 @@ def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
             continue
         document.note_taken_ids("filters", taken_ids, problems, "{}: there is a filter of this id already")
         file = validate_document(document, _FilterFileModel, problems)
-        filters += [row.filter for row in file.filters] if file else []
-        if sum(len(one.rules) for one in filters) > MAX_LINE_KINDS:
+        filters += [filter_model.filter for filter_model in file.filters] if file else []
+        if sum(len(log_filter.rules) for log_filter in filters) > MAX_LINE_KINDS:
             problems.add(FilePosition(path), f"there are more than {MAX_LINE_KINDS} kinds of line with those of this file")
     if problems.found:
         raise BadFilters(problems.found)
@@ -95,7 +95,9 @@ def add_filters(checks: Mapping[str, Check], filters: Sequence[LogFilter]) -> Ma
         return checks
     check = checks["joblog"]
     parse = partial(parse_job_log, regular=partial(select_filter_rules, filters=filters))
-    formats = tuple(replace(one, parse=parse) if one.name == "job log" else one for one in check.formats)
+    formats = tuple(
+        replace(output_format, parse=parse) if output_format.name == "job log" else output_format for output_format in check.formats
+    )
     return {**checks, "joblog": replace(check, formats=formats)}
 
 

@@ -49,7 +49,7 @@ def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequ
             continue
         document.note_taken_ids("checks", taken_ids, problems, "{}: there is a check of this id already")
         file = validate_document(document, _CheckFileModel, problems, tuple(programs))
-        checks |= {row.id: row.check for row in file.checks} if file else {}
+        checks |= {model.id: model.check for model in file.checks} if file else {}
     if problems.found:
         raise BadChecks(problems.found)
     return checks

@@ -33,7 +33,10 @@ def add_rules(checks: Mapping[str, Check], rules: Sequence[LogRule]) -> Mapping[
         own = tuple(rule for rule in rules if rule.log == log)
         if own and name in checks:
             check = checks[name]
-            formats = tuple(_extend_format(check.id, one, own) if one.name == shape else one for one in check.formats)
+            formats = tuple(
+                _extend_format(check.id, output_format, own) if output_format.name == shape else output_format
+                for output_format in check.formats
+            )
             keys = tuple(rule.key for rule in own)
             changed[name] = replace(check, formats=formats, establishes=(*check.establishes, *keys))
     return {**checks, **changed} if changed else checks

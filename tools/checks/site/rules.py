@@ -106,7 +106,7 @@ def load_rules(*folders: Path) -> tuple[LogRule, ...]:
         before = len(taken_ids)
         document.note_taken_ids("rules", taken_ids, problems, "{}: there is a rule of this id already")
         file = validate_document(document, _RuleFileModel, problems)
-        rules += [row.rule for row in file.rules] if file else []
+        rules += [model.rule for model in file.rules] if file else []
         if before <= MAX_RULES < len(taken_ids):
             problems.add(
                 FilePosition(path), f"there are more than {MAX_RULES} rules with those of this file; drop what found nothing for long"

@@ -22,7 +22,7 @@ GROUP_PATHS = {
     "gpu.fabric.": ("fabric",),
 }
 DERIVED_KEYS = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
-KEYS = tuple(row.key for row in FIELDS) + DERIVED_KEYS
+KEYS = tuple(field.key for field in FIELDS) + DERIVED_KEYS
 
 
 class Cell(NamedTuple):
@@ -66,7 +66,7 @@ def normalize_label(label: str) -> str:
 
 def build_gpu_facts(device: str, fields: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
     facts = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
-    facts += [row for row in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if row]
+    facts += [fact for fact in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if fact]
     if address:
         facts.append(
             Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE)
@@ -75,13 +75,13 @@ def build_gpu_facts(device: str, fields: GpuFields, address: str | None, process
         facts.append(Fact(CHECK, "gpu.processes", processes))
     errors, lost = _find_errors(fields)
     if lost:
-        facts = [row for row in facts if row.key in IDENTITY_KEYS and row.status is Status.OK]
+        facts = [fact for fact in facts if fact.key in IDENTITY_KEYS and fact.status is Status.OK]
     elif errors:
         facts.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
     facts.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
     return [
-        Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, facts))
-        for row in facts
+        Fact(CHECK, fact.key, fact.value, device, fact.status, KEYS_BY_NAME[fact.key].unit, fact.line, _build_extra_attrs(fact, facts))
+        for fact in facts
     ]
 
 
@@ -120,7 +120,9 @@ def _find_errors(fields: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None
         (cell for _, cell in fields.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
         None,
     )
-    errors = [row for row in fields.all if row[1].text and classify_cell(row[1].text) is Status.UNREADABLE]
+    errors = [
+        path_and_cell for path_and_cell in fields.all if path_and_cell[1].text and classify_cell(path_and_cell[1].text) is Status.UNREADABLE
+    ]
     if lost is None and len(errors) > 10 and len(errors) * 2 > sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in fields.all):
         lost = errors[0][1]
     return errors, lost

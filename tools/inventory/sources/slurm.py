@@ -103,14 +103,14 @@ def _iter_json_nodes(text: str) -> Iterator[dict[str, Any]]:
 
 def _iter_plain_nodes(text: str) -> Iterator[dict[str, Any]]:
     for number, record in _iter_records(text, "NodeName="):
-        row = parse_fields(record)
-        if not row.get("NodeName"):
+        fields = parse_fields(record)
+        if not fields.get("NodeName"):
             raise BadSource([f"scontrol show node, line {number}: begins with no NodeName="])
-        partitions = row.get("Partitions", "")
+        partitions = fields.get("Partitions", "")
         yield {
-            "name": row["NodeName"],
-            "address": row.get("NodeAddr", ""),
-            "gres": row.get("Gres", ""),
+            "name": fields["NodeName"],
+            "address": fields.get("NodeAddr", ""),
+            "gres": fields.get("Gres", ""),
             "partitions": [part for part in partitions.split(",") if part and part != "(null)"],
         }
 

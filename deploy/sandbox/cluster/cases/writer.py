@@ -35,17 +35,17 @@ class Snapshot:
 
 def written(of: Snapshot) -> str:
     """Return the case file."""
-    rows = [pinned for row in of.faults for pinned in _pinned(row, of.seed)]
+    rows = [pinned for row in of.faults for pinned in _name_gpus(row, of.seed)]
     case: dict[str, Any] = {
         "id": of.name,
         "profile": of.profile,
         "nodes": list(of.nodes),
         "t0": of.t0.isoformat().replace("+00:00", "Z"),
-        "layer": _layer(of.faults, of.modifiers),
-        "ticket": _ticket(of.ticket),
-        "faults": [_fault(row) for row in rows],
+        "layer": _classify_layer(of.faults, of.modifiers),
+        "ticket": _write_ticket(of.ticket),
+        "faults": [_write_fault(row) for row in rows],
         "modifiers": [text_of(modifier) for modifier in of.modifiers],
-        "truth": _truth(rows),
+        "truth": _write_truth(rows),
     }
     case |= {"left_out": list(of.left_out)} if of.left_out else {}
     return HEAD.format(name=of.name) + yaml.safe_dump(case, sort_keys=False, allow_unicode=True, width=140)
@@ -62,7 +62,7 @@ def _value(value: str) -> str:
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-def _pinned(happening: Happening, seed: int) -> Iterable[Happening]:
+def _name_gpus(happening: Happening, seed: int) -> Iterable[Happening]:
     """Return one row per GPU, with a randomly chosen GPU made explicit: another process would draw differently."""
     if FAULTS[happening.fault].scope != "gpu":
         return [happening]
@@ -73,7 +73,7 @@ def _pinned(happening: Happening, seed: int) -> Iterable[Happening]:
     ]
 
 
-def _fault(happening: Happening) -> dict[str, Any]:
+def _write_fault(happening: Happening) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": happening.fault,
         "node": happening.nodes[0] if len(happening.nodes) == 1 else list(happening.nodes),
@@ -83,13 +83,13 @@ def _fault(happening: Happening) -> dict[str, Any]:
     return found | ({"args": dict(happening.args)} if happening.args else {})
 
 
-def _ticket(ticket: CaseTicket) -> dict[str, Any]:
+def _write_ticket(ticket: CaseTicket) -> dict[str, Any]:
     files = [{"name": row.name, "text": row.text} for row in ticket.attachments]
     row: dict[str, Any] = {"channel": ticket.channel, "author": ticket.author, "text": ticket.text, "blames": ticket.blames}
     return row | ({"attachments": files} if files else {})
 
 
-def _layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
+def _classify_layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
     labels = {FAULTS[happening.fault].label for happening in faults}
     if len(labels) > 1:
         return "composite"
@@ -98,7 +98,7 @@ def _layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
     return "hard" if modifiers else "easy"
 
 
-def _truth(happenings: Sequence[Happening]) -> Mapping[str, Any]:
+def _write_truth(happenings: Sequence[Happening]) -> Mapping[str, Any]:
     if not happenings:
         return {"primary": {"label": "NO_FAULT", "hosts": [], "devices": []}}
     found: dict[str, dict[str, Any]] = {}

@@ -106,24 +106,28 @@ class Cluster(Repairable):
 
     def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """Return what the machine prints for a command `at` seconds after t0."""
-        asked = recognise(argv)
-        if asked is None:
+        command = recognise(argv)
+        if command is None:
             return self.refuse(host, argv)
         at = self._since_t0(at)
-        if host == self.controller or asked.name in scheduler.READS:
-            return self._without_gpus(host, asked, argv, at)
-        answer = self._spoilt(host, asked, argv) or self._given(host, asked) or self._rendered(host, asked, at)
-        return replace(answer, seconds=SECONDS.get(asked.name, READ_SECONDS)) if answer.status != 127 else answer
+        if host == self.controller or command.name in scheduler.READS:
+            return self._answer_without_gpus(host, command, argv, at)
+        answer = self._apply_r6(host, command, argv) or self._get_fixed_output(host, command) or self._render_answer(host, command, at)
+        return replace(answer, seconds=SECONDS.get(command.name, READ_SECONDS)) if answer.status != 127 else answer
 
     def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """Return the answer to a command that the node kit runs as root."""
-        asked = recognise(argv)
-        if asked and host == self.controller and asked.name in scheduler.READS:
-            return self._without_gpus(host, asked, argv, self._since_t0(at))
-        if asked is None or host == self.controller:
+        command = recognise(argv)
+        if command and host == self.controller and command.name in scheduler.READS:
+            return self._answer_without_gpus(host, command, argv, self._since_t0(at))
+        if command is None or host == self.controller:
             return self.refuse(host, argv)
-        asked, at = replace(asked, as_root=True), self._since_t0(at)
-        return self._spoilt(host, asked, ("", "", *argv)) or self._given(host, asked) or self._rendered(host, asked, at)
+        command, at = replace(command, as_root=True), self._since_t0(at)
+        return (
+            self._apply_r6(host, command, ("", "", *argv))
+            or self._get_fixed_output(host, command)
+            or self._render_answer(host, command, at)
+        )
 
     def refuse(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         """Record a command that must not run here."""
@@ -131,11 +135,11 @@ class Cluster(Repairable):
         return _no_such_command(argv)
 
     def faults_catalogue(self) -> list[dict[str, str]]:
-        rows = (FAULTS[number] for number in sorted(FAULTS))
-        return [{"id": row.id, "label": row.label, "title": row.title, "scope": row.scope} for row in rows]
+        faults = (FAULTS[number] for number in sorted(FAULTS))
+        return [{"id": fault.id, "label": fault.label, "title": fault.title, "scope": fault.scope} for fault in faults]
 
     def difficulties(self) -> list[dict[str, Any]]:
-        return [row.wire() for row in DIFFICULTIES]
+        return [difficulty.wire() for difficulty in DIFFICULTIES]
 
     def break_(
         self, fault_id: str, node: str | Sequence[str] = "*", gpu: int | None = None, t: float | None = None, **args: Any
@@ -154,10 +158,10 @@ class Cluster(Repairable):
         if gpu is not None and not 0 <= gpu < 8:
             raise NoSuchThing(f"there is no GPU {gpu}; a node has 0 to 7")
         self._breaks += 1
-        began = max(self._age + (-BEGAN_AGO if t is None else t), self._newest(names))
+        began = max(self._age + (-BEGAN_AGO if t is None else t), self._find_earliest_start(names))
         gpus = () if gpu is None else (gpu,)
-        row = Happening(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.deeds))
-        self._change(replace(self._plan, happenings=(*self._plan.happenings, row)))
+        happening = Happening(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.deeds))
+        self._change(replace(self._plan, happenings=(*self._plan.happenings, happening)))
         return {"fault": fault_id, "label": FAULTS[fault_id].label, "nodes": list(names), "gpu": gpu, "args": args}
 
     def heal(self, node: str | None = None) -> None:
@@ -169,19 +173,19 @@ class Cluster(Repairable):
     def make_hard(self, texts: Sequence[str]) -> None:
         """Replace the active modifiers. R12's healing time counts from now."""
         try:
-            rows = [read_modifier(text) for text in texts]
+            modifiers = [read_modifier(text) for text in texts]
         except BadModifier as error:
             raise NoSuchThing(str(error)) from error
-        unknown = sorted({row.host for row in rows if row.host not in ("", "*", *self.hosts)})
+        unknown = sorted({modifier.host for modifier in modifiers if modifier.host not in ("", "*", *self.hosts)})
         if unknown:
             raise NoSuchThing(f"there is no node {', '.join(unknown)}; there are {', '.join(self.hosts)}")
-        self._change(replace(self._plan, modifiers=tuple(_from(row, self._now()) for row in rows)))
+        self._change(replace(self._plan, modifiers=tuple(_shift_healing_time(modifier, self._now()) for modifier in modifiers)))
 
     def as_case(self, ticket: CaseTicket) -> tuple[str, str]:
         """Return the current faults and the given ticket as a case: its name and file."""
         age, now = self._age, self._now()
         faults = tuple(replace(row, at=min(0.0, row.at - age)) for row in self._plan.happenings if row.ended is None and row.at <= now)
-        modifiers = tuple(_from(row, -now) for row in self._plan.modifiers)
+        modifiers = tuple(_shift_healing_time(row, -now) for row in self._plan.modifiers)
         name = f"demo-{self.t0:%Y%m%d-%H%M}"
         blamed = next((row.host for row in modifiers if row.id == "R4"), "")
         ticket = replace(ticket, blames=ticket.blames or blamed)
@@ -192,11 +196,11 @@ class Cluster(Repairable):
         """Return a machine's state, faults and recent commands for the inspector."""
         if name not in self.machines:
             raise NoSuchThing(f"there is no machine {name}; there are {', '.join(self.machines)}")
-        commands = {"commands": [row.wire() for row in self.heard.of(name)]}
+        commands = {"commands": [heard.wire() for heard in self.heard.of(name)]}
         if name == self.controller:
             return {"name": name, "state": "scheduler", "faults": [], **commands}
         world = self.world()
-        return self._node_row(world.nodes[name], world) | inspected(world.nodes[name], world) | commands
+        return self._describe_node(world.nodes[name], world) | inspected(world.nodes[name], world) | commands
 
     def state_summary(self) -> dict[str, Any]:
         """Return nodes, their faults and the job for the page."""
@@ -205,41 +209,45 @@ class Cluster(Repairable):
             "t0": self.t0.isoformat(),
             "profile": self.profile,
             "job": {"id": world.job.id, "ranks": len(world.job.ranks), "running": world.job.ended is None},
-            "nodes": [self._node_row(node, world) for node in world.nodes.values()],
+            "nodes": [self._describe_node(node, world) for node in world.nodes.values()],
             "modifiers": [text_of(modifier) for modifier in self._plan.modifiers],
             "controller": self.controller,
             "unsafe_commands": self.unsafe_command_count,
         }
 
-    def _newest(self, names: Sequence[str]) -> float:
+    def _find_earliest_start(self, names: Sequence[str]) -> float:
         """Return the earliest possible time of a new fault: after the last boot and the last start of the job."""
         return max(
             (deed.at + 1 for deed in self._plan.deeds if deed.what == "job" or (deed.what == "boot" and deed.node in names)),
             default=-math.inf,
         )
 
-    def _node_row(self, node: NodeState, world: ClusterState) -> dict[str, Any]:
+    def _describe_node(self, node: NodeState, world: ClusterState) -> dict[str, Any]:
         now = self._now()
-        rows = [row for row in self._plan.happenings if node.name in row.nodes and row.ended is None and row.at <= now]
-        broken = [_broken(row) for row in rows]
+        happenings = [
+            happening
+            for happening in self._plan.happenings
+            if node.name in happening.nodes and happening.ended is None and happening.at <= now
+        ]
+        broken = [_describe_fault(happening) for happening in happenings]
         return {
             "name": node.name,
             "reachable": node.reachable,
             "gpus": len(node.gpus),
             "gpus_answering": sum(gpu.answers for gpu in node.gpus),
             "faults": broken,
-            "state": self._condition(node, world),
+            "state": self._get_node_condition(node, world),
             "reason": node.drain,
         }
 
-    def _condition(self, node: NodeState, world: ClusterState) -> str:
+    def _get_node_condition(self, node: NodeState, world: ClusterState) -> str:
         """Return the scheduler's state of the node, or `off`, `rebooting` or `unreachable`."""
         if node.reachable:
             return scheduler.node_state(node, world)
         down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
         return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
 
-    def _spoilt(self, host: str, command: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
+    def _apply_r6(self, host: str, command: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
         """Apply R6: the check cannot run here. The boot id stays readable, because it needs neither a tool nor a
         privilege.
         """
@@ -255,7 +263,7 @@ class Cluster(Repairable):
                 return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
         return None
 
-    def _without_gpus(self, host: str, command: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
+    def _answer_without_gpus(self, host: str, command: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
         """Answer commands that need no GPU node: the scheduler's, and the controller's boot id."""
         world = self.world(at)
         if command.name in scheduler.READS and world.controller:
@@ -264,14 +272,14 @@ class Cluster(Repairable):
             return replace(said(dashed(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
         return _no_such_command(argv)
 
-    def _given(self, host: str, command: KnownCommand) -> ShellAnswer | None:
+    def _get_fixed_output(self, host: str, command: KnownCommand) -> ShellAnswer | None:
         """Return the case's fixed output for this check."""
-        rows = self._outputs.get(host, {})
-        row = rows.get(command.name) or rows.get(command.check)
-        return said(row.stdout, row.status, row.stderr) if row else None
+        outputs = self._outputs.get(host, {})
+        output = outputs.get(command.name) or outputs.get(command.check)
+        return said(output.stdout, output.status, output.stderr) if output else None
 
-    def _rendered(self, host: str, command: KnownCommand, at: float) -> ShellAnswer:
-        node = self._seen(host, command.name, at)
+    def _render_answer(self, host: str, command: KnownCommand, at: float) -> ShellAnswer:
+        node = self._build_seen_node(host, command.name, at)
         if command.as_root and not node.kit:
             return said("", 1, "sudo: a password is required\n")
         if PRIVILEGED.get(command.name, ("",))[0] == "rackmedic-look" and not (command.as_root or node.kit):
@@ -283,19 +291,19 @@ class Cluster(Repairable):
             at = self.waited  # a case's wall clock stands still during checks; only the machine's uptime advances
         return render(View(node, world.job, self.t0, at, self._age, command.slots, as_root, self._plan.seed, world.nodes))
 
-    def _seen(self, host: str, command: str, at: float) -> NodeState:
+    def _build_seen_node(self, host: str, command: str, at: float) -> NodeState:
         """Return the node as this query sees it: an intermittent fault may be hidden, a healed one is gone."""
-        return self.world(at, hidden=self._hides(host, command, at)).nodes[host]
+        return self.world(at, hidden=self._hides_faults(host, command, at)).nodes[host]
 
-    def _hides(self, host: str, command: str, at: float) -> bool:
-        concerned = [row for row in self._plan.of("R11", "R12") if row.host in ("", "*", host)]
+    def _hides_faults(self, host: str, command: str, at: float) -> bool:
+        concerned = [modifier for modifier in self._plan.of("R11", "R12") if modifier.host in ("", "*", host)]
         if not concerned:
             return False
         number = self._samples[host, command]
         self._samples[host, command] += 1
-        return any(self._gone(row, host, number, at) for row in concerned)
+        return any(self._is_hidden_by(modifier, host, number, at) for modifier in concerned)
 
-    def _gone(self, modifier: Modifier, host: str, number: int, at: float) -> bool:
+    def _is_hidden_by(self, modifier: Modifier, host: str, number: int, at: float) -> bool:
         if modifier.id == "R12":
             return self._now(at) >= modifier.whole("after", 240)
         seen, _, of = modifier.args.get("seen", "1of3").partition("of")
@@ -303,16 +311,15 @@ class Cluster(Repairable):
         return (number + first) % int(of) >= int(seen)
 
 
-def _from(modifier: Modifier, now: float) -> Modifier:
+def _shift_healing_time(modifier: Modifier, now: float) -> Modifier:
     """Make R12's `after` relative to the cluster's start instead of `now`."""
-    return (
-        replace(modifier, args={**modifier.args, "after": str(max(0, modifier.whole("after", 240) + round(now)))})
-        if modifier.id == "R12"
-        else modifier
-    )
+    if modifier.id != "R12":
+        return modifier
+    after = max(0, modifier.whole("after", 240) + round(now))
+    return replace(modifier, args={**modifier.args, "after": str(after)})
 
 
-def _broken(happening: Happening) -> dict[str, Any]:
+def _describe_fault(happening: Happening) -> dict[str, Any]:
     fault = FAULTS[happening.fault]
     return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": happening.gpus[0] if happening.gpus else None}
 

@@ -11,111 +11,116 @@ from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
 from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
-MOST_TEXT = 200_000  # maximum characters of a report and of each attachment in a case
+MAX_TEXT_CHARS = 200_000  # of a report and of each attachment in a case
 CLUSTER: web.AppKey[Cluster] = web.AppKey("cluster", Cluster)
 
 
-async def _state(request: web.Request) -> web.Response:
+async def _get_state(request: web.Request) -> web.Response:
     return web.json_response(request.app[CLUSTER].state_summary())
 
 
-async def _faults(request: web.Request) -> web.Response:
+async def _get_faults(request: web.Request) -> web.Response:
     of = request.app[CLUSTER]
     return web.json_response({"faults": of.faults_catalogue(), "difficulties": of.difficulties(), "nodes": list(of.hosts)})
 
 
-async def _node(request: web.Request) -> web.Response:
+async def _get_node(request: web.Request) -> web.Response:
     """`?name=gpu-003`: state and recent commands of one machine."""
     try:
         return web.json_response(request.app[CLUSTER].node_detail(request.query.get("name", "")))
     except NoSuchThing as error:
-        return _refusal(str(error))
+        return _refuse(str(error))
 
 
-async def _break(request: web.Request) -> web.Response:
+async def _break_node(request: web.Request) -> web.Response:
     """`{"fault": "G07", "node": "gpu-[001-003]" | ["gpu-003", …] | "*", "gpu": 5, "args": {…}}`; node, gpu and args may be missing."""
-    body = await _body(request)
+    body = await _read_body(request)
     fault, gpu, args = body.get("fault"), body.get("gpu"), body.get("args") or {}
     try:
-        nodes = _nodes(body.get("node", "*"))
+        nodes = _expand_nodes(body.get("node", "*"))
     except BadRange as error:
-        return _refusal(str(error))
+        return _refuse(str(error))
     if not isinstance(fault, str) or nodes is None or not isinstance(args, dict) or not (gpu is None or isinstance(gpu, int)):
-        return _refusal("fault and node must be text, gpu a number, args a mapping")
+        return _refuse("fault and node must be text, gpu a number, args a mapping")
     try:
         made = request.app[CLUSTER].break_(
             fault, nodes, gpu, **{str(name): value for name, value in args.items() if name not in ("t", "gpu", "node")}
         )
     except NoSuchThing as error:
-        return _refusal(str(error))
+        return _refuse(str(error))
     return web.json_response({"ok": True, "made": made, "state": request.app[CLUSTER].state_summary()})
 
 
-def _nodes(node: object) -> str | list[str] | None:
+def _expand_nodes(node: object) -> str | list[str] | None:
     """Return node names with ranges expanded; "*" unchanged, None for anything else."""
     if isinstance(node, str):
         return node if node == "*" else expand_host_range(node)
     return [str(name) for name in node] if isinstance(node, list) else None
 
 
-async def _heal(request: web.Request) -> web.Response:
+async def _heal_node(request: web.Request) -> web.Response:
     """`{"node": "gpu-003"}`, or nothing for all nodes and modifiers."""
-    node = (await _body(request)).get("node")
+    node = (await _read_body(request)).get("node")
     everything = node in (None, "", "*")
     try:
         request.app[CLUSTER].heal(None if everything else str(node))
         if everything:
             request.app[CLUSTER].make_hard(())
     except NoSuchThing as error:
-        return _refusal(str(error))
+        return _refuse(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 
-async def _modify(request: web.Request) -> web.Response:
+async def _set_modifiers(request: web.Request) -> web.Response:
     """`{"modifiers": ["R2(lines=3000)@gpu-003", …]}` replaces the active modifiers."""
-    rows = (await _body(request)).get("modifiers")
+    rows = (await _read_body(request)).get("modifiers")
     if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows):
-        return _refusal('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
+        return _refuse('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
     try:
         request.app[CLUSTER].make_hard(rows)
     except NoSuchThing as error:
-        return _refusal(str(error))
+        return _refuse(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 
-async def _case(request: web.Request) -> web.Response:
+async def _write_case(request: web.Request) -> web.Response:
     """`{"text": "job 4711 hangs", "author": "olga", "attachments": [{"name": …, "text": …}]}`: return the current
     faults as a case file.
     """
-    body = await _body(request)
-    ticket = CaseTicket("slack", _letters(body.get("author"))[:80], _letters(body.get("text"))[:MOST_TEXT], tuple(_attached(body)))
+    body = await _read_body(request)
+    ticket = CaseTicket(
+        "slack",
+        _replace_surrogates(body.get("author"))[:80],
+        _replace_surrogates(body.get("text"))[:MAX_TEXT_CHARS],
+        tuple(_read_attachments(body)),
+    )
     name, text = request.app[CLUSTER].as_case(ticket)
     return web.json_response({"ok": True, "name": f"{name}.yaml", "yaml": text})
 
 
-def _attached(body: dict[str, Any]) -> Iterable[CaseAttachment]:
+def _read_attachments(body: dict[str, Any]) -> Iterable[CaseAttachment]:
     rows = body.get("attachments")
     for row in rows[:10] if isinstance(rows, list) else ():
         if isinstance(row, dict):
-            name = _letters(row.get("name")).replace("/", "_").replace("\\", "_")[:200]
-            yield CaseAttachment(name if name.strip(". ") else "file", _letters(row.get("text"))[:MOST_TEXT])
+            name = _replace_surrogates(row.get("name")).replace("/", "_").replace("\\", "_")[:200]
+            yield CaseAttachment(name if name.strip(". ") else "file", _replace_surrogates(row.get("text"))[:MAX_TEXT_CHARS])
 
 
-def _letters(value: object) -> str:
+def _replace_surrogates(value: object) -> str:
     """Return text with lone surrogates replaced."""
     return str(value or "").encode("utf-8", "replace").decode()
 
 
-async def _job(request: web.Request) -> web.Response:
+async def _restart_job(request: web.Request) -> web.Response:
     """Restart the job; refused while it runs or a node is down."""
     try:
         request.app[CLUSTER].next_run()
     except NoSuchThing as error:
-        return _refusal(str(error))
+        return _refuse(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
+async def _read_body(request: web.Request) -> dict[str, Any]:
     try:
         body = json.loads(await request.read()) if request.can_read_body else {}
     except (ValueError, RecursionError):
@@ -123,25 +128,25 @@ async def _body(request: web.Request) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _refusal(why: str) -> web.Response:
+def _refuse(why: str) -> web.Response:
     return web.json_response({"ok": False, "error": why}, status=400)
 
 
-def control_app(cluster: Cluster) -> web.Application:
+def build_control_app(cluster: Cluster) -> web.Application:
     """Return the app: GET /state, /faults, /node; POST /break, /heal, /modify, /case, /job."""
     app = web.Application()
     app[CLUSTER] = cluster
-    reads = [web.get("/state", _state), web.get("/faults", _faults), web.get("/node", _node)]
-    makes = [web.post("/break", _break), web.post("/heal", _heal), web.post("/modify", _modify)]
-    app.add_routes([*reads, *makes, web.post("/case", _case), web.post("/job", _job)])
+    reads = [web.get("/state", _get_state), web.get("/faults", _get_faults), web.get("/node", _get_node)]
+    makes = [web.post("/break", _break_node), web.post("/heal", _heal_node), web.post("/modify", _set_modifiers)]
+    app.add_routes([*reads, *makes, web.post("/case", _write_case), web.post("/job", _restart_job)])
     return app
 
 
 class ControlServer:
-    """Async context manager that serves `control_app` on loopback at `url`."""
+    """Async context manager that serves `build_control_app` on loopback at `url`."""
 
     def __init__(self, cluster: Cluster, port: int = 0) -> None:
-        self._runner = web.AppRunner(control_app(cluster), access_log=None)
+        self._runner = web.AppRunner(build_control_app(cluster), access_log=None)
         self._port = port
         self.url = ""
 

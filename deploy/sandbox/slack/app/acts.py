@@ -14,8 +14,8 @@ from deploy.sandbox.slack.workspace.views import Views, checked, filled, typed_v
 from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 
 Files = Sequence[tuple[str, bytes]]
-ANSWERS = 5
-ANSWER_LIFE = 1800.0
+MAX_RESPONSES = 5
+RESPONSE_LIFETIME_SECONDS = 1800.0
 TROUBLE = {
     "timeout": "RackMedic took too long to answer. Slack does not try again; you can.",
     "nobody_connected": "RackMedic is not connected, so this went nowhere.",
@@ -23,50 +23,52 @@ TROUBLE = {
 
 
 @dataclass
-class Hook:
+class ResponseUrl:
     """A response_url: five answers within half an hour."""
 
     channel: str
     user: str
     message: Message | None
     expires: float
-    left: int = ANSWERS
+    left: int = MAX_RESPONSES
 
 
 @dataclass
-class Acts:
+class UserActions:
+    """What people do in the workspace."""
+
     ws: Workspace
     views: Views
     hub: Hub
     origin: str = ""
-    hooks: dict[str, Hook] = field(default_factory=dict)
+    hooks: dict[str, ResponseUrl] = field(default_factory=dict)
 
     def say(self, user: str, channel: str, text: str, thread_ts: str = "", files: Files = (), *, raw: bool = False) -> Message:
         """Post a message; `raw`: the text is already in Slack's markup."""
-        who, where = self.ws.user(user), self._place(user, channel)
+        who, where = self.ws.user(user), self._get_joined_channel(user, channel)
         body: JSON = {"text": text if raw else self.ws.typed(text)}
         if thread_ts:
             body["thread_ts"] = self.ws.message(where.id, thread_ts).root
         if files:
-            body |= {"files": list(self._attach(who, where, files)), "subtype": "file_share", "upload": True}
+            body |= {"files": list(self._store_files(who, where, files)), "subtype": "file_share", "upload": True}
         elif not text.strip():
             raise SlackRefusal("no_text")
         return self.ws.post(who.id, where, body)
 
-    def _attach(self, who: User, where: Channel, files: Files) -> Iterable[JSON]:
+    def _store_files(self, who: User, where: Channel, files: Files) -> Iterable[JSON]:
         for name, content in files:
             file = self.ws.files.add(who.id, name, content)
             file.channels.append(where.id)
             yield self.ws.files.wire(file)
 
     def edit(self, user: str, channel: str, ts: str, text: str) -> None:
-        self.ws.edit(self._own(user, channel, ts), {"text": self.ws.typed(text)})
+        self.ws.edit(self._get_own_message(user, channel, ts), {"text": self.ws.typed(text)})
 
     def delete(self, user: str, channel: str, ts: str) -> None:
-        self.ws.delete(self._own(user, channel, ts))
+        self.ws.delete(self._get_own_message(user, channel, ts))
 
     def react(self, user: str, channel: str, ts: str, name: str) -> None:
-        self.ws.react(self.ws.user(user).id, self.ws.message(self._place(user, channel).id, ts), name)
+        self.ws.react(self.ws.user(user).id, self.ws.message(self._get_joined_channel(user, channel).id, ts), name)
 
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
@@ -74,16 +76,18 @@ class Acts:
         """Use a button, menu or checkbox of a message. `value` selects an option, or one of several buttons with this
         action_id.
         """
-        message = self._find(message_ts)
-        who = self._sees(user, message)
+        message = self._find_message(message_ts)
+        who = self._require_visible(user, message)
         block, element = pick(message.body.get("blocks", []), action_id, block_id, value)
         allowed = element.get("visible_to_user_ids")
         if allowed is not None and who.id not in allowed:
             raise SlackRefusal("action_not_visible")
-        body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
+        body = events.build_interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.build_message_container(
+            self.ws, message
+        )
         state, _ = filled(message.body, dict(inputs or {}))
-        body |= {"state": {"values": state}, "response_url": self._hook(who.id, message.channel, message)}
-        return await self._act(who, body, block, element, value, message.channel)
+        body |= {"state": {"values": state}, "response_url": self._create_response_url(who.id, message.channel, message)}
+        return await self._send_action(who, body, block, element, value, message.channel)
 
     async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> SocketDelivery:
         """Use an element in a modal or home tab."""
@@ -92,14 +96,14 @@ class Acts:
         block, element = pick(view["blocks"], action_id, "", value)
         if values is not None:
             view["state"] = {"values": filled(view, values)[0]}
-        body = events.interaction(self.ws, "block_actions", who, self.views.trigger(who.id))
+        body = events.build_interaction(self.ws, "block_actions", who, self.views.trigger(who.id))
         body |= {"container": {"type": "view", "view_id": view["id"]}, "view": view}
-        return await self._act(who, body, block, element, value)
+        return await self._send_action(who, body, block, element, value)
 
-    async def _act(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> SocketDelivery:
+    async def _send_action(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> SocketDelivery:
         entry = {} if element["type"] in ("button", "icon_button") else typed_value(overflowing(element), value)
-        body["actions"] = [events.action(self.ws, block["block_id"], element, entry)]
-        return self._told(await self.hub.ask("interactive", body), who.id, channel)
+        body["actions"] = [events.build_action(self.ws, block["block_id"], element, entry)]
+        return self._record_delivery(await self.hub.ask("interactive", body), who.id, channel)
 
     async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
         """Submit a modal: return errors by block if it stays open, {} if the app accepted it."""
@@ -109,13 +113,13 @@ class Acts:
         if errors:
             return {"errors": errors}
         view["state"] = {"values": state}
-        body = events.interaction(self.ws, "view_submission", who, self.views.trigger(who.id)) | {"view": view, "response_urls": []}
-        delivery = self._told(await self.hub.ask("interactive", body, answerable=True), who.id)
+        body = events.build_interaction(self.ws, "view_submission", who, self.views.trigger(who.id)) | {"view": view, "response_urls": []}
+        delivery = self._record_delivery(await self.hub.ask("interactive", body, answerable=True), who.id)
         if not delivery.acked:
             return {"trouble": delivery.reason}
-        return self._respond(who.id, view, delivery.payload)
+        return self._apply_response_action(who.id, view, delivery.payload)
 
-    def _respond(self, user: str, view: JSON, answer: JSON) -> JSON:
+    def _apply_response_action(self, user: str, view: JSON, answer: JSON) -> JSON:
         """Apply the response_action of a submission's ack."""
         match answer.get("response_action"):
             case "errors":
@@ -139,11 +143,11 @@ class Acts:
         everything = everything or bool(self.views.find(who.id, view_id)["clear_on_close"])
         for view in self.views.close(who.id, everything):
             if view["notify_on_close"]:
-                body = events.interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
+                body = events.build_interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
                 await self.hub.ask("interactive", body)
 
     async def command(self, user: str, channel: str, command: str, text: str = "") -> SocketDelivery:
-        who, where = self.ws.user(user), self._place(user, channel)
+        who, where = self.ws.user(user), self._get_joined_channel(user, channel)
         row = next((row for row in self.ws.app.commands if row["command"] == command), None)
         if row is None:
             raise SlackRefusal("unknown_command", f"{command} is not one of the app's commands")
@@ -159,38 +163,40 @@ class Acts:
             "text": self.ws.typed(text) if row.get("should_escape") else text,
             "api_app_id": self.ws.app.id,
             "is_enterprise_install": "false",
-            "response_url": self._hook(who.id, where.id),
+            "response_url": self._create_response_url(who.id, where.id),
             "trigger_id": self.views.trigger(who.id),
         }
-        delivery = self._told(await self.hub.ask("slash_commands", body, answerable=True), who.id, where.id)
+        delivery = self._record_delivery(await self.hub.ask("slash_commands", body, answerable=True), who.id, where.id)
         if delivery.payload:
-            self._answer(Hook(where.id, who.id, None, 0), delivery.payload)
+            self._post_response(ResponseUrl(where.id, who.id, None, 0), delivery.payload)
         return delivery
 
     async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> SocketDelivery:
         """Use the app's message shortcut."""
         message = self.ws.message(channel, message_ts)
-        who = self._sees(user, message)
+        who = self._require_visible(user, message)
         if callback_id not in {row["callback_id"] for row in self.ws.app.shortcuts}:
             raise SlackRefusal("unknown_shortcut", f"{callback_id} is not one of the app's shortcuts")
-        body = events.interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.in_message(self.ws, message)
-        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.now(self.ws)}
-        body["response_url"] = self._hook(who.id, message.channel, None)
-        return self._told(await self.hub.ask("interactive", body), who.id, message.channel)
+        body = events.build_interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.build_message_container(
+            self.ws, message
+        )
+        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.get_event_time(self.ws)}
+        body["response_url"] = self._create_response_url(who.id, message.channel, None)
+        return self._record_delivery(await self.hub.ask("interactive", body), who.id, message.channel)
 
     def open_home(self, user: str) -> None:
         who = self.ws.user(user)
-        self._hears("app_home_opened", events.home_opened(self.ws, who))
+        self._deliver_event("app_home_opened", events.build_home_opened(self.ws, who))
 
     def open_pane(self, user: str, viewing: str = "") -> str:
         """Open the app's conversation; return the thread's ts in assistant view."""
         who = self.ws.user(user)
         if self.ws.app.view != "assistant":
             self.ws.dm(who.id)
-            self._hears("app_home_opened", events.home_opened(self.ws, who, "messages"))
+            self._deliver_event("app_home_opened", events.build_home_opened(self.ws, who, "messages"))
             return ""
         root = self.ws.begin_chat(self.ws.dm(who.id))
-        self._hears("assistant_thread_started", events.chat(self.ws, "assistant_thread_started", who, root, viewing))
+        self._deliver_event("assistant_thread_started", events.build_thread_event(self.ws, "assistant_thread_started", who, root, viewing))
         return root.ts
 
     def look_at(self, user: str, viewing: str, thread_ts: str = "") -> None:
@@ -198,9 +204,11 @@ class Acts:
         who = self.ws.user(user)
         if thread_ts:
             kind = "assistant_thread_context_changed"
-            self._hears(kind, events.chat(self.ws, kind, who, self.ws.message(self.ws.dm(who.id).id, thread_ts), viewing))
+            self._deliver_event(
+                kind, events.build_thread_event(self.ws, kind, who, self.ws.message(self.ws.dm(who.id).id, thread_ts), viewing)
+            )
         else:
-            self._hears("app_context_changed", events.context_changed(self.ws, who, viewing))
+            self._deliver_event("app_context_changed", events.build_context_changed(self.ws, who, viewing))
 
     def press_prompt(self, user: str, title: str, thread_ts: str = "") -> Message:
         """Send a suggested prompt's message as the user's own."""
@@ -211,7 +219,7 @@ class Acts:
                 return self.say(user, channel, prompt["message"], thread_ts)
         raise SlackRefusal("prompt_not_found", f"no prompt is called {title}")
 
-    def _hears(self, subscription: str, event: JSON) -> None:
+    def _deliver_event(self, subscription: str, event: JSON) -> None:
         if self.ws.app.hears(subscription):
             self.hub.event(event)
 
@@ -223,18 +231,18 @@ class Acts:
         if not hook.left:
             raise SlackRefusal("too_many_responses")
         hook.left -= 1
-        self._answer(hook, body)
+        self._post_response(hook, body)
 
-    def _answer(self, hook: Hook, body: JSON) -> None:
+    def _post_response(self, hook: ResponseUrl, body: JSON) -> None:
         content = {key: body[key] for key in ("text", "blocks", "attachments", "thread_ts") if body.get(key) is not None}
         if hook.message and (body.get("delete_original") or body.get("replace_original")):
-            self._replace(hook.message, content, bool(body.get("delete_original")))
+            self._replace_message(hook.message, content, bool(body.get("delete_original")))
         elif body.get("response_type") == "in_channel":
             self.ws.post(BOT, self.ws.channels[hook.channel], {"text": "", **content})
         else:
             self.ws.whisper(self.ws.channels[hook.channel], hook.user, {"text": "", **content})
 
-    def _replace(self, message: Message, content: JSON, gone: bool) -> None:
+    def _replace_message(self, message: Message, content: JSON, gone: bool) -> None:
         if message.ephemeral_to:
             self.ws.unwhisper(message)
             if not gone:
@@ -245,18 +253,18 @@ class Acts:
         else:
             self.ws.edit(message, content)
 
-    def _hook(self, user: str, channel: str, message: Message | None = None) -> str:
+    def _create_response_url(self, user: str, channel: str, message: Message | None = None) -> str:
         key = secrets.token_urlsafe(18)
-        self.hooks[key] = Hook(channel, user, message, self.ws.clock() + ANSWER_LIFE)
+        self.hooks[key] = ResponseUrl(channel, user, message, self.ws.clock() + RESPONSE_LIFETIME_SECONDS)
         return f"{self.origin}/respond/{key}"
 
-    def _told(self, delivery: SocketDelivery, user: str, channel: str = "") -> SocketDelivery:
+    def _record_delivery(self, delivery: SocketDelivery, user: str, channel: str = "") -> SocketDelivery:
         """Show the person that a click got no answer."""
         if not delivery.acked:
             self.ws.journal.add("trouble", {"text": TROUBLE[delivery.reason], "reason": delivery.reason}, channel, user)
         return delivery
 
-    def _place(self, user: str, channel: str) -> Channel:
+    def _get_joined_channel(self, user: str, channel: str) -> Channel:
         who, where = self.ws.user(user), self.ws.channel(channel)
         if who.id not in where.members:
             raise SlackRefusal("not_in_channel")
@@ -264,7 +272,7 @@ class Acts:
             raise SlackRefusal("account_inactive")
         return where
 
-    def _find(self, ts: str) -> Message:
+    def _find_message(self, ts: str) -> Message:
         for channel in self.ws.channels.values():
             if found := channel.messages.get(ts):
                 return found
@@ -272,14 +280,14 @@ class Acts:
             return found
         raise SlackRefusal("message_not_found")
 
-    def _sees(self, user: str, message: Message) -> User:
+    def _require_visible(self, user: str, message: Message) -> User:
         who = self.ws.user(user)
-        self._place(user, message.channel)
+        self._get_joined_channel(user, message.channel)
         if message.ephemeral_to not in ("", who.id):
             raise SlackRefusal("message_not_found")
         return who
 
-    def _own(self, user: str, channel: str, ts: str) -> Message:
+    def _get_own_message(self, user: str, channel: str, ts: str) -> Message:
         message = self.ws.message(channel, ts)
         if message.body["user"] != self.ws.user(user).id:
             raise SlackRefusal("cant_update_message")

@@ -14,16 +14,16 @@ from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 VERIFICATION = "sandbox-verification-token"
 
 
-def payloads(ws: Workspace, change: Change) -> Iterator[JSON]:
+def iter_payloads(ws: Workspace, change: Change) -> Iterator[JSON]:
     """Yield the events of one change; none if the bot is not a member or not subscribed."""
     if change.channel and not ws.sees(BOT, change.channel):
         return
     for subscription, event in EVENTS.get(change.kind, lambda _ws, _change: iter(()))(ws, change):
         if ws.app.hears(subscription):
-            yield callback(ws, event, change.channel)
+            yield build_callback(ws, event, change.channel)
 
 
-def callback(ws: Workspace, event: JSON, channel: str = "") -> JSON:
+def build_callback(ws: Workspace, event: JSON, channel: str = "") -> JSON:
     shared = bool(channel and ws.channels[channel].shared_with)
     speaker = ws.users.get(str(event.get("user", "")))
     return {
@@ -44,22 +44,26 @@ def callback(ws: Workspace, event: JSON, channel: str = "") -> JSON:
     }
 
 
-Told = Iterator[tuple[str, JSON]]
+EventPayloads = Iterator[tuple[str, JSON]]
 
 
-def said(ws: Workspace, change: Change) -> Told:
+def build_message_events(ws: Workspace, change: Change) -> EventPayloads:
     channel, body = ws.channels[change.channel], dict(change.data)
-    event = outgoing(ws, channel, body) | {"channel": channel.id, "event_ts": body["ts"], "channel_type": kind_of(channel)}
+    event = build_message_body(ws, channel, body) | {
+        "channel": channel.id,
+        "event_ts": body["ts"],
+        "channel_type": get_channel_type(channel),
+    }
     if not channel.is_im and body["user"] != BOT and f"<@{BOT}>" in body.get("text", ""):
         mention = {key: value for key, value in event.items() if key not in ("subtype", "channel_type", "upload")}
         yield "app_mention", mention | {"type": "app_mention"}
-    yield subscription(channel), event
+    yield get_subscription(channel), event
     for file in body.get("files", []):
         shared = {"file_id": file["id"], "file": {"id": file["id"]}, "user_id": body["user"]}
         yield "file_shared", {"type": "file_shared", **shared, "channel_id": channel.id, "event_ts": body["ts"]}
 
 
-def outgoing(ws: Workspace, channel: Channel, body: JSON) -> JSON:
+def build_message_body(ws: Workspace, channel: Channel, body: JSON) -> JSON:
     """Return a message as an event carries it: with the author's team in shared channels, and foreign files as
     references.
     """
@@ -70,103 +74,108 @@ def outgoing(ws: Workspace, channel: Channel, body: JSON) -> JSON:
         if user.team_id != HOME and "files" in body:
             event["files"] = [{"id": f["id"], "mode": "file_access", "file_access": "check_file_info"} for f in body["files"]]
     if not user.is_bot and "blocks" not in event and body.get("text"):
-        event["blocks"] = [rich_text(body["text"])]
+        event["blocks"] = [build_rich_text(body["text"])]
     return event
 
 
-def edited(ws: Workspace, change: Change) -> Told:
+def build_edit_events(ws: Workspace, change: Change) -> EventPayloads:
     channel, message, previous = ws.channels[change.channel], change.data["message"], change.data["previous"]
-    same = {"channel": channel.id, "channel_type": kind_of(channel), "hidden": True}
+    same = {"channel": channel.id, "channel_type": get_channel_type(channel), "hidden": True}
     event = {"type": "message", "subtype": "message_changed", "message": message, "previous_message": previous, **same}
-    yield subscription(channel), event | {"ts": message["ts"], "event_ts": now(ws)}
+    yield get_subscription(channel), event | {"ts": message["ts"], "event_ts": get_event_time(ws)}
 
 
-def deleted(ws: Workspace, change: Change) -> Told:
+def build_deletion_events(ws: Workspace, change: Change) -> EventPayloads:
     channel = ws.channels[change.channel]
-    same = {"channel": channel.id, "channel_type": kind_of(channel), "hidden": True, "event_ts": now(ws)}
-    event = {"type": "message", "subtype": "message_deleted", "deleted_ts": change.data["ts"], "ts": now(ws)}
-    yield subscription(channel), event | same | {"previous_message": change.data["previous"]}
+    same = {"channel": channel.id, "channel_type": get_channel_type(channel), "hidden": True, "event_ts": get_event_time(ws)}
+    event = {"type": "message", "subtype": "message_deleted", "deleted_ts": change.data["ts"], "ts": get_event_time(ws)}
+    yield get_subscription(channel), event | same | {"previous_message": change.data["previous"]}
 
 
-def reacted(ws: Workspace, change: Change) -> Told:
+def build_reaction_events(ws: Workspace, change: Change) -> EventPayloads:
     data = change.data
     item = {"type": "message", "channel": change.channel, "ts": data["ts"]}
     who = {"user": data["user"], "item_user": data["message"]["user"]}
-    yield "reaction_added", {"type": "reaction_added", "reaction": data["name"], "item": item, **who, "event_ts": now(ws)}
+    yield "reaction_added", {"type": "reaction_added", "reaction": data["name"], "item": item, **who, "event_ts": get_event_time(ws)}
 
 
-def shared(ws: Workspace, change: Change) -> Told:
+def build_shared_events(ws: Workspace, change: Change) -> EventPayloads:
     """docs.slack.dev/reference/events/channel_shared: also for each further workspace."""
     data = change.data
-    yield "channel_shared", {"type": "channel_shared", "connected_team_id": data["team"], "channel": data["id"], "event_ts": now(ws)}
+    yield (
+        "channel_shared",
+        {"type": "channel_shared", "connected_team_id": data["team"], "channel": data["id"], "event_ts": get_event_time(ws)},
+    )
 
 
-def unshared(ws: Workspace, change: Change) -> Told:
+def build_unshared_events(ws: Workspace, change: Change) -> EventPayloads:
     """docs.slack.dev/reference/events/channel_unshared: `is_ext_shared` is true while others remain."""
     data = change.data
     about = {"channel": data["id"], "previously_connected_team_id": data["team"], "is_ext_shared": data["still"]}
-    yield "channel_unshared", {"type": "channel_unshared", **about, "event_ts": now(ws)}
+    yield "channel_unshared", {"type": "channel_unshared", **about, "event_ts": get_event_time(ws)}
 
 
-def joined(ws: Workspace, change: Change) -> Told:
+def build_join_events(ws: Workspace, change: Change) -> EventPayloads:
     who = {"user": change.data["user"], "channel": change.channel, "channel_type": "C", "team": HOME}
-    yield "member_joined_channel", {"type": "member_joined_channel", **who, "event_ts": now(ws)}
+    yield "member_joined_channel", {"type": "member_joined_channel", **who, "event_ts": get_event_time(ws)}
 
 
 EVENTS = {
-    "message": said,
-    "message_changed": edited,
-    "message_deleted": deleted,
-    "reaction": reacted,
-    "shared": shared,
-    "unshared": unshared,
-    "joined": joined,
+    "message": build_message_events,
+    "message_changed": build_edit_events,
+    "message_deleted": build_deletion_events,
+    "reaction": build_reaction_events,
+    "shared": build_shared_events,
+    "unshared": build_unshared_events,
+    "joined": build_join_events,
 }
 
 
-def home_opened(ws: Workspace, user: User, tab: str = "home") -> JSON:
+def build_home_opened(ws: Workspace, user: User, tab: str = "home") -> JSON:
     """docs.slack.dev/reference/events/app_home_opened: tab `home`, or `messages` for the conversation."""
-    event: JSON = {"type": "app_home_opened", "user": user.id, "channel": f"D{user.id[1:]}", "tab": tab, "event_ts": now(ws)}
+    event: JSON = {"type": "app_home_opened", "user": user.id, "channel": f"D{user.id[1:]}", "tab": tab, "event_ts": get_event_time(ws)}
     if tab == "home" and user.id in ws.homes:
         event["view"] = ws.homes[user.id]
-    return callback(ws, event)
+    return build_callback(ws, event)
 
 
-def chat(ws: Workspace, kind: str, user: User, root: Message, viewing: str) -> JSON:
+def build_thread_event(ws: Workspace, kind: str, user: User, root: Message, viewing: str) -> JSON:
     """Return `assistant_thread_started` or `assistant_thread_context_changed`: user, thread and viewed channel
     (docs.slack.dev/reference/events/assistant_thread_started, …/assistant_thread_context_changed).
     """
     context = {"channel_id": viewing, "team_id": HOME, "enterprise_id": None} if viewing else {}
     about = {"user_id": user.id, "context": context, "channel_id": root.channel, "thread_ts": root.ts}
-    return callback(ws, {"type": kind, "assistant_thread": about, "event_ts": now(ws)})
+    return build_callback(ws, {"type": kind, "assistant_thread": about, "event_ts": get_event_time(ws)})
 
 
-def context_changed(ws: Workspace, user: User, viewing: str) -> JSON:
+def build_context_changed(ws: Workspace, user: User, viewing: str) -> JSON:
     """Return an agent's `app_context_changed` (docs.slack.dev/reference/events/app_context_changed)."""
     entities = [{"type": "slack#/types/channel_id", "value": viewing, "team_id": HOME}]
-    return callback(ws, {"type": "app_context_changed", "user": user.id, "context": {"entities": entities}, "event_ts": now(ws)})
+    return build_callback(
+        ws, {"type": "app_context_changed", "user": user.id, "context": {"entities": entities}, "event_ts": get_event_time(ws)}
+    )
 
 
-def now(ws: Workspace) -> str:
+def get_event_time(ws: Workspace) -> str:
     return f"{ws.clock():.6f}"
 
 
-def kind_of(channel: Channel) -> str:
+def get_channel_type(channel: Channel) -> str:
     return "im" if channel.is_im else "channel"
 
 
-def subscription(channel: Channel) -> str:
+def get_subscription(channel: Channel) -> str:
     return "message.im" if channel.is_im else "message.channels"
 
 
-def rich_text(text: str) -> JSON:
+def build_rich_text(text: str) -> JSON:
     """Return the block that Slack's composer makes of typed text."""
     pieces = re.split(r"(<@\w+>|<!subteam\^\w+>|<https?://[^>]+>)", text)
-    elements = [rich_piece(piece) for piece in pieces if piece]
+    elements = [build_rich_text_element(piece) for piece in pieces if piece]
     return {"type": "rich_text", "block_id": short_id("")[:5], "elements": [{"type": "rich_text_section", "elements": elements}]}
 
 
-def rich_piece(piece: str) -> JSON:
+def build_rich_text_element(piece: str) -> JSON:
     inside = piece[1:-1]
     if piece.startswith("<@"):
         return {"type": "user", "user_id": inside[1:]}
@@ -177,7 +186,7 @@ def rich_piece(piece: str) -> JSON:
     return {"type": "text", "text": piece.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")}
 
 
-def interaction(ws: Workspace, kind: str, user: User, trigger_id: str) -> JSON:
+def build_interaction(ws: Workspace, kind: str, user: User, trigger_id: str) -> JSON:
     """Return the common fields of clicks, submissions and shortcuts."""
     team = ws.teams[HOME]
     return {
@@ -192,7 +201,7 @@ def interaction(ws: Workspace, kind: str, user: User, trigger_id: str) -> JSON:
     }
 
 
-def in_message(ws: Workspace, message: Message) -> JSON:
+def build_message_container(ws: Workspace, message: Message) -> JSON:
     """Return a click's message; for an ephemeral one Slack sends only its place."""
     channel = ws.channels[message.channel]
     container: JSON = {"type": "message", "message_ts": message.ts, "channel_id": channel.id, "is_ephemeral": bool(message.ephemeral_to)}
@@ -202,8 +211,8 @@ def in_message(ws: Workspace, message: Message) -> JSON:
     return body if message.ephemeral_to else body | {"message": ws.shown(message)}
 
 
-def action(ws: Workspace, block_id: str, element: JSON, entry: JSON) -> JSON:
+def build_action(ws: Workspace, block_id: str, element: JSON, entry: JSON) -> JSON:
     """Return one entry of `actions`: the element and the chosen value."""
-    done: Any = {"action_id": element["action_id"], "block_id": block_id, "type": element["type"], "action_ts": now(ws)}
+    done: Any = {"action_id": element["action_id"], "block_id": block_id, "type": element["type"], "action_ts": get_event_time(ws)}
     kept = {key: element[key] for key in ("text", "value", "style") if key in element}
     return {**done, **kept, **{key: value for key, value in entry.items() if key != "type"}}
