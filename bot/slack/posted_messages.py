@@ -63,7 +63,7 @@ class PostedCards:
     async def set_all(self, incident: str, entries: Mapping[str, str]) -> None:
         """Set several entries at once: all of them or none."""
         items = [text for entry in entries.items() for text in entry]
-        await to_coroutine(self._redis.hset(self._names.cards_key(incident), items=items))
+        await to_coroutine(self._redis.hset(self._keys.cards_key(incident), items=items))
 
     async def drop(self, incident: str, name: str) -> None:
         await to_coroutine(self._redis.hdel(self._keys.cards_key(incident), name))
