@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-from graph.dialogue.cues import list_cue_words
 from graph.dialogue.intents import Intent
+from graph.dialogue.known_words import list_known_words
 from graph.dialogue.real_words import REAL
 from graph.dialogue.said import ParsedMessage
 from graph.dialogue.spelling import compute_edit_distance
-from graph.dialogue.words import NEUTRAL
 
 LONGEST = 400  # Characters from a message's start that decide the addressee.
 
@@ -233,7 +232,7 @@ def _asks_a_person(words: Sequence[str]) -> bool:
         and you in _YOU
         and first.isalpha()
         and not slip
-        and first not in _ASKING | _NO_NAMES | NEUTRAL | REAL | list_cue_words()
+        and first not in _ASKING | _NO_NAMES | REAL | list_known_words()
     )
 
 

@@ -1,10 +1,12 @@
 """Parse fixed commands: report and guide requests, `hosts …`, `recheck …` with groups, and `narrow it down to …`. Pure."""
 
 import re
+from collections.abc import Sequence
 
+from graph.dialogue.clauses import Clause
 from graph.dialogue.customers import normalize_text
 from graph.dialogue.intents import Intent
-from graph.dialogue.rules.page import is_report_request
+from graph.dialogue.report_requests import is_report_request
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.extraction.host_groups import find_group, is_near_group_name, resolve_hosts_and_groups
 from kb.guides.guide import slugify_guide_name
@@ -49,3 +51,30 @@ def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
     group = next((group for word in words if (group := find_group(word.removeprefix("@"), names.groups))), "")
     intent = Intent.NARROW if found["narrow"] else Intent.RECHECK
     return ParsedMessage(intent=intent, text=text, hosts=named.hosts, unknown_hosts=named.unknown, group=group)
+
+
+# Every part is one of these words, and at least one is a stop: “could you please stop now”.
+_STOPS = frozenset({"stop", "halt", "abort", "quit", "cease", "stopp", "stoppen"})
+_BESIDE_STOP = frozenset(
+    "please pls just ok okay now right can could would will you kindly so be kind and want i we need to must should may it this that all already"
+    " everything at once immediately here there time let us hey rackmedic bot enough wait no thanks bitte jetzt sofort".split()
+)
+
+
+def is_stop_command(words: Sequence[str]) -> bool:
+    """Return whether a sentence is “stop” in a polite form and nothing else."""
+    return not _STOPS.isdisjoint(words) and _STOPS.union(_BESIDE_STOP).issuperset(words)
+
+
+_GUIDE_WORDS = frozenset({"guide", "runbook", "playbook"})
+_NO_GUIDE_NAMES = frozenset("a an by for in on please that the this through to troubleshooting with your".split())
+
+
+def find_guide_name(clauses: Sequence[Clause]) -> str:
+    """Return the name after or before the word `guide`, or an empty text."""
+    for clause in clauses:
+        at = next((at for at, word in enumerate(clause.words) if word in _GUIDE_WORDS), None)
+        if at is not None:
+            near = [*clause.words[at + 1 : at + 2], *clause.words[max(0, at - 1) : at]]
+            return next((slugify_guide_name(word) for word in near if word not in _NO_GUIDE_NAMES), "")
+    return ""

@@ -8,7 +8,14 @@ from typing import Final
 
 from graph.dialogue.said import Vocabulary
 from graph.dialogue.spelling import LONGEST, normalize_words
-from graph.dialogue.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
+from graph.dialogue.things import (
+    CAUSE_WORDS,
+    CAUSE_WORDS_ABROAD,
+    CHECK_WORDS,
+    CHECK_WORDS_ABROAD,
+    REMEDY_WORDS,
+    REMEDY_WORDS_ABROAD,
+)
 from graph.extraction.excluded_hosts import find_excluded_hosts, find_hosts_called_healthy
 from graph.extraction.hosts import find_hosts, find_job_id
 from tools.checks import CHECKS
@@ -198,17 +205,17 @@ def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iter
 
 @cache
 def _cause_phrases() -> Mapping[tuple[str, ...], str]:
-    return _spelt(CAUSE_WORDS.items())
+    return _spelt([*CAUSE_WORDS.items(), *CAUSE_WORDS_ABROAD.items()])
 
 
 @cache
 def _check_phrases() -> Mapping[tuple[str, ...], str]:
-    return _spelt(CHECK_WORDS.items())
+    return _spelt([*CHECK_WORDS.items(), *CHECK_WORDS_ABROAD.items()])
 
 
 @cache
 def _remedy_phrases() -> Mapping[tuple[str, ...], str]:
-    return _spelt(REMEDY_WORDS.items())
+    return _spelt([*REMEDY_WORDS.items(), *REMEDY_WORDS_ABROAD.items()])
 
 
 @cache

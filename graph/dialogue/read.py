@@ -1,20 +1,21 @@
-"""Parse a message into an intent, by rules only. Pure and bounded; unclear messages are marked so, with the nearest
-intents.
+"""Parse a message into an intent: exact commands first, then a trained classifier with explicit vetoes. Pure and bounded; unclear
+messages are marked so, with the nearest intents.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from graph.dialogue.addressed import begins_with_command
-from graph.dialogue.clauses import split_clauses
-from graph.dialogue.commands import parse_command
-from graph.dialogue.cues import Clause, rank_intents, rank_partial_intents
+from graph.dialogue.attributes import find_attributes
+from graph.dialogue.classifier import compute_probabilities
+from graph.dialogue.clauses import Clause, split_clauses
+from graph.dialogue.commands import find_guide_name, is_stop_command, parse_command
 from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.mentions import is_exclusive_check
 from graph.dialogue.news import has_new_facts
 from graph.dialogue.predicates import find_predicate
-from graph.dialogue.rules import RULES
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
 from graph.extraction.chart_metrics import find_metric
@@ -27,11 +28,41 @@ POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.META, Intent.HELP, Intent.CHANGED_SINCE})
 # Beside pasted machine output, which may itself read like one of these, the output counts.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
-ENOUGH = 0.55  # Smallest score of a cue.
-A_PART = 0.9  # Factor for part of a sentence, which counts less than the whole.
-MOST_LABELS = 8
-# A message with one of these words is a stop, whatever else it asks.
-_PLAINLY: Final = frozenset({"stop", "halt", "abort", "quit"})
+MAX_LABELS = 8
+LIKELY, LIKELY_TO_ACT = 0.15, 0.3  # Least probability of an intent; of one that acts.
+NOTHING_TO_ACT = 1.5  # So many times likelier than “asks for nothing” must an intent be that acts.
+# Moods that veto an intent: `not` a negation, `if` a condition, `?` a question that is no polite request. What acts is never
+# read in quoted speech.
+VETOES: Final[Mapping[Intent, str]] = {
+    Intent.TAKE: "not if ?",
+    Intent.ASSIGN: "not if",
+    Intent.WAITS: "not if ?",
+    Intent.HAND_OFF: "not if ?",
+    Intent.RECHECK: "not if",
+    Intent.NARROW: "if ?",
+    Intent.WIDEN: "not if ?",
+    Intent.RUN_CHECK: "not if ?",
+    Intent.RUN_GUIDE: "not if ?",
+    Intent.WISH_REMEDY: "not if ?",
+    Intent.UNDO: "not if ?",
+    Intent.CORRECT: "?",
+    Intent.FIXED: "not if ?",
+    Intent.STILL_BROKEN: "?",
+    Intent.CLOSE: "not if ?",
+    Intent.REOPEN: "not if",
+    Intent.STOP: "if ?",
+    Intent.PAUSE: "?",
+    Intent.TYPED_APPROVAL: "? if",
+    Intent.THANKS: "?",
+}
+ACTING: Final = VETOES.keys() - POLITE | {Intent.NEW_FACTS}
+_STOP_WORDS: Final = frozenset({"stop", "halt", "abort", "cancel", "quit", "aufhoren", "auf", "arrete", "arretez", "pares", "detengas", "停"})
+# A fault that a person only supposes or doubts.
+_DOUBTS = re.compile(
+    r"\b(?:maybe|might|perhaps|hope|hopefully|whether|wonder|wondering|mistake|would you recommend|cancel the drain|forget|"
+    r"could have|rather|instead)\b"
+)
+_DOUBTED: Final = frozenset({Intent.WISH_REMEDY, Intent.CLOSE, Intent.UNDO, Intent.RUN_CHECK, Intent.FIXED, Intent.WAITS})
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -57,7 +88,7 @@ _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inut
 class IntentCandidate(NamedTuple):
     intent: Intent
     score: float
-    clause: Clause
+    clauses: tuple[Clause, ...]
 
 
 def parse_message(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
@@ -82,64 +113,108 @@ def in_plain_notation(text: str) -> str:
 
 
 def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
-    parts = split_clauses(text, names, now)
+    clauses = split_clauses(text, names, now)
     if set(text.strip()) == {"?"}:
-        return _said(Intent.HELP, text, parts, now)
-    best = _best(parts)
-    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW)) and _WELL_AGAIN.match(text):
-        return _said(Intent.HOST_STATE, text, [*([best.clause] if best else []), *parts], now)
-    news = has_new_facts(text, names, now, parts)
-    partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
-    pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in parts)
+        return _build_message(Intent.HELP, text, clauses, now)
+    if any(is_stop_command(clause.words) and not clause.quotes for clause in clauses):
+        return _build_message(Intent.STOP, text, clauses, now)
+    ranked = _rank_candidates(clauses)
+    best = next((row for row in ranked if _is_likely(row, ranked)), None)
+    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED)) and _WELL_AGAIN.match(text):
+        return _build_message(Intent.HOST_STATE, text, clauses, now)
+    news = has_new_facts(text, names, now, clauses)
+    pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
     if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
-        return _said(Intent.NEW_FACTS, text, parts, now)
-    if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):
-        return _said(Intent.NEW_FACTS, text, parts, now)
-    if (best is None or best.intent is Intent.RUN_CHECK) and _draws(text, parts):
-        return _said(Intent.SHOW_OUTPUT, text, parts, now)
-    if best is None or (RULES[best.intent].unless and _TAKEN_BACK.search(text)):
-        return _not_understood(text, parts, now)
-    if best.intent is Intent.STATUS and {"thing", "machine"} & best.clause.ideas.keys() and any(part.named.hosts for part in parts):
-        return _said(Intent.HOST_STATE, text, [best.clause, *parts], now)  # “I worry about gpu-003. Is it alive?”
-    return _said(best.intent, text, [best.clause, *parts], now).model_copy(update={"predicate": find_predicate(best.intent, parts)})
+        return _build_message(Intent.NEW_FACTS, text, clauses, now)
+    if news and (best is None or best.intent in POLITE | SOFT):
+        return _build_message(Intent.NEW_FACTS, text, clauses, now)
+    if (best is None or best.intent is Intent.RUN_CHECK) and _asks_for_chart(text, clauses):
+        return _build_message(Intent.SHOW_OUTPUT, text, clauses, now)
+    if best is None or (best.intent in VETOES and _TAKEN_BACK.search(text)):
+        return _build_not_understood(text, clauses, ranked, now)
+    message = _build_message(best.intent, text, _first(best.clauses, clauses), now)
+    return message.model_copy(update={"predicate": find_predicate(best.intent, clauses)})
 
 
-def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
-    """A plain stop comes first, then the most specific request, politeness last."""
-    found = [
-        IntentCandidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause)
-        for clause in parts
-        for fit in rank_intents(clause)[:2]
-    ]
-    enough = [row for row in found if row.score >= ENOUGH]
-    return max(enough, key=lambda row: (_stops(row), row.intent not in POLITE, row.score), default=None)
+def _first(these: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
+    return [*these, *(clause for clause in clauses if clause not in these)]
 
 
-def _draws(text: str, parts: Sequence[Clause]) -> bool:
+def _rank_candidates(clauses: Sequence[Clause]) -> list[IntentCandidate]:
+    """Rank the readings of the whole message and of each sentence; politeness comes last."""
+    if not clauses:
+        return []
+    texts = [tuple(clauses), *((clause,) for clause in clauses if len(clauses) > 1)]
+    found = [IntentCandidate(intent, share, part) for part in texts for intent, share in _weigh_intents(part).items()]
+    return sorted(found, key=lambda row: (row.intent in POLITE or row.score < LIKELY, -row.score))
+
+
+def _weigh_intents(clauses: Sequence[Clause]) -> dict[Intent, float]:
+    """Return the probabilities of what the message can mean; what it cannot mean is shared among the others."""
+    shares = {intent: share for intent, share in compute_probabilities(clauses).items() if can_mean(intent, clauses)}
+    whole = sum(shares.values()) or 1.0
+    vetoed = {intent for intent in shares if any(_is_vetoed(intent, clause) for clause in clauses)}
+    return {intent: 0.0 if intent in vetoed else share / whole for intent, share in shares.items()}
+
+
+def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
+    """Return whether the message names what the intent needs."""
+    named = [clause.named for clause in clauses]
+    exclusive = any(is_exclusive_check(row.check) for row in named)
+    if intent is Intent.ASSIGN:
+        return any(row.person for row in named)
+    if intent is Intent.TAKE:
+        return not any(row.person for row in named)
+    if intent is Intent.RUN_CHECK:
+        return exclusive
+    if intent is Intent.WISH_REMEDY:
+        return any(row.remedy and row.remedy != "resume_node" for row in named)
+    if intent is Intent.NARROW:
+        return any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named) or "others" in find_attributes(clauses)
+    if intent is Intent.WHY_NOT:
+        return any(row.labels or row.category for row in named) or not exclusive
+    if intent is Intent.RUN_GUIDE:
+        return any(clause.requests for clause in clauses) and find_guide_name(clauses) != ""
+    return True
+
+
+def _is_vetoed(intent: Intent, clause: Clause) -> bool:
+    moods = VETOES.get(intent, "").split()
+    if intent is Intent.STOP and clause.denies and not _STOP_WORDS.isdisjoint(clause.words):
+        return True
+    if intent in _DOUBTED and _DOUBTS.search(" ".join(clause.words)):
+        return True
+    held = {"not": clause.denies, "if": clause.depends, "?": clause.asks}
+    return (bool(moods) and clause.quotes) or any(held[mood] for mood in moods)
+
+
+def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> bool:
+    if row.intent is Intent.NOT_UNDERSTOOD or row.score < (LIKELY_TO_ACT if row.intent in ACTING else LIKELY):
+        return False
+    nothing = max((other.score for other in ranked if other.clauses == row.clauses and other.intent is Intent.NOT_UNDERSTOOD), default=0.0)
+    return row.score >= nothing * (NOTHING_TO_ACT if row.intent in ACTING else 1.0)
+
+
+def _asks_for_chart(text: str, clauses: Sequence[Clause]) -> bool:
     """A wanted chart of a GPU metric must not run a test."""
-    drawn = any("picture" in clause.ideas for clause in parts) and not any(clause.denies or clause.quotes for clause in parts)
+    drawn = "picture" in find_attributes(clauses) and not any(clause.denies or clause.quotes for clause in clauses)
     return drawn and bool(find_metric(text, ""))
 
 
-def _stops(row: IntentCandidate) -> bool:
-    return row.intent is Intent.STOP and not _PLAINLY.isdisjoint(row.clause.words)
-
-
-def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
-    near = sorted((fit for clause in parts for fit in rank_partial_intents(clause)), key=lambda fit: -fit.score)
-    meant = [fit.intent for fit in near if INTENTS[fit.intent].form]
-    found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]}
-    if any(clause.denies or clause.depends or clause.quotes for clause in parts) or _TAKEN_BACK.search(text):
+def _build_not_understood(text: str, clauses: Sequence[Clause], ranked: Sequence[IntentCandidate], now: datetime) -> ParsedMessage:
+    near = [row.intent for row in sorted(ranked, key=lambda row: -row.score) if INTENTS[row.intent].form and row.score > 0]
+    found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*near, Intent.STATUS, Intent.HELP]))[:2]}
+    if any(clause.denies or clause.depends or clause.quotes for clause in clauses) or _TAKEN_BACK.search(text):
         found |= {"remedy": "", "check": "", "person": ""}  # the message requests none of these
-    return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update=found)
+    return _build_message(Intent.NOT_UNDERSTOOD, text, clauses, now).model_copy(update=found)
 
 
-def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
-    """`parts` starts with the clause of the intent; the others supply what it does not name."""
-    named = [clause.named for clause in parts]
-    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" names no cause
+def _build_message(intent: Intent, text: str, clauses: Sequence[Clause], now: datetime) -> ParsedMessage:
+    """`clauses` starts with those of the intent; the others supply what these do not name."""
+    named = [clause.named for clause in clauses]
+    meant = [clause.named for clause in clauses if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" names no cause
     causes = next((row for row in meant if row.labels or row.category), None)
-    ideas = {idea for clause in parts for idea in clause.ideas}
+    attributes = find_attributes(clauses)
     hosts = tuple(dict.fromkeys(host for row in named for host in row.hosts))
     group = next((row.group for row in named if row.group), "")
     return ParsedMessage(
@@ -148,27 +223,28 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
         hosts=hosts,
         unknown_hosts=tuple(dict.fromkeys(host for row in named for host in row.unknown)),
         left_out=tuple(dict.fromkeys(host for row in named for host in row.left_out)),
-        group=group or (OTHERS if "other" in ideas else ALL if "every" in ideas else ""),
+        group=group or (OTHERS if "others" in attributes else ALL if "all" in attributes else ""),
         job=next((row.job for row in named if row.job), ""),
-        labels=causes.labels[:MOST_LABELS] if causes else (),
+        labels=causes.labels[:MAX_LABELS] if causes else (),
         category=causes.category if causes else "",
         check=next((row.check for row in named if row.check), ""),
         remedy=next((row.remedy for row in named if row.remedy), ""),
+        guide=find_guide_name(clauses) if intent is Intent.RUN_GUIDE else "",
         device=next((row.device for row in named if row.device), ""),
         person=next((row.person for row in named if row.person), ""),
-        at=parse_pause_end(text, now) if intent is Intent.PAUSE else _since(text, parts, now),
-        audience="manager" if "manager" in ideas else "ticket" if "ticket" in ideas else "",
-        form="picture" if "picture" in ideas else "file" if "file" in ideas else "",
-        picture=_picture(ideas) if intent is Intent.SHOW_PICTURE else "",
+        at=parse_pause_end(text, now) if intent is Intent.PAUSE else _find_start(text, clauses, now),
+        audience="manager" if "manager" in attributes else "ticket" if "ticket" in attributes else "",
+        form="picture" if "picture" in attributes else "file" if "file" in attributes else "",
+        picture=_choose_picture(attributes) if intent is Intent.SHOW_PICTURE else "",
     )
 
 
-def _picture(ideas: Collection[str]) -> str:
-    return "timeline" if "timeline" in ideas else "bandwidth" if "curve" in ideas else "walk"
+def _choose_picture(attributes: frozenset[str]) -> str:
+    return next((name for name in ("timeline", "bandwidth") if name in attributes), "walk")
 
 
-def _since(text: str, parts: Sequence[Clause], now: datetime) -> datetime | None:
-    return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in parts), now)[0]
+def _find_start(text: str, clauses: Sequence[Clause], now: datetime) -> datetime | None:
+    return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in clauses), now)[0]
 
 
 def parse_pause_end(text: str, now: datetime) -> datetime | None:

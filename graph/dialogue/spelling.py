@@ -16,6 +16,7 @@ _FULL_WIDTH: Final[dict[int, str]] = {
 }
 # Borders of Chinese and Latin text, which have no blank.
 _JOINED = re.compile(r"(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])[.,]")
+_HAN = re.compile(r"[\u4e00-\u9fff]")  # Chinese words are not separated, so each sign counts as a word.
 _BREAK = re.compile(r"[?!…\n]|[.;](?=\s|$)")
 _PART = re.compile(r"[^\W\d_]+(?:['’`´][^\W\d_]+)*")
 _EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…¿¡#"
@@ -101,7 +102,8 @@ def _chunk(chunk: str) -> list[str]:
         return [chunk.strip(_EDGE).lower()[:80]]
     plain = strip_accents(chunk.lower())
     plain = plain.replace("-", "", 1) if plain.startswith(("re-", "un-")) else plain
-    return [word for part in _PART.findall(plain) for word in _uncontracted(part)]
+    words = [word for part in _PART.findall(plain) for word in _uncontracted(part)]
+    return words if plain.isascii() else [sign for word in words for sign in (word if _HAN.search(word) else (word,))]
 
 
 def strip_accents(text: str) -> str:

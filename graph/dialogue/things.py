@@ -202,3 +202,28 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
         "and on"
     ),
 }
+# The same in German, French, Spanish and Chinese.
+CAUSE_WORDS_ABROAD: Final[Mapping[str, str]] = {
+    "INTERCONNECT": "le reseau, la red, das netz, 网络",
+    "INTERCONNECT.IB": "cable, cables, cable reseau, 线缆, 网线, 光纤, 光模块, netzwerkkabel",
+    "SYSTEM_SOFTWARE.DRIVER": "pilotes, controlador, drivers, 驱动, 驱动程序",
+    "SYSTEM_SOFTWARE.STORAGE": "festplatten, platte, disco duro, 磁盘, 硬盘, 存储",
+    "GPU.POWER": "netzteil, stromversorgung, alimentation, fuente de alimentacion, fuente, 电源",
+    "GPU.THERMAL OTHER.INFRA.Rack_Cooling OTHER.HARDWARE.Fan_Failure": "uberhitzung, warme, temperatur, surchauffe, chaleur, sobrecalentamiento, calor, 过热, 温度",
+    "INTERCONNECT.SWITCH": "commutateur, conmutador, 交换机",
+    "GPU.MEMORY SYSTEM_SOFTWARE.MEMORY USER.CODE.Batch_Too_Large_OOM": "speicher, memoire, memoria, 内存, 显存",
+    "USER.CODE USER": "unser code, notre code, nuestro codigo, 代码",
+    "OTHER.HARDWARE.Fan_Failure": "lufter, ventilateur, ventilador, 风扇",
+}
+REMEDY_WORDS_ABROAD: Final[Mapping[str, str]] = {
+    "reboot": "neustart, neu gestartet, neu starten, starte neu, redemarrage, redemarrer, redemarre, redemarrez, reinicie, reiniciar, reinicia, 重启",
+    "drain_node": "drainen, drainiere, entleeren, aus dem betrieb, aus dem pool, isolieren, hors service, du pool, isole, isoler, draine, drainer, drena, drenar, aisla, aislar, de servicio, 排空, 下线, 隔离",
+    "gpu_reset": "zurucksetzen, reinitialise, reinitialiser, restablece, restablecer, 重置, 复位",
+    "cancel_job": "job abbrechen, brich den job ab, annule le job, tue le job, cancela el trabajo, mata el trabajo, 取消作业, 杀掉任务, 取消任务",
+    "reload_driver": "treiber neu, recharge le pilote, recarga el controlador, 重新加载驱动",
+    "resume_node": "wieder in betrieb, wieder in den pool, wieder frei, en service, dans le pool, en servicio, al servicio, al pool, 重新上线, 恢复上线, 取消排空",
+}
+CHECK_WORDS_ABROAD: Final[Mapping[str, str]] = {
+    "dmesg": "kernellog, kernel log, journal du noyau, log del kernel, 内核日志",
+    "smi": "temperaturen, temperatures, temperaturas",
+}
