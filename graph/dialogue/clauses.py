@@ -42,7 +42,7 @@ _WONDERS: Final = _each(
     "who whom whose what which why how when where wer was welche welcher welches warum wieso wie wann wo qui que quoi quel quelle pourquoi comment"
     " quand quien cual como donde cuando"
 )
-_LEADS: Final = _each(
+LEADING_WORDS: Final = _each(
     "actually alright also and anyway bot but cool fine folks good great guys hello hey hi hm hmm just kindly maybe nice no now oh okay or"
     " please question quick rackmedic right so sorry team thank thanks then uh um understood wait well yes yo bitte und ja et oui y por favor"
 )
@@ -70,6 +70,10 @@ _FOREIGN_POLITE: Final = _each("kannst konntest wurdest peux pouvez pourrais pou
 _CHINESE_DENIES: Final = re.compile(r"别|不要|不用|先不|不能|不许|请勿")
 _CHINESE_DEPENDS: Final = re.compile(r"如果|要是|假如|的话|等.{0,8}再")
 _CHINESE_POLITE: Final = re.compile(r"请|帮|麻烦|能不能|一下")
+_HASTE: Final = re.compile(
+    r" (?:(?:do )?not wait|no (?:rush|hurry|stress|worries)|not urgent|without haste|keine eile|nicht warten|pas d urgence|rien d urgent|sin prisa)$"
+)
+_NO_FIRST: Final = re.compile(r"(?i)\W{0,3}no\s?[,.;:–—-]")  # “no, drain it” denies what was said before.
 # A Spanish prohibition has the subjunctive: “no reinicies”.
 _SPANISH_DENIES: Final = re.compile(r"\bno (?:(?:la|lo|los|me|se) )?[a-z]{3,}(?:es|as|en|an|eis|ais|emos|amos)\b")
 _SPANISH_OR_FRENCH_IF: Final = re.compile(r"\b[sS]i\b|\b[sS]'il (?!te|vous)")
@@ -108,10 +112,11 @@ def _keep_name(found: re.Match[str]) -> str:
 
 
 def _clause(sentence: Sentence, finder: EntityFinder, now: datetime) -> Clause:
-    words = tuple(map(_speller().correct_word, expand_abbreviations(sentence.words)))
+    words = _without_haste(tuple(map(_speller().correct_word, expand_abbreviations(sentence.words))))
     timed = any(parse_time_window(sentence.text, now))
     named = finder.find_entities(sentence.text, words, timed=timed)
     asks, requests, denies, depends = detect_moods(words, sentence.asks, named)
+    denies = denies and not (_NO_FIRST.match(sentence.text) and _DENIES.isdisjoint(words[1:]))
     joined = "".join(words) if any(map(_HAN.match, words)) else ""
     plain = " ".join(words)
     return Clause(
@@ -127,6 +132,11 @@ def _clause(sentence: Sentence, finder: EntityFinder, now: datetime) -> Clause:
     )
 
 
+def _without_haste(words: Sequence[str]) -> tuple[str, ...]:
+    """Leave out “no rush” at the end, which denies nothing."""
+    return tuple(_HASTE.sub("", " ".join(words)).split(" ")) if words else ()
+
+
 @cache
 def _speller() -> SpellingCorrector:
     return SpellingCorrector(list_thing_words(), REAL | list_known_words())
@@ -135,7 +145,7 @@ def _speller() -> SpellingCorrector:
 def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tuple[bool, bool, bool, bool]:
     """Return whether a sentence asks, requests, denies, depends. `marked`: with a question mark."""
     body = list(words)
-    while len(body) > 1 and body[0] in _LEADS:
+    while len(body) > 1 and body[0] in LEADING_WORDS:
         body.pop(0)
     first, second = [*body, "", ""][:2]
     third = body[2] if len(body) > 2 else ""

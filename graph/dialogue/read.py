@@ -13,11 +13,12 @@ from graph.dialogue.classifier import compute_probabilities
 from graph.dialogue.clauses import Clause, split_clauses
 from graph.dialogue.commands import find_guide_name, is_stop_command, parse_command
 from graph.dialogue.intents import INTENTS, Intent
-from graph.dialogue.mentions import is_exclusive_check
+from graph.dialogue.mentions import NamedEntities, is_exclusive_check
 from graph.dialogue.news import has_new_facts
 from graph.dialogue.predicates import find_predicate
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
+from graph.dialogue.vetoes import ACTING, VETOES, calls_colleague, is_vetoed
 from graph.extraction.chart_metrics import find_metric
 from graph.extraction.hosts import expand_host_numbers
 from graph.extraction.pasted_text import find_quoted_lines
@@ -28,41 +29,13 @@ POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.META, Intent.HELP, Intent.CHANGED_SINCE})
 # Beside pasted machine output, which may itself read like one of these, the output counts.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
+# Beside a chart of a metric that is named, the chart counts.
+BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT, Intent.SHOW_PICTURE})
 MAX_LABELS = 8
 LIKELY, LIKELY_TO_ACT = 0.15, 0.3  # Least probability of an intent; of one that acts.
-NOTHING_TO_ACT = 1.5  # So many times likelier than “asks for nothing” must an intent be that acts.
-# Moods that veto an intent: `not` a negation, `if` a condition, `?` a question that is no polite request. What acts is never
-# read in quoted speech.
-VETOES: Final[Mapping[Intent, str]] = {
-    Intent.TAKE: "not if ?",
-    Intent.ASSIGN: "not if",
-    Intent.WAITS: "not if ?",
-    Intent.HAND_OFF: "not if ?",
-    Intent.RECHECK: "not if",
-    Intent.NARROW: "if ?",
-    Intent.WIDEN: "not if ?",
-    Intent.RUN_CHECK: "not if ?",
-    Intent.RUN_GUIDE: "not if ?",
-    Intent.WISH_REMEDY: "not if ?",
-    Intent.UNDO: "not if ?",
-    Intent.CORRECT: "?",
-    Intent.FIXED: "not if ?",
-    Intent.STILL_BROKEN: "?",
-    Intent.CLOSE: "not if ?",
-    Intent.REOPEN: "not if",
-    Intent.STOP: "if ?",
-    Intent.PAUSE: "?",
-    Intent.TYPED_APPROVAL: "? if",
-    Intent.THANKS: "?",
-}
-ACTING: Final = VETOES.keys() - POLITE | {Intent.NEW_FACTS}
-_STOP_WORDS: Final = frozenset({"stop", "halt", "abort", "cancel", "quit", "aufhoren", "auf", "arrete", "arretez", "pares", "detengas", "停"})
-# A fault that a person only supposes or doubts.
-_DOUBTS = re.compile(
-    r"\b(?:maybe|might|perhaps|hope|hopefully|whether|wonder|wondering|mistake|would you recommend|cancel the drain|forget|"
-    r"could have|rather|instead)\b"
-)
-_DOUBTED: Final = frozenset({Intent.WISH_REMEDY, Intent.CLOSE, Intent.UNDO, Intent.RUN_CHECK, Intent.FIXED, Intent.WAITS})
+LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.4, 0.75  # Of new facts that name a machine, a fault or a cause; of others.
+NEWS_AGREED = 0.15  # Of new facts, where the words say so already.
+NOTHING_TO_ANSWER, NOTHING_TO_ACT = 0.7, 1.5  # So many times as likely as “asks for nothing” must an intent be.
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -119,21 +92,25 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
     if any(is_stop_command(clause.words) and not clause.quotes for clause in clauses):
         return _build_message(Intent.STOP, text, clauses, now)
     ranked = _rank_candidates(clauses)
-    best = next((row for row in ranked if _is_likely(row, ranked)), None)
+    if calls_colleague(text):
+        return _build_not_understood(text, clauses, ranked, now)
+    news = has_new_facts(text, names, now, clauses)
+    best = next((row for row in ranked if _is_likely(row, ranked, news=news)), None)
     if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED)) and _WELL_AGAIN.match(text):
         return _build_message(Intent.HOST_STATE, text, clauses, now)
-    news = has_new_facts(text, names, now, clauses)
     pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
     if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
-    if news and (best is None or best.intent in POLITE | SOFT):
+    agreed = max((row.score for row in ranked if row.intent is Intent.NEW_FACTS), default=1.0) >= NEWS_AGREED
+    if news and agreed and (best is None or best.intent in POLITE | SOFT):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
-    if (best is None or best.intent is Intent.RUN_CHECK) and _asks_for_chart(text, clauses):
+    if (best is None or best.intent in BESIDE_CHARTS) and _asks_for_chart(text, clauses):
         return _build_message(Intent.SHOW_OUTPUT, text, clauses, now)
     if best is None or (best.intent in VETOES and _TAKEN_BACK.search(text)):
         return _build_not_understood(text, clauses, ranked, now)
     message = _build_message(best.intent, text, _first(best.clauses, clauses), now)
-    return message.model_copy(update={"predicate": find_predicate(best.intent, clauses)})
+    more = best.intent in POLITE and any(clause not in best.clauses for clause in clauses)  # Something that was not read.
+    return message.model_copy(update={"predicate": find_predicate(best.intent, clauses), "sure": not more})
 
 
 def _first(these: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
@@ -153,7 +130,7 @@ def _weigh_intents(clauses: Sequence[Clause]) -> dict[Intent, float]:
     """Return the probabilities of what the message can mean; what it cannot mean is shared among the others."""
     shares = {intent: share for intent, share in compute_probabilities(clauses).items() if can_mean(intent, clauses)}
     whole = sum(shares.values()) or 1.0
-    vetoed = {intent for intent in shares if any(_is_vetoed(intent, clause) for clause in clauses)}
+    vetoed = {intent for intent in shares if any(is_vetoed(intent, clause) for clause in clauses)}
     return {intent: 0.0 if intent in vetoed else share / whole for intent, share in shares.items()}
 
 
@@ -161,8 +138,10 @@ def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
     """Return whether the message names what the intent needs."""
     named = [clause.named for clause in clauses]
     exclusive = any(is_exclusive_check(row.check) for row in named)
+    if intent is Intent.REPORT:
+        return False  # By its grammar only: other reports are mentioned often.
     if intent is Intent.ASSIGN:
-        return any(row.person for row in named)
+        return any(row.person for row in named) or any(clause.requests for clause in clauses)
     if intent is Intent.TAKE:
         return not any(row.person for row in named)
     if intent is Intent.RUN_CHECK:
@@ -178,21 +157,21 @@ def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
     return True
 
 
-def _is_vetoed(intent: Intent, clause: Clause) -> bool:
-    moods = VETOES.get(intent, "").split()
-    if intent is Intent.STOP and clause.denies and not _STOP_WORDS.isdisjoint(clause.words):
-        return True
-    if intent in _DOUBTED and _DOUBTS.search(" ".join(clause.words)):
-        return True
-    held = {"not": clause.denies, "if": clause.depends, "?": clause.asks}
-    return (bool(moods) and clause.quotes) or any(held[mood] for mood in moods)
-
-
-def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> bool:
-    if row.intent is Intent.NOT_UNDERSTOOD or row.score < (LIKELY_TO_ACT if row.intent in ACTING else LIKELY):
+def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news: bool) -> bool:
+    if row.intent is Intent.NOT_UNDERSTOOD or row.score < _get_threshold(row, news=news):
         return False
     nothing = max((other.score for other in ranked if other.clauses == row.clauses and other.intent is Intent.NOT_UNDERSTOOD), default=0.0)
-    return row.score >= nothing * (NOTHING_TO_ACT if row.intent in ACTING else 1.0)
+    return row.score >= nothing * (NOTHING_TO_ACT if row.intent in ACTING else NOTHING_TO_ANSWER)
+
+
+def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
+    if row.intent is Intent.NEW_FACTS:
+        return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
+    return LIKELY_TO_ACT if row.intent in ACTING else LIKELY
+
+
+def _names_something(named: NamedEntities) -> bool:
+    return bool(named.hosts or named.unknown or named.device or named.job or named.xid or named.labels or named.category)
 
 
 def _asks_for_chart(text: str, clauses: Sequence[Clause]) -> bool:
