@@ -54,7 +54,7 @@ _COMMANDS: Final = _each(
     " put return resume restore close resolve mark reopen stop halt cancel abort quit mute pause snooze drain cordon reset reboot restart"
     " power kill terminate free clean sync reload rebuild load turn switch disable enable configure step approve reject deny help list be"
     " keep shut let unlock bounce isolate quarantine do go use note pull trigger modprobe cleanup only just fix throw restrict"
-    " stick repeat end set cut stay wait"
+    " stick repeat end set cut stay wait follow apply walk work begin redo transfer route remove move"
 )
 _WANTS: Final = _each("want need like should must let would")
 _DENIES: Final = _each("not never no without nobody none nor nicht kein keine keinen keinem nie niemals ohne pas jamais sans nunca sin")

@@ -31,11 +31,16 @@ SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
 # Beside a chart of a metric that is named, the chart counts.
 BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT, Intent.SHOW_PICTURE})
+# An owner whose name is no Slack user is asked for.
+ASSIGNS: Final = frozenset(
+    "assign reassign give hand pass transfer delegate route weise zuweisen gib gebt ubergib leite trag attribue donne confie passe transfere assigne"
+    " asigna asignalo dale daselo pasalo pasaselo encarga transfierelo 交 转 派".split()
+)
 MAX_LABELS = 8
-LIKELY, LIKELY_TO_ACT = 0.15, 0.3  # Least probability of an intent; of one that acts.
-LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.4, 0.75  # Of new facts that name a machine, a fault or a cause; of others.
-NEWS_AGREED = 0.15  # Of new facts, where the words say so already.
-NOTHING_TO_ANSWER, NOTHING_TO_ACT = 0.7, 1.5  # So many times as likely as “asks for nothing” must an intent be.
+LIKELY, LIKELY_TO_ACT = 0.15, 0.5  # Least probability of an intent; of one that acts.
+LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
+NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
+NOTHING_TO_ANSWER, NOTHING_TO_ACT = 0.4, 3.0  # So many times as likely as “asks for nothing” must an intent be.
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -101,7 +106,7 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
     pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
     if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
-    agreed = max((row.score for row in ranked if row.intent is Intent.NEW_FACTS), default=1.0) >= NEWS_AGREED
+    agreed = any(row.intent is Intent.NEW_FACTS and row.score >= max(NEWS_AGREED, _weigh_nothing(row, ranked)) for row in ranked)
     if news and agreed and (best is None or best.intent in POLITE | SOFT):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
     if (best is None or best.intent in BESIDE_CHARTS) and _asks_for_chart(text, clauses):
@@ -141,7 +146,7 @@ def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
     if intent is Intent.REPORT:
         return False  # By its grammar only: other reports are mentioned often.
     if intent is Intent.ASSIGN:
-        return any(row.person for row in named) or any(clause.requests for clause in clauses)
+        return any(row.person for row in named) or any(not ASSIGNS.isdisjoint(clause.words) for clause in clauses)
     if intent is Intent.TAKE:
         return not any(row.person for row in named)
     if intent is Intent.RUN_CHECK:
@@ -160,8 +165,12 @@ def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
 def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news: bool) -> bool:
     if row.intent is Intent.NOT_UNDERSTOOD or row.score < _get_threshold(row, news=news):
         return False
-    nothing = max((other.score for other in ranked if other.clauses == row.clauses and other.intent is Intent.NOT_UNDERSTOOD), default=0.0)
-    return row.score >= nothing * (NOTHING_TO_ACT if row.intent in ACTING else NOTHING_TO_ANSWER)
+    return row.score >= _weigh_nothing(row, ranked) * (NOTHING_TO_ACT if row.intent in ACTING else NOTHING_TO_ANSWER)
+
+
+def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> float:
+    """Return how likely the same sentences ask for nothing."""
+    return max((other.score for other in ranked if other.clauses == row.clauses and other.intent is Intent.NOT_UNDERSTOOD), default=0.0)
 
 
 def _get_threshold(row: IntentCandidate, *, news: bool) -> float:

@@ -32,6 +32,7 @@ PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
 INVERSE_REGULARISATION, MAX_ITERATIONS = 20.0, 100
 EXAMPLES_OF_A_PHRASE = 2  # A phrase with placeholders is trained so often, with other names.
+_ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -78,6 +79,19 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+# What people write around a request. `{}` is the phrase; it is trained with one of them besides, in turn.
+_FRAMES: Final[Mapping[str, Sequence[str]]] = {
+    "en": (
+        "hey, {}", "ok {}", "so {}", "and {}", "{} please", "{} thanks", "hi, {}", "well, {}", "sorry, {}", "{}, thx", "hello! {}", "also {}",
+        "quick one: {}", "{} pls", "hm, {}", "btw {}",
+    ),
+    "de": ("hey, {}", "ok, {}", "und {}", "{} bitte", "hallo, {}", "{} danke", "also {}", "sorry, {}"),
+    "fr": ("salut, {}", "ok, {}", "et {}", "{} svp", "bonjour, {}", "{} merci", "alors {}", "pardon, {}"),
+    "es": ("hola, {}", "ok, {}", "y {}", "{} por favor", "oye, {}", "{} gracias", "entonces {}", "perdón, {}"),
+    "zh": ("你好，{}", "那{}", "请问{}", "麻烦{}", "{}，谢谢", "好的，{}"),
+}  # fmt: skip
+
+
 class LabelledText(NamedTuple):
     intent: Intent
     text: str
@@ -112,6 +126,10 @@ def list_texts() -> Iterator[LabelledText]:
             for phrase in phrases:
                 for _ in range(EXAMPLES_OF_A_PHRASE if _PLACEHOLDER.search(phrase) else 1):
                     yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
+                turns["frame"] += 1
+                frame = _FRAMES[path.stem][turns["frame"] % len(_FRAMES[path.stem])]
+                if intent not in _ALONE:
+                    yield LabelledText(Intent(intent), frame.replace("{}", _PLACEHOLDER.sub(name, phrase)))
 
 
 def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:

@@ -73,13 +73,22 @@ _OTHER_OBJECTS: Final = (
     "(?:re ?)?(?:close|shut|open|opened|closed) (?:the|a|my|your|our|that) (?!incident|ticket|case|thread|issue|alert|report|one|matter|whole|"
     "investigation|cause|same)\\w+"
 )
+# Everyday things that break, open and close, and are nobody's cluster.
+_ELSEWHERE: Final = (
+    "elevator|lift|printer|laptop|laptops|notebook|vpn|coffee machine|coffee|website|homepage|wifi|wlan|phone|door|window|windows|car|bus|train|"
+    "heating|mail|mails|email|browser|keyboard|headset|canteen|kitchen|pizza|toilet|projector|jira|zoom|teams call|ci server|ci|office|badge|"
+    "aufzug|fahrstuhl|drucker|kaffeemaschine|kaffee|tur|fenster|heizung|kantine|beamer|webseite|"
+    "ascenseur|imprimante|portable|cafe|porte|fenetre|chauffage|cantine|site web|"
+    "ascensor|impresora|portatil|cafetera|puerta|ventana|calefaccion|comedor|"
+    "电 梯|打 印 机|笔 记 本|咖 啡|咖 啡 机|食 堂|空 调 遥 控|网 站|会 议 室|地 铁"
+)
 _CLOSED: Final = "(?:was|were|been|got|gets|is|they) (?:now |already |finally |just )?closed"
 # fmt: on
 _PATTERNS: Final = {
     mood: re.compile(rf"(?:^|(?<= ))(?:{words})(?= |$)")
     for mood, words in (
         ("hope", _HOPES), ("maybe", f"{_HOPES}|{_MAYBES}"), ("past", _PAST), ("done", _DONE), ("unless", _CONDITIONS),
-        ("objects", _OTHER_OBJECTS), ("closed", _CLOSED), ("no reopening", "(?:not|never) (?:re ?open|open)"),
+        ("objects", _OTHER_OBJECTS), ("closed", _CLOSED), ("elsewhere", _ELSEWHERE), ("no reopening", "(?:not|never) (?:re ?open|open)"),
     )
 }  # fmt: skip
 _CALLED_FIRST: Final = re.compile(r"\W{0,3}([^\W\d_]{2,24})\s?[,，:：]\s?(?=\S)")
@@ -94,6 +103,8 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
     moods, words = VETOES.get(intent, "").split(), " ".join(clause.words)
     if intent is Intent.STOP and clause.denies and not _STOP_WORDS.isdisjoint(clause.words):
         return True
+    if intent in ACTING and not _names_machine(clause) and _PATTERNS["elsewhere"].search(words):
+        return True
     if intent in (Intent.CLOSE, Intent.REOPEN) and _PATTERNS["objects"].search(words):
         return True
     if intent is Intent.CLOSE and _PATTERNS["closed"].search(words):
@@ -103,6 +114,11 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
     held = {"not": clause.denies, "if": clause.depends, "?": clause.asks}
     acts = intent in ACTING - {Intent.NEW_FACTS}  # What another person says may be a fact.
     return (acts and clause.quotes) or any(held[mood] if mood in held else _is_in(mood, words, clause) for mood in moods)
+
+
+def _names_machine(clause: Clause) -> bool:
+    named = clause.named
+    return bool(named.hosts or named.unknown or named.device or named.job or named.xid)
 
 
 def _is_in(mood: str, words: str, clause: Clause) -> bool:
