@@ -12,7 +12,7 @@ from graph.dialogue.known_words import list_known_words
 from graph.dialogue.mentions import EntityFinder, NamedEntities, list_thing_words
 from graph.dialogue.real_words import REAL
 from graph.dialogue.said import Vocabulary
-from graph.dialogue.spelling import LONGEST, Sentence, SpellingCorrector, expand_abbreviations, split_sentences
+from graph.dialogue.spelling import LONGEST, Sentence, SpellingCorrector, expand_abbreviations, normalize_words, split_sentences
 from graph.extraction.reports import is_log_line
 from graph.extraction.time_window import parse_time_window
 
@@ -74,6 +74,8 @@ _HASTE: Final = re.compile(
     r" (?:(?:do )?not wait|no (?:rush|hurry|stress|worries)|not urgent|without haste|keine eile|nicht warten|pas d urgence|rien d urgent|sin prisa)$"
 )
 _NO_FIRST: Final = re.compile(r"(?i)\W{0,3}no\s?[,.;:–—-]")  # “no, drain it” denies what was said before.
+# “drain it, it does not answer”: the reason's negation denies no request.
+_REASON: Final = re.compile(r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça)|\b(?:because|since it|as it|weil|denn|parce que|car|porque))\s")
 # A Spanish prohibition has the subjunctive: “no reinicies”.
 _SPANISH_DENIES: Final = re.compile(r"\bno (?:(?:la|lo|los|me|se) )?[a-z]{3,}(?:es|as|en|an|eis|ais|emos|amos)\b")
 _SPANISH_OR_FRENCH_IF: Final = re.compile(r"\b[sS]i\b|\b[sS]'il (?!te|vous)")
@@ -117,6 +119,8 @@ def _clause(sentence: Sentence, finder: EntityFinder, now: datetime) -> Clause:
     named = finder.find_entities(sentence.text, words, timed=timed)
     asks, requests, denies, depends = detect_moods(words, sentence.asks, named)
     denies = denies and not (_NO_FIRST.match(sentence.text) and _DENIES.isdisjoint(words[1:]))
+    if denies and requests and (reason := _REASON.search(sentence.text)):
+        denies = not _DENIES.isdisjoint(expand_abbreviations(normalize_words(sentence.text[: reason.start()])))
     joined = "".join(words) if any(map(_HAN.match, words)) else ""
     plain = " ".join(words)
     return Clause(

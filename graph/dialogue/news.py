@@ -34,6 +34,11 @@ def has_new_facts(text: str, names: Vocabulary, now: datetime, clauses: Iterable
     return any(_names_trouble(clause, symptoms) for clause in stated)
 
 
+def has_error_lines(text: str, names: Vocabulary, now: datetime) -> bool:
+    """Return whether it quotes a known error or tells of damage that people see."""
+    return bool(parse_report(text[:LONGEST], names.host_index, now).signatures or find_physical_reports(text))
+
+
 def _names_trouble(clause: Clause, complains: bool) -> bool:
     named = clause.named
     machine = bool(named.hosts or named.unknown or named.device or named.job)

@@ -14,7 +14,7 @@ from graph.dialogue.clauses import Clause, split_clauses
 from graph.dialogue.commands import find_guide_name, is_stop_command, parse_command
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.mentions import NamedEntities, is_exclusive_check
-from graph.dialogue.news import has_new_facts
+from graph.dialogue.news import has_error_lines, has_new_facts
 from graph.dialogue.predicates import find_predicate
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
@@ -30,7 +30,7 @@ SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.
 # Beside pasted machine output, which may itself read like one of these, the output counts.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
 # Beside a chart of a metric that is named, the chart counts.
-BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT, Intent.SHOW_PICTURE})
+BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT})
 # An owner whose name is no Slack user is asked for.
 ASSIGNS: Final = frozenset(
     "assign reassign give hand pass transfer delegate route weise zuweisen gib gebt ubergib leite trag attribue donne confie passe transfere assigne"
@@ -40,6 +40,7 @@ MAX_LABELS = 8
 LIKELY, LIKELY_TO_ACT = 0.15, 0.5  # Least probability of an intent; of one that acts.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
+SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
 NOTHING_TO_ANSWER, NOTHING_TO_ACT = 0.4, 3.0  # So many times as likely as “asks for nothing” must an intent be.
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
@@ -101,12 +102,15 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
         return _build_not_understood(text, clauses, ranked, now)
     news = has_new_facts(text, names, now, clauses)
     best = next((row for row in ranked if _is_likely(row, ranked, news=news)), None)
-    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED)) and _WELL_AGAIN.match(text):
+    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS)) and _WELL_AGAIN.match(text):
         return _build_message(Intent.HOST_STATE, text, clauses, now)
     pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
     if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
-    agreed = any(row.intent is Intent.NEW_FACTS and row.score >= max(NEWS_AGREED, _weigh_nothing(row, ranked)) for row in ranked)
+    shown = has_error_lines(text, names, now)
+    agreed = not clauses or any(
+        row.intent is Intent.NEW_FACTS and row.score >= (SHOWN_AGREED if shown else max(NEWS_AGREED, _weigh_nothing(row, ranked))) for row in ranked
+    )
     if news and agreed and (best is None or best.intent in POLITE | SOFT):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
     if (best is None or best.intent in BESIDE_CHARTS) and _asks_for_chart(text, clauses):
@@ -154,7 +158,7 @@ def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
     if intent is Intent.WISH_REMEDY:
         return any(row.remedy and row.remedy != "resume_node" for row in named)
     if intent is Intent.NARROW:
-        return any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named) or "others" in find_attributes(clauses)
+        return not any(row.remedy for row in named) and any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named) or "others" in find_attributes(clauses)
     if intent is Intent.WHY_NOT:
         return any(row.labels or row.category for row in named) or not exclusive
     if intent is Intent.RUN_GUIDE:

@@ -68,6 +68,7 @@ _DONE: Final = (
     "(?:on|nous) (?:a|avons) \\S+|a ete \\S+|(?:il|elle) (?:a|veut|dit)|reiniciamos|drenamos|sacamos|reiniciaron|hemos \\S+|fue reinici\\w+|"
     "重 启 过|重 启 了|已 经 (?:\\S )*了|他 说|她 说"
 )
+_CONFIRM: Final = "(?:you|please) confirm|confirm (?:please|the|that|whether|if|it works)"
 _CONDITIONS: Final = "if|unless|whenever|wenn|falls|sofern|au cas ou|如 果|要 是"
 _OTHER_OBJECTS: Final = (
     "(?:re ?)?(?:close|shut|open|opened|closed) (?:the|a|my|your|our|that) (?!incident|ticket|case|thread|issue|alert|report|one|matter|whole|"
@@ -88,7 +89,7 @@ _PATTERNS: Final = {
     mood: re.compile(rf"(?:^|(?<= ))(?:{words})(?= |$)")
     for mood, words in (
         ("hope", _HOPES), ("maybe", f"{_HOPES}|{_MAYBES}"), ("past", _PAST), ("done", _DONE), ("unless", _CONDITIONS),
-        ("objects", _OTHER_OBJECTS), ("closed", _CLOSED), ("elsewhere", _ELSEWHERE), ("no reopening", "(?:not|never) (?:re ?open|open)"),
+        ("objects", _OTHER_OBJECTS), ("closed", _CLOSED), ("confirm", _CONFIRM), ("elsewhere", _ELSEWHERE), ("no reopening", "(?:not|never) (?:re ?open|open)"),
     )
 }  # fmt: skip
 _CALLED_FIRST: Final = re.compile(r"\W{0,3}([^\W\d_]{2,24})\s?[,，:：]\s?(?=\S)")
@@ -108,6 +109,8 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
     if intent in (Intent.CLOSE, Intent.REOPEN) and _PATTERNS["objects"].search(words):
         return True
     if intent is Intent.CLOSE and _PATTERNS["closed"].search(words):
+        return True
+    if intent is Intent.TYPED_APPROVAL and _PATTERNS["confirm"].search(words):
         return True
     if intent is Intent.REOPEN and _PATTERNS["no reopening"].search(words):
         return True
