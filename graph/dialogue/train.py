@@ -30,7 +30,7 @@ from tools.remedies import REMEDIES
 
 PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
-INVERSE_REGULARISATION, MAX_ITERATIONS = 20.0, 60
+INVERSE_REGULARISATION, MAX_ITERATIONS = 20.0, 100
 EXAMPLES_OF_A_PHRASE = 2  # A phrase with placeholders is trained so often, with other names.
 _ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
