@@ -109,7 +109,7 @@ class Settings(BaseModel):
     )
     brake_incident_hosts: int = Field(4, ge=1, description="brake: hosts that one incident may change within brake_incident_minutes")
     brake_incident_minutes: float = Field(
-        60.0, gt=0, description="brake: minutes after which a changed host counts no more for its incident"
+        60.0, gt=0, description="brake: minutes after which a changed host no longer counts for its incident"
     )
     brake_at_once: float = Field(
         0.05, gt=0, le=1, description="brake: share of a group's hosts that may be under change at the same moment; at least one host"
@@ -119,7 +119,7 @@ class Settings(BaseModel):
         gt=0,
         le=1,
         description="brake: share of a group's hosts changed within brake_window_minutes, by all incidents together; at least three. "
-        "One more trips the group's breaker until somebody resets it",
+        "One more trips the group's breaker until an approver resets it",
     )
     brake_window_minutes: float = Field(10.0, gt=0, description="brake: minutes of that window")
     recheck_after_fix_hours: float = Field(
@@ -267,12 +267,12 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check_http_port(self) -> "Settings":
         if self.used_inbound_settings and not self.http_port:
-            raise ValueError(
-                f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port on which it is heard; set it, or unset them"
-            )
+            raise ValueError(f"HTTP_PORT: {' and '.join(self.used_inbound_settings)} need a port to listen on; set it, or unset them")
         if self.http_port and not self.used_inbound_settings:
-            known = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
-            raise ValueError(f"HTTP_PORT: nothing is heard there; set one of {known}, or unset it (trackers are polled and need no port)")
+            setting_names = ", ".join(ENV_PREFIX + name.upper() for name in INBOUND_SETTINGS)
+            raise ValueError(
+                f"HTTP_PORT: nothing listens there; set one of {setting_names}, or unset it (trackers are polled and need no port)"
+            )
         return self
 
     @model_validator(mode="after")
@@ -285,15 +285,17 @@ class Settings(BaseModel):
 def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Load settings; the environment overrides the YAML file. Raise BadSettings with every problem."""
     environ = os.environ if environ is None else environ
-    named = file or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
-    values = _read_settings_file(named) if named else {}
-    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {ENV_PREFIX + "CONFIG"}
-    strays = [_describe_unknown_setting(name) for name in environ if name.startswith(ENV_PREFIX) and name not in known]
-    given = {k[len(ENV_PREFIX) :].lower(): v for k, v in environ.items() if k in known and v and not k.endswith("_CONFIG")}
+    settings_file = file or (Path(environ[ENV_PREFIX + "CONFIG"]) if environ.get(ENV_PREFIX + "CONFIG") else None)
+    values = _read_settings_file(settings_file) if settings_file else {}
+    known_names = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | {ENV_PREFIX + "CONFIG"}
+    strays = [_describe_unknown_setting(name) for name in environ if name.startswith(ENV_PREFIX) and name not in known_names]
+    environment_values = {
+        k[len(ENV_PREFIX) :].lower(): v for k, v in environ.items() if k in known_names and v and not k.endswith("_CONFIG")
+    }
     try:
-        settings = Settings.model_validate(values | given)
-    except ValidationError as why:
-        raise BadSettings(strays + [_format_problem(error) for error in why.errors()]) from why
+        settings = Settings.model_validate(values | environment_values)
+    except ValidationError as error:
+        raise BadSettings(strays + [_format_problem(problem) for problem in error.errors()]) from error
     if strays:
         raise BadSettings(strays)
     return settings
@@ -302,8 +304,8 @@ def load_settings(file: Path | None = None, environ: Mapping[str, str] | None = 
 def _read_settings_file(path: Path) -> dict[str, Any]:
     try:
         raw = load_plain(path.read_text()) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as why:
-        raise BadSettings([f"{path}: cannot be read: {' '.join(str(why).split())}"]) from why
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadSettings([f"{path}: cannot be read: {' '.join(str(error).split())}"]) from error
     if not isinstance(raw, dict):
         raise BadSettings([f"{path}: must be a mapping of settings"])
     return raw
@@ -312,7 +314,7 @@ def _read_settings_file(path: Path) -> dict[str, Any]:
 def _describe_unknown_setting(name: str) -> str:
     setting = name.removeprefix(ENV_PREFIX).lower()
     if setting in REMOVED_SETTINGS:
-        return f"{name}: is no setting any more; {REMOVED_SETTINGS[setting]}"
+        return f"{name}: is no longer a setting; {REMOVED_SETTINGS[setting]}"
     now = RENAMED_SETTINGS.get(setting)
     return f"{name}: is called {ENV_PREFIX}{now.upper()} now" if now else f"{name}: no such setting; see `rackmedic settings`"
 
@@ -320,9 +322,9 @@ def _describe_unknown_setting(name: str) -> str:
 def _format_problem(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return _describe_unknown_setting(f"{ENV_PREFIX}{'.'.join(map(str, error['loc'])).upper()}")
-    where = ".".join(map(str, error["loc"]))
+    location = ".".join(map(str, error["loc"]))
     message = error["msg"].removeprefix("Value error, ")
-    return f"{ENV_PREFIX}{where.upper()}: {message}" if where else f"{ENV_PREFIX}{message}"
+    return f"{ENV_PREFIX}{location.upper()}: {message}" if location else f"{ENV_PREFIX}{message}"
 
 
 def list_missing_for_serve(settings: Settings) -> list[str]:

@@ -19,11 +19,11 @@ async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
     Once is not enough: on Python 3.11 a cancellation is swallowed if an answer from Redis arrives at that moment (seen
     with redis-py and fakeredis), and the task continues.
     """
-    left = {task for task in tasks if not task.done()}
-    while left:
-        for task in left:
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=RECANCEL_SECONDS)
+        _, pending = await asyncio.wait(pending, timeout=RECANCEL_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

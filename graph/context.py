@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
+from graph.engine.fact_history import ProvenRemedyRun
 from graph.engine.peer_differences import HostBaseline
-from graph.engine.stale_facts import ProvenRemedyRun
 from graph.state import InboxItem
 from tools.clock import Clock
 from tools.inventory.job_lookup import JobFilter, JobHosts
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from graph.extraction.uploaded_text import TextReader
     from graph.model.reasoner import Reasoner
     from kb.guides.guide import Guide
-    from kb.history.mistakes import MistakeNote
+    from kb.history.lessons import MistakeNote
     from kb.history.site_pages import SitePage
     from kb.taxonomy.taxonomy import Taxonomy
     from tools.evidence import EvidenceStore
@@ -115,7 +115,7 @@ async def find_no_job_hosts(job: str) -> JobHosts:
 
 async def find_no_closed_incidents(query: ClosedIncidentQuery) -> ClosedIncidentMatches:
     """Return that none are kept here (terminal, bench)."""
-    return ClosedIncidentMatches(could_not="closed incidents are kept where I run in Slack, and not here")
+    return ClosedIncidentMatches(could_not="closed incidents are stored where I run in Slack, not here")
 
 
 async def find_no_repairs(hosts: Collection[str]) -> Sequence[ProvenRemedyRun]:
@@ -144,7 +144,7 @@ async def find_no_other_owners(incident: str, causes: Sequence[str]) -> Mapping[
 
 @dataclass(frozen=True, slots=True)
 class ApprovalStatus:
-    """An action up for decision. `approvers` and `approved_by` are names; `open` while votes still count."""
+    """An action that waits for approval. `approvers` and `approved_by` are names; `open` while votes still count."""
 
     approval: str
     does: str
@@ -221,7 +221,7 @@ class GraphContext:
     remember: Callable[[Mapping[str, HostBaseline]], Awaitable[None]] = field(default=discard_baselines)
     # Ids of the incident's deferred remediations: not yet proposed because others go first.
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=find_no_deferred_remediations)
-    # Actions up for decision in an incident; None where nothing can be approved at all.
+    # Actions that wait for approval in an incident; None where nothing can be approved at all.
     decisions: Callable[[str], Awaitable[Sequence[ApprovalStatus] | None]] = field(default=find_no_approvals)
     tell_every: float = 3.0  # Seconds without an answer after which people see which hosts are pending.
     # Cache by digest (`graph.incident.context`). A snapshot never changes, so losing the cache costs time only.

@@ -29,16 +29,16 @@ def render_guide_summary(run: GuideRun, most: int) -> list[str]:
 
     Where not all fit, steps that wait for a person come before answered ones.
     """
-    told = [row for row in run.steps if not _is_groupable(row)]
+    listed_steps = [row for row in run.steps if not _is_groupable(row)]
     grouped = [
         _render_step_group(run, mark) for mark in GROUPED_MARK_TEXTS if any(_is_groupable(row) and row.mark == mark for row in run.steps)
     ]
     room = most - len(grouped)
-    if len(told) <= room:
-        return [*map(_render_step, told), *grouped]
-    kept = sorted(told, key=lambda row: MARK_PRIORITY.index(row.mark))[: room - 1]
-    shown = [_render_step(row) for row in told if row in kept]
-    return [*shown, f"… {len(told) - len(kept)} more steps", *grouped]
+    if len(listed_steps) <= room:
+        return [*map(_render_step, listed_steps), *grouped]
+    shown_steps = sorted(listed_steps, key=lambda row: MARK_PRIORITY.index(row.mark))[: room - 1]
+    rendered_steps = [_render_step(row) for row in listed_steps if row in shown_steps]
+    return [*rendered_steps, f"… {len(listed_steps) - len(shown_steps)} more steps", *grouped]
 
 
 def render_guide_steps(run: GuideRun) -> list[str]:

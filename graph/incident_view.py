@@ -99,7 +99,7 @@ class IncidentView:
     @property
     def search_steps(self) -> list[tuple[str, str, str]]:
         """(path, what was done, why)."""
-        return [(str(path), str(did), str(why)) for path, did, why in (self.stored.get("walk") or {}).get("log", ())]
+        return [(str(path), str(did), str(reason)) for path, did, reason in (self.stored.get("walk") or {}).get("log", ())]
 
     @cached_property
     def report(self) -> Report | None:
@@ -185,8 +185,8 @@ def _serialize_remediation(remediation: Remediation) -> dict[str, Any]:
             "host": remediation.target,
             "devices": remediation.devices,
         }
-        kept = {name: value for name, value in asdict(remediation.fault).items() if value != usual[name]}
-        row["fault"] = {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+        fault_values = {name: value for name, value in asdict(remediation.fault).items() if value != usual[name]}
+        row["fault"] = {name: list(value) if isinstance(value, tuple) else value for name, value in fault_values.items()}
     return row
 
 

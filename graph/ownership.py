@@ -42,11 +42,11 @@ class TenantMachines:
 
 
 def build_tenant_machines(inventory: Inventory, hosts: Collection[str]) -> TenantMachines:
-    known = (inventory.hosts[name] for name in hosts if name in inventory.hosts)
-    return TenantMachines(frozenset(hosts), frozenset(host.slurm_name for host in known))
+    machines = (inventory.hosts[name] for name in hosts if name in inventory.hosts)
+    return TenantMachines(frozenset(hosts), frozenset(host.slurm_name for host in machines))
 
 
 def is_withheld_from_tenant(fact: Fact, machines: TenantMachines) -> bool:
     """Return whether a fact must not influence anything that the tenant sees."""
-    says = fact.status is Status.OK and fact.key and fact.key not in READ_STATUS_KEYS
-    return bool(says) and machines.is_unowned_file_fact(fact.host, fact.check, FileSource.from_fact(fact))
+    has_status = fact.status is Status.OK and fact.key and fact.key not in READ_STATUS_KEYS
+    return bool(has_status) and machines.is_unowned_file_fact(fact.host, fact.check, FileSource.from_fact(fact))

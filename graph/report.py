@@ -63,7 +63,7 @@ class FileReadResult(StoredModel):
 
 
 class CauseOwnedElsewhere(StoredModel):
-    """A cause that another incident found too, and which keeps it: its fix is put up for decision there. `hosts` are those it is kept for."""
+    """A cause that another incident found too, and which keeps it: its fix is proposed there. `hosts` are those it is kept for."""
 
     label: str
     incident: str
@@ -222,8 +222,8 @@ class Report(StoredModel):
         """The root causes that the tenant may see."""
         if self.crossing is None:
             return self.root_causes
-        found = {cause.label for cause in self.root_causes}
-        return tuple(cause for cause in self.crossing if cause.label in found)
+        labels = {cause.label for cause in self.root_causes}
+        return tuple(cause for cause in self.crossing if cause.label in labels)
 
     @property
     def hides_all_causes_from_tenant(self) -> bool:

@@ -111,13 +111,13 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
     """Return path → (result, reason) and path → order of the first visit."""
     signs: dict[str, tuple[BranchResult, str]] = {}
     order: dict[str, int] = {}
-    for path, did, why in incident.search_steps:
-        signs[path] = (_LOG_RESULTS.get(did, "not decided"), why[:MAX_REASON_CHARS])
+    for path, did, reason in incident.search_steps:
+        signs[path] = (_LOG_RESULTS.get(did, "not decided"), reason[:MAX_REASON_CHARS])
         for step in _list_path_prefixes(path):
             order.setdefault(step, len(order))
     report = incident.report
-    judged = (*(report.ruled_out if report else ()), *incident.hypotheses, *(report.root_causes if report else ()))
-    for row in judged:
+    judged_causes = (*(report.ruled_out if report else ()), *incident.hypotheses, *(report.root_causes if report else ()))
+    for row in judged_causes:
         signs[row.label] = (_get_final_result(row.verdict, signs.get(row.label)), row.because[:MAX_REASON_CHARS])
         for step in _list_path_prefixes(row.label):
             order.setdefault(step, len(order))
@@ -126,8 +126,8 @@ def _collect_results(incident: IncidentView) -> tuple[dict[str, tuple[BranchResu
 
 def _get_final_result(verdict: str, before: tuple[BranchResult, str] | None) -> BranchResult:
     """Verdicts do not record failed checks, so an inconclusive one keeps the log's `could not look`."""
-    blind = verdict == "inconclusive" and before is not None and before[0] == "could not look"
-    return "could not look" if blind else _LOG_RESULTS.get(verdict, "not decided")
+    was_unobserved = verdict == "inconclusive" and before is not None and before[0] == "could not look"
+    return "could not look" if was_unobserved else _LOG_RESULTS.get(verdict, "not decided")
 
 
 def _list_path_prefixes(path: str) -> list[str]:
@@ -142,17 +142,17 @@ def _build_branch(
     below: Mapping[str, set[str]],
     titles: Mapping[str, str],
 ) -> SearchBranch:
-    known = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
-    first = sorted(known, key=lambda row: (_RESULT_PRIORITY.index(row.sign), order[row.path]))
-    own, why = signs.get(path, ("not reached", ""))
-    told = _summarize_children(first, whole=len(known) == len(below.get(path, ())))
+    children = [_build_branch(child, signs, order, below, titles) for child in below.get(path, ()) if child in order]
+    first = sorted(children, key=lambda row: (_RESULT_PRIORITY.index(row.sign), order[row.path]))
+    own, reason = signs.get(path, ("not reached", ""))
+    children_summary = _summarize_children(first, whole=len(children) == len(below.get(path, ())))
     if path not in signs and first:
-        own = told or "not decided"
-    elif told and _RESULT_PRIORITY.index(told) < _RESULT_PRIORITY.index(own):
-        own, why = told, ""  # a cause was found below it after the search had left it
-    shown = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
-    left = len(below.get(path, ())) - len(shown)
-    return SearchBranch(path, titles.get(path, path), own, why, shown, left if shown else 0)
+        own = children_summary or "not decided"
+    elif children_summary and _RESULT_PRIORITY.index(children_summary) < _RESULT_PRIORITY.index(own):
+        own, reason = children_summary, ""  # a cause was found below it after the search had left it
+    shown_children = tuple(sorted(first[:MAX_CHILDREN], key=lambda row: order[row.path]))
+    hidden_count = len(below.get(path, ())) - len(shown_children)
+    return SearchBranch(path, titles.get(path, path), own, reason, shown_children, hidden_count if shown_children else 0)
 
 
 def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> BranchResult | None:
@@ -163,8 +163,12 @@ def _summarize_children(first: Sequence[SearchBranch], *, whole: bool) -> Branch
 
 def summarize_search_tree(tree: SearchTree) -> str:
     """Return one line, as caption and alt text."""
-    found = [branch.title for branch in tree.find_leaves("found")]
+    found_titles = [branch.title for branch in tree.find_leaves("found")]
     counts = {sign: len(tree.find_leaves(sign)) for sign in _RESULT_PRIORITY if sign != "found"}
     rest = ", ".join(f"{count} {sign}" for sign, count in counts.items() if count)
-    head = f"Found: {'; '.join(found[:4])}{f' and {len(found) - 4} more' if len(found) > 4 else ''}" if found else "Nothing found"
+    head = (
+        f"Found: {'; '.join(found_titles[:4])}{f' and {len(found_titles) - 4} more' if len(found_titles) > 4 else ''}"
+        if found_titles
+        else "Nothing found"
+    )
     return f"{head}. Of the branches gone into: {rest}." if rest else f"{head}."

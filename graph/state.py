@@ -23,19 +23,18 @@ DiagnosisOutcome = Literal["diagnosed", "no_fault", "abstained", "handed_off"]
 InboxItemKind = Literal[
     "mention", "reply", "attach", "hand_off", "take", "wait", "close", "stop", "status", "why", "recheck", "ask", "timer", "action_result"
 ]
-NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
+NO_FAULT = "NO_FAULT"
+ABSTAIN = "ABSTAIN"
 ALERTS_USER = "alerts"  # The user of an inbox item that alerts created.
-# Why a timer rechecks: to read error counters once more, or to look at everything again.
-COUNTERS_RECHECK, FULL_RECHECK = "counters", "look_again"
+COUNTERS_RECHECK = "counters"  # Why a timer rechecks: to read error counters once more
+FULL_RECHECK = "look_again"  # or to look at everything again
 # Why a timer wakes an incident: it still waits for an answer; a reminded tenant stayed silent, or withdrew the report;
 # its alerts are resolved, or fire again.
-REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, ALERTS_RESOLVED, ALERTS_REFIRED = (
-    "remind",
-    "unanswered",
-    "withdrawn",
-    "alerts_over",
-    "alerts_again",
-)
+REMINDER_DUE = "remind"
+REMINDER_UNANSWERED = "unanswered"
+REPORT_WITHDRAWN = "withdrawn"
+ALERTS_RESOLVED = "alerts_over"
+ALERTS_REFIRED = "alerts_again"
 
 
 class StoredModel(BaseModel):
@@ -50,8 +49,8 @@ UnreadReason = Literal[
 ]
 
 
-# In an item's `data`: the speaker is on the tenant's side, in an incident of the tenant.
-SIDE_KEY, TENANT_SIDE = "side", "customer"
+SIDE_KEY = "side"  # In an item's `data`: the speaker is on the tenant's side
+TENANT_SIDE = "customer"  # in an incident of the tenant
 
 
 class Attachment(StoredModel):
@@ -76,7 +75,7 @@ class InboxItem(StoredModel):
     attachments: tuple[Attachment, ...] = ()
     # Kind-specific. close: {label, root_cause, hosts}; action_result: {event, approval, ladder, outcome, says, facts,
     # since}; timer: {why}. Messages: said → what was understood (`graph.dialogue.said.ParsedMessage`). Tickets: told →
-    # facts (`graph.ticket_export.imported_evidence`).
+    # facts (`graph.ticket_export.received_ticket`).
     data: dict[str, Any] = {}
 
 
@@ -111,8 +110,8 @@ class Origin(StoredModel):
             return ("ticket", self.tenant, self.ticket)
         if self.alert:
             return ("alerts", self.channel, self.alert)
-        came = self.customer
-        return (came.team, came.channel, came.thread_ts) if came else (self.team, self.channel, self.thread_ts)
+        customer = self.customer
+        return (customer.team, customer.channel, customer.thread_ts) if customer else (self.team, self.channel, self.thread_ts)
 
 
 class UnjudgedReport(StoredModel):
@@ -150,8 +149,8 @@ class FileSource(StoredModel):
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "FileSource | None":
-        said = fact.attrs.get(FROM_FILE)
-        return cls.model_validate(said) if said else None
+        source = fact.attrs.get(FROM_FILE)
+        return cls.model_validate(source) if source else None
 
 
 class Evidence(StoredModel):
@@ -369,8 +368,8 @@ class Milestone(StoredModel):
     @classmethod
     def from_row(cls, row: list[Any]) -> "Milestone":
         """Times are exact to the second."""
-        at, kind, says, *by = row
-        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=says, by=by[0] if by else "")
+        at, kind, text, *person = row
+        return cls(at=datetime.fromtimestamp(at, UTC), kind=kind, says=text, by=person[0] if person else "")
 
 
 class IncidentState(TypedDict, total=False):
@@ -388,14 +387,14 @@ class IncidentState(TypedDict, total=False):
     brief: dict[str, Any]
     logs: list[dict[str, Any]]  # The newest long logs that people attached, as templates (`LogDigest`).
     tier: Tier
-    # Progress of the taxonomy search (`graph.engine.taxonomy_search.TaxonomySearch`): open and exhausted branches, and
+    # Progress of the taxonomy search (`graph.engine.check_selection.TaxonomySearch`): open and exhausted branches, and
     # the card's log.
     walk: dict[str, Any]
     turn: dict[str, Any]  # Progress of this turn (`graph.incident.context.TurnState`).
     hypotheses: list[dict[str, Any]]
     explored: dict[str, Any]
     facts: str  # Digest of the facts snapshot in the evidence store.
-    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.receipts`).
+    receipts: str  # Digest of the hosts' raw answers (`graph.provenance.reason_graph`).
     reasoning: str  # Digest of the latest diagnosis's graph (`graph.provenance.reason_graph`).
     to_look: list[dict[str, str]]  # Asks that `plan` chose for `execute`, folded: {hosts: "gpu-[001-004]", check}.
     rounds: int

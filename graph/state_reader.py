@@ -11,7 +11,7 @@ STATE_CHANNELS = frozenset(IncidentState.__annotations__)
 
 
 class IncidentStateReader:
-    """Reads what turns (`graph.incident.turns`) store: the checkpoint, overlaid with the writes of ended nodes."""
+    """Reads what turns (`graph.incident.incident_graph`) store: the checkpoint, overlaid with the writes of ended nodes."""
 
     def __init__(self, redis: Redis, prefix: str = KEY_PREFIX) -> None:
         self._threads = CheckpointReader(redis, prefix, parse_plain_value)
@@ -21,7 +21,8 @@ class IncidentStateReader:
         step = await self._threads.load_latest(incident, "")
         if step is None:
             return IncidentState()
-        written = {write.channel: write.value for write in step.writes}
+        values_by_channel = {write.channel: write.value for write in step.writes}
         return cast(
-            IncidentState, {name: parse_plain_value(raw) for name, raw in {**step.values, **written}.items() if name in STATE_CHANNELS}
+            IncidentState,
+            {name: parse_plain_value(raw) for name, raw in {**step.values, **values_by_channel}.items() if name in STATE_CHANNELS},
         )

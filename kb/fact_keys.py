@@ -134,7 +134,7 @@ KEYS = _parse_keys("""
     nvlink.recovery_errors           | int   | gpu     |      | recovery errors over all links
     nvlink.worst_link                | int   | gpu     |      | link with the most errors
     kernel.xid                       | int   | gpu     |      | Xid code; attrs: bdf pid name count first last detail gpc tpc sm link mig recovery sympathetic meaning resolution
-    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.catalogues.xid.classify_repeats)
+    kernel.xid_repeat                | str   | gpu     |      | repeat rule over Xid 13 and 31 of this boot: same_tpc same_gpu scattered; attrs: xid count gpus (kb.catalogues.error_numbers.classify_repeats)
     kernel.sxid                      | int   | nvswitch|      | NVSwitch SXid; attrs: fatal link count first last detail meaning unit listed
     kernel.nvlink5                   | str   | gpu     |      | decoded NVLink5 Xid 144-150: unit and error; attrs: xid severity link resolution
     kernel.oom_kill                  | str   | host    |      | process killed for memory; attrs: pid cgroup(bool) count first last

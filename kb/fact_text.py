@@ -11,7 +11,8 @@ from kb.fact_keys import find_key
 
 MAX_READABLE_CHARS = 120  # of a line that people can read
 
-SLOT_PATTERN, ATTRS_PATTERN = re.compile(r"{([a-z_.]+)}"), re.compile(r"{attrs\.([a-z_.]+)}")
+SLOT_PATTERN = re.compile(r"{([a-z_.]+)}")
+ATTRS_PATTERN = re.compile(r"{attrs\.([a-z_.]+)}")
 # Further slots: `attrs.NAME`, unformatted. `word` is an identifier such as `cable_unplugged` with blanks; `size` is
 # bytes in a readable unit.
 SLOTS = ("value", "word", "size", "device", "unit", "expected", "majority")
@@ -171,9 +172,9 @@ def format_fact(
         return " ".join(fill_slots(row, value, device, unit, has).split())[: 2 * MAX_READABLE_CHARS]
     if line and is_readable_line(line):
         return line.strip()
-    known = find_key(key)
-    what = f"{known.means.partition(';')[0].partition(':')[0]}: " if known else f"{key}: "
-    return f"{f'{device}: ' if device else ''}{what}{_format_value(value)} {unit}".strip()[: 2 * MAX_READABLE_CHARS]
+    known_key = find_key(key)
+    meaning = f"{known_key.means.partition(';')[0].partition(':')[0]}: " if known_key else f"{key}: "
+    return f"{f'{device}: ' if device else ''}{meaning}{_format_value(value)} {unit}".strip()[: 2 * MAX_READABLE_CHARS]
 
 
 def fill_slots(
@@ -182,16 +183,16 @@ def fill_slots(
 ) -> str:  # fmt: skip
     """Fill a text's slots; unknown values read `?`."""
     word = value.replace("_", " ") if isinstance(value, str) else value
-    known = {"value": value, "word": word, "device": device or "the host", "unit": unit, "expected": expected, "majority": majority}
+    slot_values = {"value": value, "word": word, "device": device or "the host", "unit": unit, "expected": expected, "majority": majority}
 
     def of(slot: re.Match[str]) -> str:
         name = slot[1]
         if name == "size":
             return _format_bytes(value)
         if name.startswith("attrs."):
-            found = (attrs or {}).get(name.removeprefix("attrs."))
-            return "?" if found is None else str(found)
-        return "?" if known[name] is None else _format_value(known[name])
+            attribute = (attrs or {}).get(name.removeprefix("attrs."))
+            return "?" if attribute is None else str(attribute)
+        return "?" if slot_values[name] is None else _format_value(slot_values[name])
 
     return SLOT_PATTERN.sub(of, words)
 

@@ -30,16 +30,16 @@ class FoldedText:
 def _fold_char(char: str) -> str:
     if char in _KEPT_WHITESPACE or (char.isascii() and char.isprintable()):
         return char
-    found = []
+    folded = []
     for part in unicodedata.normalize("NFKD", char):
         kind = unicodedata.category(part)
         if kind == "Pd" or part == "\u2212":
-            found.append("-")
+            folded.append("-")
         elif kind == "Zs":
-            found.append(" ")
+            folded.append(" ")
         elif kind not in _INVISIBLE_CATEGORIES:
-            found.append(part)
-    return "".join(found)
+            folded.append(part)
+    return "".join(folded)
 
 
 def fold_text(text: str) -> FoldedText:
@@ -51,8 +51,10 @@ def fold_text(text: str) -> FoldedText:
         for part in _fold_char(char):
             cased.append(part)
             at.append(place)
-    whole = "".join(cased)
-    return FoldedText("".join(char.lower() if len(char.lower()) == 1 else char for char in whole).translate(_LOOKALIKES), whole, at)
+    cased_text = "".join(cased)
+    return FoldedText(
+        "".join(char.lower() if len(char.lower()) == 1 else char for char in cased_text).translate(_LOOKALIKES), cased_text, at
+    )
 
 
 def split_name(name: str) -> tuple[str, ...]:
@@ -74,23 +76,23 @@ class NameMatcher:
 
     def iter_places(self, folded: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         """Yield folded spans, standalone or inside a word that is not ordinary."""
-        at, words = 0, [found.span() for found in _LETTERS_PATTERN.finditer(folded.text)]
-        while found := pattern.search(folded.text, at):
-            start, end = found.span()
-            stands = self._is_standalone(folded, start, end, words)
-            at = end if stands else start + 1
-            if stands:
+        at, words = 0, [letters.span() for letters in _LETTERS_PATTERN.finditer(folded.text)]
+        while match := pattern.search(folded.text, at):
+            start, end = match.span()
+            is_standalone = self._is_standalone(folded, start, end, words)
+            at = end if is_standalone else start + 1
+            if is_standalone:
                 yield start, end
 
     def _is_standalone(self, folded: FoldedText, start: int, end: int, words: Sequence[tuple[int, int]]) -> bool:
         text = folded.text
-        left = start > 0 and text[start - 1].isalpha() and text[start].isalpha()
+        joins_left = start > 0 and text[start - 1].isalpha() and text[start].isalpha()
         right = end < len(text) and text[end].isalpha() and text[end - 1].isalpha()
-        if not left and not right:
+        if not joins_left and not right:
             return True
         if sum(char.isalnum() for char in text[start:end]) <= MAX_SHORT_NAME_CHARS or text[start:end] in self.ordinary:
-            return (not left or _is_case_change(folded.cased, start)) and (not right or _is_case_change(folded.cased, end))
-        first = words[bisect_right(words, (start, len(text))) - 1][0] if left else start
+            return (not joins_left or _is_case_change(folded.cased, start)) and (not right or _is_case_change(folded.cased, end))
+        first = words[bisect_right(words, (start, len(text))) - 1][0] if joins_left else start
         last = words[bisect_right(words, (end, 0)) - 1][1] if right else end
         return text[first:last] not in self.ordinary
 

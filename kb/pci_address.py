@@ -7,8 +7,8 @@ _BDF_PATTERN = re.compile(r"(?:PCI:)?(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f
 
 def normalize_bdf(text: str) -> str | None:
     """Convert `9B:00`, `PCI:0000:9b:00`, `9b:00.0` or `00000000:9B:00.0` to `0000:9b:00.0`; else None."""
-    found = _BDF_PATTERN.fullmatch(text.strip())
-    if not found:
+    match = _BDF_PATTERN.fullmatch(text.strip())
+    if not match:
         return None
-    domain, bus, slot, function = found.groups()
+    domain, bus, slot, function = match.groups()
     return f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function or 0}".lower()

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from kb.scan import Needles
-from kb.secrets.disguise import may_hide, redact_disguised, select_hiding_test
-from kb.secrets.escapes import MAX_ESCAPE_LEVELS, has_escapes, redact_escaped, unescape_once
-from kb.secrets.key_bodies import may_be_key_body, redact_key_bodies
+from kb.needle_search import Needles
+from kb.secrets.disguise import (
+    MAX_ESCAPE_LEVELS,
+    has_escapes,
+    may_hide,
+    redact_disguised,
+    redact_escaped,
+    select_hiding_test,
+    unescape_once,
+)
 from kb.secrets.line_secrets import (
     ASSIGNED_PATTERN,
     MAX_NAME_CHARS,
@@ -26,7 +32,7 @@ from kb.secrets.line_secrets import (
     SIGN_FOLLOWS_PATTERN,
     SecretRule,
 )
-from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_spread, redact_private_keys, redact_spread
+from kb.secrets.spread import MAX_REACH_LINES, REDACTED, may_be_key_body, may_spread, redact_key_bodies, redact_private_keys, redact_spread
 from kb.secrets.tokens import INNER_NEEDLES, TOKEN_FORMS
 
 _PEM_PATTERN = re.compile(
@@ -84,10 +90,10 @@ def _mask_text(text: str) -> str:
 
 def _map_needles_to_rules(rules: range) -> dict[str, list[int]]:
     """The shorter needle covers a longer one that contains it."""
-    every = {number: [_mask_text(needle) for needle in _ALL_RULES[number].needles] for number in rules}
-    masked = dict.fromkeys(needle for needles in every.values() for needle in needles)
+    masked_needles = {number: [_mask_text(needle) for needle in _ALL_RULES[number].needles] for number in rules}
+    masked = dict.fromkeys(needle for needles in masked_needles.values() for needle in needles)
     short = [needle for needle in masked if not any(other in needle for other in masked if other != needle)]
-    return {one: [number for number, needles in every.items() if any(one in needle for needle in needles)] for one in short}
+    return {one: [number for number, needles in masked_needles.items() if any(one in needle for needle in needles)] for one in short}
 
 
 _RULES_BY_NEEDLE = _map_needles_to_rules(range(len(SECRET_RULES)))
@@ -101,14 +107,14 @@ _WORD_TABLE = bytes(code if chr(code).isalnum() and code < 128 else ord(" ") for
 
 def _map_beginnings_to_forms(rules: range) -> dict[str, list[tuple[str, int]]]:
     """First three characters → needles and rules; "" for those found anywhere."""
-    found: dict[str, list[tuple[str, int]]] = {}
+    forms_by_beginning: dict[str, list[tuple[str, int]]] = {}
     for number in rules:
         for needle in _ALL_RULES[number].needles:
             masked = _mask_text(needle)
-            found.setdefault(
+            forms_by_beginning.setdefault(
                 "" if needle in INNER_NEEDLES else masked.encode().translate(_WORD_TABLE).decode().split(" ")[0][:3], []
             ).append((masked, number))
-    return found
+    return forms_by_beginning
 
 
 KEY_BODY_RULE = -1  # pseudo rule number: the line looks like part of a key
@@ -181,8 +187,8 @@ def redact_data(value: Any, but: Collection[str] = ()) -> Any:
 
 def redact_stored_data(value: Any) -> Any:
     """Return the same object if one search of all texts finds no secret."""
-    said = "\n\n\n".join(dict.fromkeys(_iter_texts(value)))
-    return value if not said or redact(said) == said else _redact_texts(value)
+    joined_text = "\n\n\n".join(dict.fromkeys(_iter_texts(value)))
+    return value if not joined_text or redact(joined_text) == joined_text else _redact_texts(value)
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
@@ -238,7 +244,13 @@ def _redact_until_stable(text: str) -> str:
         before = lines.copy()
         _redact_lines(
             lines,
-            sorted({near for at in changed for near in range(max(0, at - MAX_REACH_LINES), min(len(lines), at + MAX_REACH_LINES + 1))}),
+            sorted(
+                {
+                    neighbour
+                    for at in changed
+                    for neighbour in range(max(0, at - MAX_REACH_LINES), min(len(lines), at + MAX_REACH_LINES + 1))
+                }
+            ),
         )
         if not (changed := _list_changed_lines(before, lines)):
             break
@@ -259,12 +271,12 @@ def _redact_escaped(text: str) -> str:
     """Few lines hold secrets, so all are checked together first."""
     lines = text.split("\n")
     some = [at for at, line in enumerate(lines) if has_escapes(line)]
-    said = "\n".join(lines[at] for at in some)
+    unescaped = "\n".join(lines[at] for at in some)
     for _ in range(MAX_ESCAPE_LEVELS):
-        said = unescape_once(said)
-        if _redact_inner_text(said) != said:
+        unescaped = unescape_once(unescaped)
+        if _redact_inner_text(unescaped) != unescaped:
             break
-        if not has_escapes(said):
+        if not has_escapes(unescaped):
             return text
     else:
         return text
@@ -353,10 +365,10 @@ def _build_plans(masked: Iterable[str]) -> dict[str, _LinePlan]:
 
 
 def _build_plan(masked: str, numbers: Iterable[int]) -> _LinePlan:
-    held = [number for number in sorted(numbers) if number != KEY_BODY_RULE]
-    exact = tuple(number for number in held if number in _RULES_WITH_DIGITS)
-    rules = tuple(number for number in held if _may_apply(masked, _ALL_RULES[number]))
-    return _LinePlan(rules, exact, len(exact) < len(held), bool(held) and may_spread(masked), KEY_BODY_RULE in numbers)
+    ordinary_rules = [number for number in sorted(numbers) if number != KEY_BODY_RULE]
+    exact = tuple(number for number in ordinary_rules if number in _RULES_WITH_DIGITS)
+    rules = tuple(number for number in ordinary_rules if _may_apply(masked, _ALL_RULES[number]))
+    return _LinePlan(rules, exact, len(exact) < len(ordinary_rules), bool(ordinary_rules) and may_spread(masked), KEY_BODY_RULE in numbers)
 
 
 def _may_apply(masked: str, rule: SecretRule) -> bool:
@@ -374,18 +386,18 @@ def _list_rules_for(needles: frozenset[str]) -> tuple[Sequence[int], Sequence[in
 
 def _find_suspect_lines(masked: str) -> dict[str, set[int]]:
     """Masked lines with candidate rules."""
-    found: dict[str, set[int]] = {}
+    lines_by_rule: dict[str, set[int]] = {}
     for (start, end), needles in _NEEDLES.find_in_text(masked).items():
         sure, maybe = _list_rules_for(frozenset(needles))
         line = masked[start:end]
-        found[line] = {*sure, *(number for number in maybe if _holds_needle(line, _MASKED_NEEDLES[number]))}
+        lines_by_rule[line] = {*sure, *(number for number in maybe if _holds_needle(line, _MASKED_NEEDLES[number]))}
     long = _select_lines_with_long_words(masked)
     for needle, rule in _iter_forms_in(long) if long else ():
         for line in _iter_lines_with(long, needle):
-            found.setdefault(line, set()).add(rule)
+            lines_by_rule.setdefault(line, set()).add(rule)
     for line in filter(may_be_key_body, long.split("\n") if long else ()):
-        found.setdefault(line, set()).add(KEY_BODY_RULE)
-    return found
+        lines_by_rule.setdefault(line, set()).add(KEY_BODY_RULE)
+    return lines_by_rule
 
 
 def _iter_forms_in(long: str) -> Iterator[tuple[str, int]]:
@@ -440,9 +452,9 @@ def _may_assign(masked: str, needles: tuple[str, ...]) -> bool:
 def _redact_byte_array(found: re.Match[str]) -> str:
     """journald encodes an unclean message as bytes, which could hide a secret."""
     numbers = [int(number) for number in found[2].split(",") if number.strip().isdigit()]
-    said = bytes(number for number in numbers if number < 256).decode("utf-8", "replace")
-    clean = redact(said)
-    return found[0] if clean == said else found[1] + json.dumps(clean)
+    decoded = bytes(number for number in numbers if number < 256).decode("utf-8", "replace")
+    clean = redact(decoded)
+    return found[0] if clean == decoded else found[1] + json.dumps(clean)
 
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

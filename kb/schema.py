@@ -33,10 +33,10 @@ def iter_complaints(why: ValidationError, model: type[BaseModel]) -> Iterator[tu
         if error["type"] == "too_short" and error["input"]:
             continue  # pydantic counts only the items that it accepted
         loc = tuple(step for step in error["loc"] if step != "[key]")
-        about = loc[:-1] if error["type"] in _MAPPING_ERRORS else loc
-        where = ".".join(map(str, about))
-        for said in _format_error(error["type"], loc, error, _find_model_at(model, about)):
-            yield loc, f"{where}: {said}" if where else said
+        model_loc = loc[:-1] if error["type"] in _MAPPING_ERRORS else loc
+        location = ".".join(map(str, model_loc))
+        for sentence in _format_error(error["type"], loc, error, _find_model_at(model, model_loc)):
+            yield loc, f"{location}: {sentence}" if location else sentence
 
 
 _MAPPING_ERRORS = ("missing", "extra_forbidden")  # problems of the mapping although pydantic reports a field
@@ -57,26 +57,26 @@ _KIND_TEXTS = {
 
 def _format_error(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> tuple[str, ...]:
     if kind == "value_error":
-        return tuple(map(str, told.args)) if (told := error["ctx"]["error"]).args else (str(told),)
+        return tuple(map(str, cause.args)) if (cause := error["ctx"]["error"]).args else (str(cause),)
     return (_format_sentence(kind, loc, error, model),)
 
 
 def _format_sentence(kind: str, loc: Loc, error: Any, model: type[BaseModel]) -> str:
     name = next((step for step in reversed(loc) if isinstance(step, str)), "")
-    last, given, told = (loc[-1] if loc else ""), f"{error['input']!r:.80}", error.get("ctx") or {}
+    last, given_text, error_context = (loc[-1] if loc else ""), f"{error['input']!r:.80}", error.get("ctx") or {}
     if kind == "missing":
         return f"{last} is missing"
     if kind == "extra_forbidden":
         removed = model.removed_fields.get(str(last)) if issubclass(model, StrictModel) else None
         return f"{last} was removed: {removed}" if removed else f"unknown field {last}; {str(last)!r} is none of {_format_fields(model)}"
     if kind == "literal_error":
-        return f"{name} {given} is none of {str(told['expected']).replace(' or ', ', ').replace(chr(39), '')}"
+        return f"{name} {given_text} is none of {str(error_context['expected']).replace(' or ', ', ').replace(chr(39), '')}"
     if kind == "too_short":
         return f"{name} must be a {'mapping' if isinstance(error['input'], dict) else 'list'} that is not empty"
     if not loc:
         return f"expected a mapping of {_format_fields(model)}"
     must = f"be {_KIND_TEXTS[kind]}" if kind in _KIND_TEXTS else error["msg"].removeprefix("Input should ")
-    return f"{name} must {must}, not {given}"
+    return f"{name} must {must}, not {given_text}"
 
 
 def _find_model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
@@ -93,4 +93,4 @@ def _format_fields(model: type[BaseModel]) -> str:
 def _find_model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _find_model_in(part))), None)
+    return next((model for part in get_args(annotation) if (model := _find_model_in(part))), None)

@@ -48,16 +48,16 @@ class Document:
         """Return a part's position (at its name), or its nearest enclosing part's."""
         node, line = self.root, self.root.start_mark.line
         for step in loc:
-            found = _find_child(node, step)
-            if found is None:
+            child = _find_child(node, step)
+            if child is None:
                 break
-            line, node = found
+            line, node = child
         return FilePosition(self.file, line + 1)
 
     def note_taken_ids(self, rows: str, taken: set[str], problems: Problems, says: str) -> None:
         """Note rows whose `id` is taken, even in a refused file."""
-        given = self.plain.get(rows) if isinstance(self.plain, dict) else None
-        for at, row in enumerate(given if isinstance(given, list) else []):
+        plain_rows = self.plain.get(rows) if isinstance(self.plain, dict) else None
+        for at, row in enumerate(plain_rows if isinstance(plain_rows, list) else []):
             name = row.get("id") if isinstance(row, dict) else None
             if isinstance(name, str) and name in taken:
                 problems.add(self.find_position(rows, at, "id"), says.format(name))
@@ -78,15 +78,17 @@ def read_document(path: Path, problems: Problems, only: Callable[[str], str] = s
         if root is not None:
             return Document(path, _PlainConverter(path, problems).convert(root), root)
         problems.add(FilePosition(path), "the file is empty")
-    except UnicodeDecodeError as why:
-        line = bytes(why.object)[: why.start].count(b"\n") + 1
-        problems.add(FilePosition(path, line), f"cannot be read: it is not UTF-8 text (byte {why.start} is {why.object[why.start]:#04x})")
-    except OSError as why:
-        problems.add(FilePosition(path), f"cannot be read: {why.strerror or why}")
-    except yaml.YAMLError as why:
-        mark = getattr(why, "problem_mark", None)
+    except UnicodeDecodeError as error:
+        line = bytes(error.object)[: error.start].count(b"\n") + 1
         problems.add(
-            FilePosition(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(why, 'problem', None) or squash_blanks(str(why))}"
+            FilePosition(path, line), f"cannot be read: it is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})"
+        )
+    except OSError as error:
+        problems.add(FilePosition(path), f"cannot be read: {error.strerror or error}")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problems.add(
+            FilePosition(path, mark.line + 1 if mark else 1), f"is not YAML: {getattr(error, 'problem', None) or squash_blanks(str(error))}"
         )
     return None
 
@@ -115,19 +117,19 @@ class _ContainerSize:
 
 def _require_bounded(text: str) -> str:
     """Raises YAMLError where it is too deep, too large, or aliases expand too far."""
-    open_, known, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
+    open_, size_by_anchor, repeated = [_ContainerSize()], dict[str, _ContainerSize](), 0
     for event in _iter_events(text):
         levels = len(open_) - 1
         if isinstance(event, yaml.CollectionStartEvent):
             open_.append(_ContainerSize(event.anchor))
         elif isinstance(event, yaml.CollectionEndEvent):
-            done = open_.pop()
-            known |= {done.anchor: done} if done.anchor else {}
-            open_[-1].add_values(done.values, done.levels + 1)
+            closed_size = open_.pop()
+            size_by_anchor |= {closed_size.anchor: closed_size} if closed_size.anchor else {}
+            open_[-1].add_values(closed_size.values, closed_size.levels + 1)
         elif isinstance(event, yaml.AliasEvent):
-            meant = known.get(str(event.anchor), _ContainerSize())
-            open_[-1].add_values(meant.values, meant.levels + 1)
-            levels, repeated = levels + meant.levels, repeated + meant.values
+            anchored_size = size_by_anchor.get(str(event.anchor), _ContainerSize())
+            open_[-1].add_values(anchored_size.values, anchored_size.levels + 1)
+            levels, repeated = levels + anchored_size.levels, repeated + anchored_size.values
         elif isinstance(event, yaml.ScalarEvent):
             open_[-1].add_values(1, 0)
         if max(levels, len(open_) - 1) > MAX_DEPTH:
@@ -138,10 +140,10 @@ def _require_bounded(text: str) -> str:
 
 
 def _iter_events(text: str) -> Iterator[yaml.Event]:
-    written = 0
+    event_count = 0
     for event in yaml.parse(text, Loader=_LOADER):
-        written += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
-        if written > MAX_VALUES:
+        event_count += isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        if event_count > MAX_VALUES:
             raise _build_marked_error(event, f"it holds more than {MAX_VALUES} names and values")
         yield event
 
@@ -160,17 +162,17 @@ def load_plain(text: str) -> Any:
     """Load without line numbers. Raises YAMLError, also beyond the limits."""
     try:
         return yaml.load(_require_bounded(text), Loader=_LOADER)  # noqa: S506  # a safe loader, libyaml's where there is one
-    except _SCALAR_ERRORS as why:
-        raise yaml.YAMLError(f"a value cannot be read: {squash_blanks(str(why))[:120]}") from why
+    except _SCALAR_ERRORS as error:
+        raise yaml.YAMLError(f"a value cannot be read: {squash_blanks(str(error))[:120]}") from error
 
 
 def validate_document(document: Document, model: type[AnyModel], problems: Problems, context: Any = None) -> AnyModel | None:
     """Return None after noting every problem."""
     try:
         return model.model_validate(document.plain, context=context)
-    except ValidationError as why:
-        for loc, what in islice(iter_complaints(why, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
-            problems.add(document.find_position(*loc), what)
+    except ValidationError as error:
+        for loc, problem in islice(iter_complaints(error, model), MAX_REPORTED_PROBLEMS):  # finding a position is linear in its mapping
+            problems.add(document.find_position(*loc), problem)
         return None
 
 
@@ -183,7 +185,7 @@ def _find_child(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | Non
     for key, value in reversed(node.value):
         if isinstance(key, yaml.ScalarNode) and key.value == str(step) and key.tag != _MERGE:
             return key.start_mark.line, value
-    return next((found for base in _list_merged_nodes(node) if (found := _find_child(base, step))), None)
+    return next((child for base in _list_merged_nodes(node) if (child := _find_child(base, step))), None)
 
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -232,15 +234,15 @@ class _PlainConverter:
                 self._problems.add(self._get_position(key), f"{name} stands twice")
             own[str(name)] = self.convert(value)
         for base in _list_merged_nodes(node) if isinstance(node, yaml.MappingNode) else ():
-            given = self.convert(base)
-            own = {**given, **own} if isinstance(given, dict) else own
+            plain_mapping = self.convert(base)
+            own = {**plain_mapping, **own} if isinstance(plain_mapping, dict) else own
         return own
 
     def _convert_scalar(self, node: yaml.ScalarNode) -> Any:
         try:
             return self._scalars.construct_object(node)
-        except (yaml.YAMLError, *_SCALAR_ERRORS) as why:
-            return self._note_refused(node, squash_blanks(str(why))[:120])
+        except (yaml.YAMLError, *_SCALAR_ERRORS) as error:
+            return self._note_refused(node, squash_blanks(str(error))[:120])
 
     def _note_refused(self, node: yaml.Node, why: str) -> None:
         self._problems.add(self._get_position(node), f"not a plain value: {why}")

@@ -48,7 +48,7 @@ def breaking(*areas: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 SLICES: tuple[Slice, ...] = (
     Slice("soak", ("-m", "tests.soak", "--short"), ("-m", "tests.soak")),
     Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties", "tests/graph"),)),
-    Slice("flood", *2 * (pytest_run("-m", "tier3", "tests/stories", "tests/bot/slack"),)),
+    Slice("flood", *2 * (pytest_run("-m", "tier3", "tests/stories", "tests/bot/remediation"),)),
     Slice("explore-kb", *exploring("tests/kb")),
     Slice("explore-graph", *exploring("tests/graph")),
     Slice("explore-tools", *exploring("tests/tools")),

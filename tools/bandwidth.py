@@ -29,8 +29,8 @@ class BandwidthCurve:
     @property
     def is_slow(self) -> bool:
         """Whether large messages stay below the model's band; False without a band."""
-        judged = [speed for size, speed in self.points if size >= MIN_JUDGED_BYTES]
-        return bool(judged) and self.expected is not None and max(judged) < MIN_BANDWIDTH_RATIO * self.expected
+        judged_speeds = [speed for size, speed in self.points if size >= MIN_JUDGED_BYTES]
+        return bool(judged_speeds) and self.expected is not None and max(judged_speeds) < MIN_BANDWIDTH_RATIO * self.expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,22 @@ class Bandwidths:
     def build_table(self) -> list[tuple[str, ...]]:
         head = ("host", *(format_size(size) for size in self.sizes), "model reaches")
         rows = [(row.host, *_format_cells(row, self.sizes), f"{row.expected:g}" if row.expected else "?") for row in self.curves]
-        blind = [(host, *("?" for _ in self.sizes), "?") for host in self.blind]
-        return [head, *rows, *blind]
+        unobserved_rows = [(host, *("?" for _ in self.sizes), "?") for host in self.blind]
+        return [head, *rows, *unobserved_rows]
 
 
 def bandwidths(hosts: Sequence[str], facts: Iterable[Fact], expected: Callable[[str], Value]) -> Bandwidths:
     """Return the bandwidths of these hosts and of pasted tables. `expected` returns what a host's model reaches."""
-    found: dict[str, dict[int, float]] = {}
-    asked = set(hosts)
+    speeds_by_host: dict[str, dict[int, float]] = {}
+    asked_hosts = set(hosts)
     for fact in facts:
         size = fact.attrs.get("size")
-        if _is_bandwidth_fact(fact) and (not fact.host or fact.host in asked) and type(size) is int and 0 < size <= MAX_MESSAGE_BYTES:
-            points = found.setdefault(fact.host or PASTED_TABLE, {})
+        if _is_bandwidth_fact(fact) and (not fact.host or fact.host in asked_hosts) and type(size) is int and 0 < size <= MAX_MESSAGE_BYTES:
+            points = speeds_by_host.setdefault(fact.host or PASTED_TABLE, {})
             points[size] = max(float(fact.value), points.get(size, 0.0))  # type: ignore[arg-type]  # _is_bandwidth_fact checked it
-    order = [*(host for host in hosts if host in found), *([PASTED_TABLE] if PASTED_TABLE in found else [])]
-    curves = tuple(BandwidthCurve(host, tuple(sorted(found[host].items())), _parse_speed(expected(host))) for host in order)
-    return Bandwidths(curves, tuple(host for host in hosts if host not in found))
+    order = [*(host for host in hosts if host in speeds_by_host), *([PASTED_TABLE] if PASTED_TABLE in speeds_by_host else [])]
+    curves = tuple(BandwidthCurve(host, tuple(sorted(speeds_by_host[host].items())), _parse_speed(expected(host))) for host in order)
+    return Bandwidths(curves, tuple(host for host in hosts if host not in speeds_by_host))
 
 
 def _is_bandwidth_fact(fact: Fact) -> bool:
@@ -79,13 +79,13 @@ def _is_bandwidth_fact(fact: Fact) -> bool:
 
 
 def _parse_speed(value: Value) -> float | None:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_GB_PER_SECOND
-    return float(value) if known else None  # type: ignore[arg-type]  # a number, as the line above says
+    is_valid = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_GB_PER_SECOND
+    return float(value) if is_valid else None  # type: ignore[arg-type]  # a number, as the line above says
 
 
 def _format_cells(row: BandwidthCurve, sizes: Sequence[int]) -> list[str]:
-    known = dict(row.points)
-    return [f"{known[size]:g}" if size in known else "?" for size in sizes]
+    speed_by_size = dict(row.points)
+    return [f"{speed_by_size[size]:g}" if size in speed_by_size else "?" for size in sizes]
 
 
 def format_size(size: int) -> str:
@@ -104,12 +104,12 @@ def summarize_bandwidths(all_of: Bandwidths) -> str:
     count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
     bands = " and ".join(f"{band:g}" for band in all_of.bands)
     model = f"the model reaches {bands}" if bands else "what the model reaches is not written down"
-    told = (
+    slow_note = (
         f"{', '.join(slow[:4])}{f' and {len(slow) - 4} more' if len(slow) > 4 else ''} below {MIN_BANDWIDTH_RATIO:.0%} of it"
         if slow
         else ""
     )
-    verdict = told or ("none below its band" if bands else "")
-    blind = f"not measured on {len(all_of.blind)}" if all_of.blind else ""
+    verdict = slow_note or ("none below its band" if bands else "")
+    unobserved_note = f"not measured on {len(all_of.blind)}" if all_of.blind else ""
     speeds = f"{min(best):g} to {max(best):g} GB/s, median {median(best):g}" if len(best) > 1 else f"{best[0]:g} GB/s"
-    return "; ".join(filter(None, (f"all-reduce bus bandwidth of {count} at best: {speeds}", model, verdict, blind)))
+    return "; ".join(filter(None, (f"all-reduce bus bandwidth of {count} at best: {speeds}", model, verdict, unobserved_note)))

@@ -15,7 +15,8 @@ from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm
 from tools.fact import Fact, Status
 
 MIN_EXPECTED_RATIO = 0.75  # of the expected value; healthy machines stay above it
-LARGE_MESSAGE_BYTES, MATRIX_EDGE = 8 << 30, 8192  # bytes of a large message, edge of a square matrix
+LARGE_MESSAGE_BYTES = 8 << 30  # bytes of a large message
+MATRIX_EDGE = 8192  # edge of a square matrix
 _COPY_KEYS = {"bw.h2d": "expect.h2d", "bw.d2h": "expect.d2h"}
 _READ_KEYS = frozenset({"gpu.product", "gpu.clock.sm", "gpu.throttle.idle", "gemm.tflops", "nccl.busbw_max", "nccl.ranks", *_COPY_KEYS})
 FactsByKey = dict[str, list[Fact]]
@@ -42,31 +43,31 @@ def find_below_expected(facts: Iterable[Fact]) -> list[Fact]:
 def _find_low_clocks(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
     """Only GPUs known to be busy: an idle GPU clocks down."""
     busy = {_get_place(fact) for fact in by_key["gpu.throttle.idle"] if fact.value is False}
-    found = []
+    facts = []
     for fact in by_key["gpu.clock.sm"]:
         gpu, mhz = models.get(_get_place(fact)), _get_number(fact)
         if gpu is not None and mhz and _get_place(fact) in busy and gpu.get_clock_share(mhz) < MIN_EXPECTED_RATIO:
             want = compute_expected_time(Gemm(MATRIX_EDGE, MATRIX_EDGE, MATRIX_EDGE, gpu.flops[0][0]), gpu).rate
-            found.append(
+            facts.append(
                 _build_expected_fact(
                     fact, "expect.compute", want * gpu.get_clock_share(mhz), want, {"clock": round(mhz), "usual": gpu.max_mhz}
                 )
             )
-    return found
+    return facts
 
 
 def _find_slow_products(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
     """Compare with the same model's median only: the absolute speed depends on how the tool was built."""
-    ran: dict[str, list[Fact]] = defaultdict(list)
+    facts_by_shape: dict[str, list[Fact]] = defaultdict(list)
     for fact in by_key["gemm.tflops"]:
         if _get_place(fact) in models and _get_number(fact) > 0:
-            ran[models[_get_place(fact)].name].append(fact)
+            facts_by_shape[models[_get_place(fact)].name].append(fact)
     clocks = {_get_place(fact): round(_get_number(fact)) for fact in by_key["gpu.clock.sm"]}
     return [
         _build_expected_fact(
             fact, "expect.gemm", _get_number(fact), want, {"clock": clocks.get(_get_place(fact)), "usual": models[_get_place(fact)].max_mhz}
         )
-        for rows in ran.values()
+        for rows in facts_by_shape.values()
         if len(rows) > MIN_PEERS and (want := median(map(_get_number, rows)))
         for fact in rows
         if _get_number(fact) < MIN_EXPECTED_RATIO * want
@@ -74,7 +75,7 @@ def _find_slow_products(by_key: FactsByKey, models: dict[DevicePlace, Accelerato
 
 
 def _find_slow_copies(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
-    found = []
+    facts = []
     for key, name in _COPY_KEYS.items():
         for fact in by_key[key]:
             gpu = models.get(_get_place(fact))
@@ -83,23 +84,23 @@ def _find_slow_copies(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]
                 and gpu.host_link.startswith("PCIe")
                 and 0 < _get_number(fact) < MIN_EXPECTED_RATIO * (want := compute_expected_time(Copy(LARGE_MESSAGE_BYTES), gpu).rate)
             ):
-                found.append(_build_expected_fact(fact, name, _get_number(fact), want, {"link": gpu.host_link}))
-    return found
+                facts.append(_build_expected_fact(fact, name, _get_number(fact), want, {"link": gpu.host_link}))
+    return facts
 
 
 def _find_slow_all_reduces(by_key: FactsByKey, models: dict[DevicePlace, Accelerator]) -> list[Fact]:
     """Only all-reduces within one host (NVLink)."""
     ranks = {fact.host: round(_get_number(fact)) for fact in by_key["nccl.ranks"] if fact.check == "nccl1"}
     of_host = {host: gpu for (host, _), gpu in models.items()}
-    found = []
+    facts = []
     for fact in by_key["nccl.busbw_max"]:
         gpu = of_host.get(fact.host)
         if fact.check != "nccl1" or gpu is None or not gpu.nvlink or ranks.get(fact.host, 0) < 2:
             continue
         want = _get_expected_busbw(gpu, ranks[fact.host])
         if want and 0 < _get_number(fact) < MIN_EXPECTED_RATIO * want:
-            found.append(_build_expected_fact(fact, "expect.busbw", _get_number(fact), want, {"ranks": ranks[fact.host]}))
-    return found
+            facts.append(_build_expected_fact(fact, "expect.busbw", _get_number(fact), want, {"ranks": ranks[fact.host]}))
+    return facts
 
 
 def _get_expected_busbw(gpu: Accelerator, ranks: int) -> float:
@@ -127,5 +128,5 @@ def _get_place(fact: Fact) -> DevicePlace:
 
 
 def _get_number(fact: Fact) -> float:
-    known = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
-    return float(fact.value) if known else 0.0  # type: ignore[arg-type]  # a number, as the line above says
+    is_number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
+    return float(fact.value) if is_number else 0.0  # type: ignore[arg-type]  # a number, as the line above says

@@ -40,8 +40,8 @@ def find_missing_gpus(facts: Sequence[Fact], bus: Sequence[str] = ()) -> list[Fa
     pci = [str(f.attrs.get("bdf", f.device)) for f in facts if f.key == "pcie.rev_ff"]
     table = [address for address in map(normalize_bdf, bus) if address]
     fits = bool(table) and set(smi) | set(pci) <= set(table)
-    gone = _build_missing_facts("smi", "gpu.missing", smi, table if fits else sorted(set(pci)))
-    return gone + (_build_missing_facts("lspci", "pcie.absent", pci, table) if fits else [])
+    missing = _build_missing_facts("smi", "gpu.missing", smi, table if fits else sorted(set(pci)))
+    return missing + (_build_missing_facts("lspci", "pcie.absent", pci, table) if fits else [])
 
 
 def _build_missing_facts(check: str, key: str, seen: Sequence[str], order: Sequence[str]) -> list[Fact]:
@@ -55,11 +55,11 @@ def _build_missing_facts(check: str, key: str, seen: Sequence[str], order: Seque
 
 
 def _map_numbers(facts: Iterable[Fact]) -> dict[int, str]:
-    found = {}
+    number_by_address = {}
     for fact in facts:
         if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU_PATTERN.fullmatch(fact.device or "")):
-            found[int(number[1])] = str(fact.value)
-    return dict(sorted(found.items()))
+            number_by_address[int(number[1])] = str(fact.value)
+    return dict(sorted(number_by_address.items()))
 
 
 def _choose_order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[str]) -> list[str]:
@@ -88,14 +88,18 @@ def _rename_device(fact: Fact, names: Mapping[str, Mapping[str, str]], numbers: 
 
 def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
     """Map addresses to the host's names; a missing adapter gets the only number free at its address."""
-    known = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
+    name_by_address = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
     spoken = {f.device for f in facts if f.device and normalize_bdf(f.device) and (key := find_key(f.key)) and key.scope == "hca"}
-    order = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(known.items())]
+    order = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(name_by_address.items())]
     placed = [(address, int(name[1])) for address, name in order if name]
     if len(placed) < len(order) or [number for _, number in placed] != sorted({number for _, number in placed}):
-        return known
-    gone = {address: _find_free_number(address, placed) for address in spoken - known.keys()}
-    return known | {a: f"mlx5_{number}" for a, number in gone.items() if number is not None and list(gone.values()).count(number) == 1}
+        return name_by_address
+    number_by_address = {address: _find_free_number(address, placed) for address in spoken - name_by_address.keys()}
+    return name_by_address | {
+        a: f"mlx5_{number}"
+        for a, number in number_by_address.items()
+        if number is not None and list(number_by_address.values()).count(number) == 1
+    }
 
 
 def _find_free_number(address: str, placed: Sequence[tuple[str, int]]) -> int | None:

@@ -53,8 +53,8 @@ class ValuesByHost:
         """Add one host's values by key and device; pass none if it answered without settings."""
         bit = self.get_mask(host)
         self.asked[group] |= bit
-        for (key, device), said in values.items():
-            self._reported[group, key, device][frozenset(said)] |= bit
+        for (key, device), value in values.items():
+            self._reported[group, key, device][frozenset(value)] |= bit
 
     def iter_settings(self) -> Iterator[tuple[SettingKey, dict[frozenset[str], int]]]:
         """Yield each setting with its mask per value; hosts without it have the empty value."""

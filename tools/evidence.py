@@ -1,7 +1,4 @@
-"""Evidence store: outputs and fact snapshots by digest; redacted, then hashed and compressed, capped per incident.
-
-A full or missing disk does not block a diagnosis: outputs wait in memory until the disk accepts them.
-"""
+"""Evidence store: outputs and fact snapshots by digest, redacted, capped per incident, and kept up to an age and a size."""
 
 import asyncio
 import contextlib
@@ -11,7 +8,7 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,10 +17,12 @@ from kb.redact import RedactedText, redact_once
 from tools.fact import Fact
 from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS, ProcessPool, WorkTimeout
 
+# Evidence store: outputs and fact snapshots by digest; redacted, then hashed and compressed, capped per incident.
+#
+# A full or missing disk does not block a diagnosis: outputs wait in memory until the disk accepts them.
+
 MAX_BYTES_PER_INCIDENT = 256 << 20  # compressed; above it an output is replaced by its digest and a note
-
 MAX_BUFFERED_BYTES = 64 << 20  # compressed bytes waiting in memory for the disk; above it the oldest are dropped
-
 MAX_TALLIES = 1000
 INCIDENTS_FOLDER = "incidents"
 
@@ -98,10 +97,12 @@ class Citations:
                 new = lines.read()
         except (FileNotFoundError, NotADirectoryError):
             return Citations()
-        whole = new[: new.rfind(b"\n") + 1]
-        rows = [row for row in map(bytes.split, whole.splitlines()) if len(row) == 2 and row[1].isdigit()]  # a full disk truncates lines
+        complete_lines = new[: new.rfind(b"\n") + 1]
+        rows = [
+            row for row in map(bytes.split, complete_lines.splitlines()) if len(row) == 2 and row[1].isdigit()
+        ]  # a full disk truncates lines
         cites = self.cites | {sha.decode() for sha, _ in rows}
-        return Citations(self.at + len(whole), self.used + sum(int(size) for _, size in rows), cites)
+        return Citations(self.at + len(complete_lines), self.used + sum(int(size) for _, size in rows), cites)
 
 
 class MemoryEvidence:
@@ -216,10 +217,10 @@ class DirectoryEvidence:
         sha = _compute_digest(data)
         try:
             self._record_citation(incident, sha, self._write_file(sha, lambda: _compress(data)))
-        except OSError as why:
+        except OSError as error:
             with self._lock:
                 self._held.add(incident, sha, zlib.compress(data, 1))
-                self._trouble = os.strerror(why.errno).lower() if why.errno else "it cannot be written"
+                self._trouble = os.strerror(error.errno).lower() if error.errno else "it cannot be written"
         else:
             if self._trouble:
                 self._flush_buffer()
@@ -286,11 +287,122 @@ class DirectoryEvidence:
 
     def _read_bytes(self, sha256: str) -> bytes | None:
         with self._lock:
-            _, held = self._held.rows.get(sha256, ("", b""))
+            _, content = self._held.rows.get(sha256, ("", b""))
         try:
-            return zlib.decompress(held or self._get_file_path(sha256).read_bytes())
+            return zlib.decompress(content or self._get_file_path(sha256).read_bytes())
         except (OSError, zlib.error):
             return None
 
     def _get_file_path(self, sha256: str) -> Path:
         return self._root / sha256[:2] / f"{sha256[2:]}.z"
+
+
+# Evidence retention: a maximum age and size, oldest first; what an open incident cites stays.
+#
+# Safe beside writers and other pruning processes: an output touched during its removal stays.
+
+DAY_SECONDS = 86_400.0
+REMOVAL_SUFFIX = ".going"
+# Younger outputs stay: they may belong to an incident opened after the list of open incidents was read.
+MIN_AGE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvidence:
+    """What the directory holds. `oldest` is in seconds since 1970."""
+
+    outputs: int = 0
+    bytes: int = 0
+    oldest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """What was removed, what remains, and the cited bytes among the rest."""
+
+    outputs: int
+    bytes: int
+    left: StoredEvidence
+    cited: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """One stored output; `at` is its modification time in seconds since 1970."""
+
+    file: Path
+    sha: str
+    bytes: int
+    at: float
+
+
+def measure_evidence(root: Path) -> StoredEvidence:
+    """Return how much evidence is stored; nothing without a directory."""
+    return _sum_outputs(iter_outputs(root))
+
+
+def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> PruneResult:
+    """Remove uncited outputs older than `days`, then the oldest until `most_bytes` remain. Recent ones stay."""
+    now = now or time.time()
+    horizon = now - days * DAY_SECONDS
+    cited_outputs = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
+    outputs = sorted(iter_outputs(root), key=lambda one: one.at)
+    old_outputs = [one for one in outputs if one.at < now - MIN_AGE_SECONDS]
+    over = sum(one.bytes for one in outputs) - most_bytes
+    removed = [one for one in _select_removable(old_outputs, horizon, over, cited_outputs) if remove_output(one)]
+    _remove_leftovers(root, horizon, open_incidents)
+    names = {one.file for one in removed}
+    remaining = [one for one in outputs if one.file not in names]
+    return PruneResult(
+        len(removed),
+        sum(one.bytes for one in removed),
+        _sum_outputs(remaining),
+        sum(one.bytes for one in remaining if one.sha in cited_outputs),
+    )
+
+
+def iter_outputs(root: Path) -> Iterator[StoredOutput]:
+    for file in root.glob("??/*.z"):
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            continue  # another process prunes as well
+        yield StoredOutput(file, file.parent.name + file.stem, status.st_size, status.st_mtime)
+
+
+def _select_removable(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
+    for output in settled:
+        if output.sha not in cited and (output.at < horizon or over > 0):
+            over -= output.bytes
+            yield output
+
+
+def remove_output(one: StoredOutput) -> bool:
+    """Return whether it was removed. It is renamed first, and restored if a writer stored it again meanwhile."""
+    aside = one.file.with_suffix(REMOVAL_SUFFIX)
+    try:
+        one.file.rename(aside)
+        if aside.stat().st_mtime != one.at:
+            aside.rename(one.file)
+            return False
+        aside.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
+    """Remove tallies of old closed incidents and drafts of dead writers."""
+    stale = [file for file in (root / INCIDENTS_FOLDER).glob("*") if file.name not in open_incidents]
+    drafts = [file for file in root.glob("??/*") if file.suffix != ".z"]
+    for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY_SECONDS) for file in drafts)]:
+        try:
+            if file.stat().st_mtime < before:
+                file.unlink()
+        except FileNotFoundError:
+            continue
+
+
+def _sum_outputs(found: Iterator[StoredOutput] | list[StoredOutput]) -> StoredEvidence:
+    rows = list(found)
+    return StoredEvidence(len(rows), sum(one.bytes for one in rows), min((one.at for one in rows), default=None))

@@ -25,7 +25,9 @@ WORSE_DIRECTIONS: Mapping[str, Literal["more", "less"]] = {
 }
 # A value stands out if its deviation from the median exceeds an eighth of the median, 0.5, and four times the median
 # deviation.
-MIN_DEVIATION_DIVISOR, MIN_DEVIATION, MIN_DEVIATION_WIDTHS = 8, 0.5, 4
+MIN_DEVIATION_DIVISOR = 8
+MIN_DEVIATION = 0.5
+MIN_DEVIATION_WIDTHS = 4
 
 MAX_VALUE = 10**18  # larger numbers are not a GPU's measurement
 
@@ -52,8 +54,8 @@ class Heatmap:
 
     @property
     def columns(self) -> list[str]:
-        shown = set(self.hosts)
-        return sorted({column for host, column in self._values if host in shown}, key=lambda name: (len(name), name))
+        hosts = set(self.hosts)
+        return sorted({column for host, column in self._values if host in hosts}, key=lambda name: (len(name), name))
 
     @property
     def unit(self) -> str:
@@ -81,8 +83,8 @@ class Heatmap:
 
     def compute_spread(self) -> tuple[float, float, float] | None:
         """Return (least, median, largest); None without values."""
-        shown = set(self.hosts)
-        values = [value for (host, _), value in self._values.items() if host in shown]
+        hosts = set(self.hosts)
+        values = [value for (host, _), value in self._values.items() if host in hosts]
         return (min(values), median(values), max(values)) if values else None
 
     def find_outlier(self) -> tuple[str, str, float] | None:
@@ -90,9 +92,9 @@ class Heatmap:
         if (spread := self.compute_spread()) is None:
             return None
         hosts, middle = set(self.hosts), spread[1]
-        shown = sorted((place, value) for place, value in self._values.items() if place[0] in hosts)
-        (host, column), value = max(shown, key=lambda one: self._compute_deviation(one[1], middle))
-        usual = median(abs(other - middle) for _, other in shown)
+        ranked_values = sorted((place, value) for place, value in self._values.items() if place[0] in hosts)
+        (host, column), value = max(ranked_values, key=lambda one: self._compute_deviation(one[1], middle))
+        usual = median(abs(other - middle) for _, other in ranked_values)
         return (
             (host, column, value)
             if self._compute_deviation(value, middle)
@@ -110,13 +112,13 @@ class Heatmap:
         spread = self.compute_spread()
         if spread is None:
             return []
-        known = self.list_known_hosts()
-        far = dict.fromkeys(known, 0.0)
+        known_hosts = self.list_known_hosts()
+        far = dict.fromkeys(known_hosts, 0.0)
         for (host, _), value in self._values.items():
             if host in far:
                 far[host] = max(far[host], abs(value - spread[1]))
-        first = sorted(known, key=lambda host: -far[host])[:most]
-        return [host for host in known if host in set(first)]
+        first = sorted(known_hosts, key=lambda host: -far[host])[:most]
+        return [host for host in known_hosts if host in set(first)]
 
 
 def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
@@ -132,5 +134,5 @@ def summarize_heatmap(heatmap: Heatmap) -> str:
     unit = f" {heatmap.unit}" if heatmap.unit else ""
     low, middle, high = spread
     hosts = len(heatmap.list_known_hosts())
-    one = f"{'/'.join(part for part in far[:2] if part)} with {far[2]:g} stands out most" if far else "none stands out"
-    return f"{heatmap.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {one}"
+    outlier_text = f"{'/'.join(part for part in far[:2] if part)} with {far[2]:g} stands out most" if far else "none stands out"
+    return f"{heatmap.says} of {hosts} host{'s' if hosts != 1 else ''}: {low:g} to {high:g}{unit}, median {middle:g}; {outlier_text}"

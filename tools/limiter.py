@@ -1,8 +1,12 @@
-"""Concurrency limiter: first come, first served."""
+"""Limits on concurrency: first come, first served; adaptive for the hosts of a request, and for SSH connections."""
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+# Concurrency limiter: first come, first served.
 
 
 class Limiter:
@@ -47,3 +51,100 @@ class Limiter:
             if not turn.done():
                 self._busy += 1
                 turn.set_result(None)
+
+
+# Adaptive host concurrency: few hosts at first, so that the first of a thousand finish within seconds, then more.
+#
+# Each finished host admits one more. A timer admits more while hosts are slow; if a processor is the limit, running hosts
+# finish first.
+
+INITIAL_WIDTH = 32
+WIDEN_INTERVAL_SECONDS = 0.25  # waiting time after which one more host is admitted
+
+
+class Ramp:
+    """FIFO slots, from `first` up to `most`; each finished host adds one."""
+
+    def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
+        self._most, self._width, self._every = most, min(first, most), every
+        self._limiter = Limiter(lambda: self._width)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def width(self) -> int:
+        return self._width
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        if self._limiter.is_full:
+            self._schedule_widening()
+        await self._limiter.acquire()
+        try:
+            yield
+        finally:
+            self._limiter.release()
+            self._widen()
+
+    def _widen(self) -> None:
+        self._width = min(self._most, self._width + 1)
+        self._limiter.wake_waiters()
+
+    def _schedule_widening(self) -> None:
+        if self._timer is None and self._width < self._most:
+            self._timer = asyncio.get_running_loop().call_later(self._every, self._widen_if_waiting)
+
+    def _widen_if_waiting(self) -> None:
+        self._timer = None
+        self._widen()
+        if self._limiter.has_waiters:
+            self._schedule_widening()
+
+
+# Adaptive limit on connections or sessions being opened, like TCP congestion control.
+#
+# sshd drops connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the width,
+# once for all concurrent attempts; a success raises it a little. All users of an sshd or bastion share it.
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One opening; its opener sets `dropped` if sshd dropped it."""
+
+    epoch: int
+    dropped: bool = False
+
+
+class AdmissionControl:
+    """FIFO slots between 1 and `most`: additive increase, multiplicative decrease.
+
+    `gain` is added per full width of successes: a fixed server limit is probed less often than a load-dependent one.
+    """
+
+    def __init__(self, most: int, gain: float = 1.0) -> None:
+        self._most, self._width, self._gain = float(most), float(most), gain
+        self._epoch = 0
+        self._limiter = Limiter(lambda: self.width)
+
+    @property
+    def width(self) -> int:
+        return max(1, int(self._width))
+
+    @contextlib.asynccontextmanager
+    async def slot(self) -> AsyncIterator[Attempt]:
+        """Hold a slot; adapt the width to the outcome at exit."""
+        await self._limiter.acquire()
+        attempt = Attempt(self._epoch)
+        try:
+            yield attempt
+        except BaseException:
+            self._finish_attempt(attempt, opened=False)
+            raise
+        self._finish_attempt(attempt, opened=not attempt.dropped)
+
+    def _finish_attempt(self, attempt: Attempt, *, opened: bool) -> None:
+        if opened:
+            self._width = min(self._most, self._width + self._gain / self._width)
+        elif attempt.dropped and attempt.epoch == self._epoch:
+            self._width = max(1.0, self._width / 2)
+            self._epoch += 1
+        self._limiter.release()

@@ -38,8 +38,8 @@ class ProcessPool:
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Return the result of `work`, a function of an importable module. Raises what it raises, and WorkTimeout."""
         async with self._room:
-            told = await _run_subprocess(pickle.dumps((work, args, named)), self._seconds)
-        return _unpickle_result(told)  # type: ignore[no-any-return]  # what `work` returned
+            output = await _run_subprocess(pickle.dumps((work, args, named)), self._seconds)
+        return _unpickle_result(output)  # type: ignore[no-any-return]  # what `work` returned
 
 
 async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
@@ -54,7 +54,7 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
         process_group=0,
     )  # empty environment: ours may hold tokens, and the worker reads untrusted text
     try:
-        told, _ = await asyncio.wait_for(process.communicate(asked), seconds)
+        output, _ = await asyncio.wait_for(process.communicate(asked), seconds)
     except TimeoutError:
         raise WorkTimeout from None
     finally:
@@ -64,7 +64,7 @@ async def _run_subprocess(asked: bytes, seconds: float) -> bytes:
             await process.wait()
     if process.returncode != 0:
         raise WorkTimeout(f"it ended with {process.returncode}")  # most likely out of memory
-    return told
+    return output
 
 
 def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]:
@@ -82,15 +82,15 @@ def run_in_parallel(other: Callable[[], S], own: Callable[[], T]) -> tuple[S, T]
     with os.fdopen(read, "rb") as pipe:
         try:
             answer = own()
-            told = pipe.read()
+            output = pipe.read()
         except BaseException:
             os.kill(copy, signal.SIGKILL)
             raise
         finally:
             os.waitpid(copy, 0)
-    if not told:
+    if not output:
         raise WorkTimeout
-    return _unpickle_result(told), answer
+    return _unpickle_result(output), answer
 
 
 def _run_forked_child(work: Callable[[], object], write: int) -> None:
@@ -106,8 +106,8 @@ def _pickle_result(work: Callable[[], object]) -> bytes:
     answer: tuple[bool, Any]
     try:
         answer = True, work()
-    except Exception as bug:
-        answer = False, bug
+    except Exception as error:
+        answer = False, error
     return pickle.dumps(answer)
 
 
@@ -121,8 +121,8 @@ def _unpickle_result(told: bytes) -> Any:
 def _run_worker() -> None:
     os.nice(NICE_INCREMENT)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_SECONDS, CPU_LIMIT_SECONDS))
-    work, args, named = pickle.load(sys.stdin.buffer)  # noqa: S301  our parent wrote it
-    sys.stdout.buffer.write(_pickle_result(lambda: work(*args, **named)))
+    work, args, named_arguments = pickle.load(sys.stdin.buffer)  # noqa: S301  our parent wrote it
+    sys.stdout.buffer.write(_pickle_result(lambda: work(*args, **named_arguments)))
     sys.stdout.buffer.flush()
 
 

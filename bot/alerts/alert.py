@@ -8,11 +8,26 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.alerts.labels import AlertLabels
 from kb.redact import redact_to_line, show_invisible
+from kb.schema import StrictModel
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_NAME_CHARS, MAX_SUMMARY_CHARS, MAX_PARSED_CHARS, MAX_SHOWN_ALERTS = 80, 300, 1000, 6
+# Which labels of an alert mean what.
+
+
+class AlertLabels(StrictModel):
+    """Names of labels, the first that an alert has counts: as node_exporter, dcgm-exporter and kube-state-metrics have them."""
+
+    host: tuple[str, ...] = ("Hostname", "node", "nodename", "kubernetes_node", "hostname", "host", "instance")
+    device: tuple[str, ...] = ("gpu", "UUID", "device")
+    xid: tuple[str, ...] = ("xid", "err_code", "DCGM_FI_DEV_XID_ERRORS")
+    cause: tuple[str, ...] = ("switch", "leaf", "rack")
+
+
+MAX_NAME_CHARS = 80
+MAX_SUMMARY_CHARS = 300
+MAX_PARSED_CHARS = 1000
+MAX_SHOWN_ALERTS = 6
 MAX_ADDRESS_CHARS = 500
 # No user names, passwords or blanks, and no character that could end a link.
 ADDRESS_PATTERN = re.compile(r"https?://[A-Za-z0-9.\[\]-]{1,253}(?::[0-9]{1,5})?/[A-Za-z0-9._~:/?#!$'()*+,;=%&-]*")
@@ -99,7 +114,9 @@ def parse_link_address(text: object) -> str:
 
 def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
     """Read an alert by the site's label names. An Xid may also come from another label, an annotation or the name."""
-    told = clean_label_text(raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", MAX_SUMMARY_CHARS)
+    label_text = clean_label_text(
+        raw.notes.get("summary") or raw.notes.get("description") or raw.notes.get("message") or "", MAX_SUMMARY_CHARS
+    )
     texts = [
         _PCI_ADDRESS_PATTERN.sub(" ", value[:MAX_PARSED_CHARS])
         for value in (*raw.notes.values(), *raw.labels.values())
@@ -115,7 +132,7 @@ def parse_alert(raw: RawAlert, names: AlertLabels) -> Alert:
         xid=xid,
         group=next((f"{name} {raw_value}" for name in names.cause if (raw_value := clean_label_text(raw.labels.get(name, "")))), ""),
         severity=clean_label_text(raw.labels.get("severity", ""), 20),
-        summary=told,
+        summary=label_text,
         runbook=parse_link_address(raw.notes.get("runbook_url") or raw.notes.get("runbook")),
         source=parse_link_address(raw.source),
         labels=raw.labels,
@@ -133,7 +150,7 @@ def _find_xid_in_labels(raw: RawAlert, names: AlertLabels) -> str:
 
 def _find_error_number(pattern: re.Pattern[str], texts: Sequence[str]) -> str:
     """Return the first error number in the texts, or an empty string; 0 is not an error."""
-    return next((str(int(found[1])) for text in texts for found in pattern.finditer(text) if int(found[1])), "")
+    return next((str(int(match[1])) for text in texts for match in pattern.finditer(text) if int(match[1])), "")
 
 
 def _list_label_values(raw: RawAlert, names: Sequence[str]) -> list[str]:
@@ -166,21 +183,21 @@ class AlertTally:
 def count_alerts(cause: str, alerts: Sequence[Alert], more: int = 0, left: int = 0) -> AlertTally:
     firing = [row for row in alerts if row.firing]
     hosts = tuple(dict.fromkeys(row.host for row in firing or alerts if row.host))
-    shown: dict[tuple[str, str], Alert] = {}
+    counted_alerts: dict[tuple[str, str], Alert] = {}
     for row in firing or alerts:
-        shown.setdefault((row.name, row.summary), row)
-    return AlertTally(cause, len(firing), len(alerts) - len(firing), hosts, tuple(shown.values())[:MAX_SHOWN_ALERTS], more, left)
+        counted_alerts.setdefault((row.name, row.summary), row)
+    return AlertTally(cause, len(firing), len(alerts) - len(firing), hosts, tuple(counted_alerts.values())[:MAX_SHOWN_ALERTS], more, left)
 
 
 def render_alert_summary(counted: AlertTally) -> str:
     """Return the alerts as a message for the incident."""
-    where = f" on {fold_host_names(counted.hosts)}" if counted.hosts else ""
-    left = f" Not listed by whoever sends them: {counted.left} more." if counted.left else ""
-    lines = [f"Alerts of {counted.cause}: {counted.firing + counted.more} firing{where}.{left}"]
+    place = f" on {fold_host_names(counted.hosts)}" if counted.hosts else ""
+    unlisted_note = f" Not listed by the sender: {counted.left} more." if counted.left else ""
+    lines = [f"Alerts of {counted.cause}: {counted.firing + counted.more} firing{place}.{unlisted_note}"]
     return "\n".join([*lines, *dict.fromkeys(_render_alert_line(row) for row in counted.shown)])
 
 
 def _render_alert_line(row: Alert) -> str:
-    where = " ".join(part for part in (row.host, f"gpu{row.device}" if row.device.isdecimal() else row.device) if part)
-    said = ": ".join(part for part in (f"Xid {row.xid}" if row.xid else f"SXid {row.sxid}" if row.sxid else "", row.summary) if part)
-    return " ".join(part for part in (row.name, f"on {where}" if where else "", f"({said})" if said else "") if part)
+    place = " ".join(part for part in (row.host, f"gpu{row.device}" if row.device.isdecimal() else row.device) if part)
+    error_text = ": ".join(part for part in (f"Xid {row.xid}" if row.xid else f"SXid {row.sxid}" if row.sxid else "", row.summary) if part)
+    return " ".join(part for part in (row.name, f"on {place}" if place else "", f"({error_text})" if error_text else "") if part)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from redis.asyncio import Redis
 
 from bot.alerts.alert import MANY_CAUSES, Alert, AlertTally, count_alerts, hash_cause, parse_stored_alert
-from bot.alerts.routing import AlertPlace
+from bot.alerts.config import AlertPlace
 from bot.alerts.webhook_messages import MAX_UNLISTED_ALERTS
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
@@ -18,8 +18,8 @@ from tools.ledger.redis_replies import decode_text
 
 RETENTION_PERIOD = timedelta(days=8)
 MAX_KEPT_ALERTS = 2000  # Per episode; further alerts are only counted.
-# Episodes that may begin within the window; further causes share one.
-MAX_NEW_EPISODES, NEW_EPISODE_WINDOW = 12, timedelta(minutes=10)
+MAX_NEW_EPISODES = 12  # Episodes that may begin within the window
+NEW_EPISODE_WINDOW = timedelta(minutes=10)  # beyond MAX_NEW_EPISODES, further causes share one episode
 MAX_GROUPS = 64  # Sender groups per episode with an own count of unlisted alerts; further groups share one.
 # KEYS: about. ARGV: the news number delivered.
 MARK_DELIVERED_SCRIPT = (
@@ -105,18 +105,18 @@ class AlertStore:
         alert joins its last episode; one never seen is dropped.
         """
         before = await self._redis.mget([self._build_key("by", row.alert.id) for row in alerts]) if alerts else []
-        found: dict[str, list[Alert]] = {}
+        alerts_by_cause: dict[str, list[Alert]] = {}
         by_cause: dict[tuple[str, AlertPlace], str] = {}
-        for row, known in zip(alerts, before, strict=True):
-            alert, episode = row.alert, decode_text(known)
+        for row, existing in zip(alerts, before, strict=True):
+            alert, episode = row.alert, decode_text(existing)
             if alert.firing and not (episode and await self._is_firing_in_episode(episode, alert.id, places)):
                 key = alert.cause, row.place
                 if key not in by_cause:
                     by_cause[key] = await self._find_or_begin_episode(alert.cause, row.place, places)
                 episode = by_cause[key]
             if episode:
-                found.setdefault(episode, []).append(alert)
-        return found
+                alerts_by_cause.setdefault(episode, []).append(alert)
+        return alerts_by_cause
 
     async def get_channel(self, episode: str) -> str:
         """Return the episode's channel, whatever the routes say now."""
@@ -124,42 +124,44 @@ class AlertStore:
 
     async def store_alerts(self, episode: str, alerts: Sequence[Alert]) -> int:
         """Store the alerts. Return the newest undelivered news number, 0 if there is none."""
-        of, about = self._build_key("of", episode), self._build_key("about", episode)
-        rows = await to_coroutine(self._redis.hmget(of, [row.id for row in alerts]))
+        alerts_key, state_key = self._build_key("of", episode), self._build_key("about", episode)
+        rows = await to_coroutine(self._redis.hmget(alerts_key, [row.id for row in alerts]))
         kept_before = [parse_stored_alert(was) if was is not None else None for was in rows]
         fresh = [row for row, was in zip(alerts, kept_before, strict=True) if was is None or was.firing != row.firing]
-        room = MAX_KEPT_ALERTS - int(await to_coroutine(self._redis.hlen(of)))
-        known = {row.id for row, was in zip(alerts, rows, strict=True) if was is not None}
-        kept = [row for row in fresh if row.id in known] + [row for row in fresh if row.id not in known][: max(0, room)]
+        room = MAX_KEPT_ALERTS - int(await to_coroutine(self._redis.hlen(alerts_key)))
+        stored_ids = {row.id for row, was in zip(alerts, rows, strict=True) if was is not None}
+        kept_alerts = [row for row in fresh if row.id in stored_ids] + [row for row in fresh if row.id not in stored_ids][: max(0, room)]
         async with self._redis.pipeline(transaction=True) as pipe:
-            if kept:
-                pipe.hset(of, mapping={row.id: json.dumps(row.to_stored_row()) for row in kept})
-                pipe.hincrby(about, "owed", 1)
-                for row in kept:
+            if kept_alerts:
+                pipe.hset(alerts_key, mapping={row.id: json.dumps(row.to_stored_row()) for row in kept_alerts})
+                pipe.hincrby(state_key, "owed", 1)
+                for row in kept_alerts:
                     pipe.set(self._build_key("by", row.id), episode, ex=RETENTION_PERIOD)
-            if len(fresh) > len(kept):
-                pipe.hincrby(about, "more", len(fresh) - len(kept))
-            pipe.expire(of, RETENTION_PERIOD)
-            pipe.expire(about, RETENTION_PERIOD)
+            if len(fresh) > len(kept_alerts):
+                pipe.hincrby(state_key, "more", len(fresh) - len(kept_alerts))
+            pipe.expire(alerts_key, RETENTION_PERIOD)
+            pipe.expire(state_key, RETENTION_PERIOD)
             await pipe.execute()
-        owed, told = (parse_integer(decode_text(row)) or 0 for row in await to_coroutine(self._redis.hmget(about, ["owed", "told"])))
-        return owed if owed > told else 0
+        owed_count, told_count = (
+            parse_integer(decode_text(row)) or 0 for row in await to_coroutine(self._redis.hmget(state_key, ["owed", "told"]))
+        )
+        return owed_count if owed_count > told_count else 0
 
     async def store_unlisted_count(self, episode: str, group: str, unlisted: int) -> None:
         """Store how many alerts a group counts but does not list. Only a change between none and some is news."""
-        left, about = self._build_key("left", episode), self._build_key("about", episode)
-        before = await to_coroutine(self._redis.hget(left, group))
+        unlisted_key, state_key = self._build_key("left", episode), self._build_key("about", episode)
+        before = await to_coroutine(self._redis.hget(unlisted_key, group))
         if not unlisted and before is None:
             return
-        room = before is not None or await to_coroutine(self._redis.hlen(left)) < MAX_GROUPS
+        room = before is not None or await to_coroutine(self._redis.hlen(unlisted_key)) < MAX_GROUPS
         async with self._redis.pipeline(transaction=True) as pipe:
             if unlisted:
-                pipe.hset(left, group if room else "others", str(min(unlisted, MAX_UNLISTED_ALERTS)))
-                pipe.expire(left, RETENTION_PERIOD)
+                pipe.hset(unlisted_key, group if room else "others", str(min(unlisted, MAX_UNLISTED_ALERTS)))
+                pipe.expire(unlisted_key, RETENTION_PERIOD)
             else:
-                pipe.hdel(left, group)
+                pipe.hdel(unlisted_key, group)
             if not unlisted or before is None:
-                pipe.hincrby(about, "owed", 1)
+                pipe.hincrby(state_key, "owed", 1)
             await pipe.execute()
 
     async def is_newest_message(self, group: str, ts: str) -> bool:
@@ -194,9 +196,9 @@ class AlertStore:
 
     async def is_incident_resolved(self, incident: str, episode: str) -> bool:
         """Return whether nothing fires in any episode of the incident."""
-        others = [decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("in", incident)))]
-        for one in (episode, *(row for row in others if row != episode)):
-            if not (await self.load_tally(one)).is_resolved:
+        other_episodes = [decode_text(row) for row in await to_coroutine(self._redis.smembers(self._build_key("in", incident)))]
+        for joined_episode in (episode, *(row for row in other_episodes if row != episode)):
+            if not (await self.load_tally(joined_episode)).is_resolved:
                 return False
         return True
 
@@ -214,16 +216,16 @@ class AlertStore:
             await to_coroutine(self._redis.hset(self._build_key("about", episode), "batch", str(batch + 1)))
 
     async def load_tally(self, episode: str) -> AlertTally:
-        about = await to_coroutine(self._redis.hgetall(self._build_key("about", episode)))
+        fields = await to_coroutine(self._redis.hgetall(self._build_key("about", episode)))
         rows = await to_coroutine(self._redis.hvals(self._build_key("of", episode)))
         unlisted = sum(
             parse_bounded_count(decode_text(row), MAX_UNLISTED_ALERTS)
             for row in await to_coroutine(self._redis.hvals(self._build_key("left", episode)))
         )
         alerts = [parse_stored_alert(row) for row in rows]
-        more = parse_bounded_count(decode_text(about.get(b"more")), MAX_UNLISTED_ALERTS) + alerts.count(None)
+        more = parse_bounded_count(decode_text(fields.get(b"more")), MAX_UNLISTED_ALERTS) + alerts.count(None)
         return count_alerts(
-            about.get(b"cause", b"").decode(), [row for row in alerts if row is not None], more, min(unlisted, MAX_UNLISTED_ALERTS)
+            fields.get(b"cause", b"").decode(), [row for row in alerts if row is not None], more, min(unlisted, MAX_UNLISTED_ALERTS)
         )
 
     async def _is_firing_in_episode(self, episode: str, sign: str, places: RoutingSnapshot) -> bool:
@@ -234,16 +236,16 @@ class AlertStore:
 
     async def _find_or_begin_episode(self, cause: str, place: AlertPlace, places: RoutingSnapshot) -> str:
         """Return the cause's current or new episode. Beyond the limit, one episode per channel takes all new causes."""
-        made, limit = secrets.token_hex(6), 0 if cause == MANY_CAUSES else MAX_NEW_EPISODES
+        new_episode, limit = secrets.token_hex(6), 0 if cause == MANY_CAUSES else MAX_NEW_EPISODES
         keys = [
             self._build_key("now", hash_cause(cause)),
-            self._build_key("about", made),
+            self._build_key("about", new_episode),
             self._build_key("opened", "count"),
             self._build_key("places", hash_cause(cause)),
         ]
         times = [int(time.total_seconds() * 1000) for time in (self._window, RETENTION_PERIOD, NEW_EPISODE_WINDOW)]
-        where = [place.channel, place.way, places.table, self._build_key("about", "")]
-        episode = await self._begin(keys=keys, args=[made, cause, limit, *times, *where, *sorted(places.channels)])
+        script_keys = [place.channel, place.way, places.table, self._build_key("about", "")]
+        episode = await self._begin(keys=keys, args=[new_episode, cause, limit, *times, *script_keys, *sorted(places.channels)])
         return decode_text(episode) if episode else await self._find_or_begin_episode(MANY_CAUSES, place, places)
 
     def _build_key(self, part: str, name: str) -> str:

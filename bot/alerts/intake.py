@@ -16,12 +16,10 @@ import structlog
 
 from bot.alerts.alert import Alert, AlertTally, hash_cause, parse_alert, render_alert_summary
 from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
-from bot.alerts.config import AlertConfig
+from bot.alerts.config import AlertConfig, AlertRouting
 from bot.alerts.posted_alerts import PostedAlerts, build_group_alert
-from bot.alerts.routing import AlertRouting
 from bot.alerts.webhook_messages import AlertMessage, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
-from bot.inbound.webhook import Unsigned, check_headers, verify_message
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute, Unsigned, check_headers, verify_message
 from bot.incidents.dispatch.fingerprint import MAX_HOSTS, IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import can_read_channel
@@ -34,8 +32,8 @@ from tools.inventory.inventory import ChannelRow
 log = structlog.get_logger()
 MAX_BODY_BYTES = 2 << 20
 SHARING_TIMEOUT_SECONDS = 2.0  # For Slack to say whether a channel is shared; the sender waits meanwhile.
-UNAUTHORIZED_ANSWER = InboundResponse(401, {"error": "not from somebody who is known here"})
-IN_PROGRESS_ANSWER = InboundResponse(503, {"error": "this very message is being heard"}, after=5)
+UNAUTHORIZED_ANSWER = InboundResponse(401, {"error": "not from a known sender"})
+IN_PROGRESS_ANSWER = InboundResponse(503, {"error": "this message is already being processed"}, after=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +53,10 @@ class AlertIntake:
     @property
     def routes(self) -> Sequence[InboundRoute]:
         """The routes whose credentials are configured."""
-        known = bool(self.site.token.get_secret_value() or self.site.user)
-        plain = [InboundRoute("/alerts/alertmanager", self.handle_alertmanager, MAX_BODY_BYTES, self.check_token)] if known else []
+        has_credentials = bool(self.site.token.get_secret_value() or self.site.user)
+        plain = (
+            [InboundRoute("/alerts/alertmanager", self.handle_alertmanager, MAX_BODY_BYTES, self.check_token)] if has_credentials else []
+        )
         return [
             *plain,
             *(
@@ -76,32 +76,32 @@ class AlertIntake:
     def check_signature_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_headers(headers, self.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
     async def handle_alertmanager(self, request: InboundRequest) -> InboundResponse:
-        if (no := self.check_token(request.headers)) is not None:
-            return no
+        if (refusal := self.check_token(request.headers)) is not None:
+            return refusal
         return await self._handle_message(partial(parse_alertmanager_webhook, request.body, self.site.labels))
 
     async def handle_webhook(self, request: InboundRequest) -> InboundResponse:
         try:
             message = verify_message(self.site.get_signing_keys(), request.headers, request.body, self.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
-        async with self.heard.guard_message("alerts", message.nonce) as what:
-            if what is ReplayState.GOES_ON:
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
+        async with self.heard.guard_message("alerts", message.nonce) as outcome:
+            if outcome is ReplayState.GOES_ON:
                 return IN_PROGRESS_ANSWER
-            if what is ReplayState.BEFORE:
+            if outcome is ReplayState.BEFORE:
                 return InboundResponse(200, {"incidents": []})
             return await self._handle_message(partial(parse_own_webhook, request.body))
 
     async def _handle_message(self, read: Callable[[], AlertMessage]) -> InboundResponse:
         try:
             message = await asyncio.to_thread(read)
-        except UnreadableAlerts as why:
-            return InboundResponse(400, {"error": str(why)[:300]})
+        except UnreadableAlerts as error:
+            return InboundResponse(400, {"error": str(error)[:300]})
         return InboundResponse(200, {"incidents": await self.store_message(message)})
 
     async def store_message(self, message: AlertMessage) -> list[str]:
@@ -113,15 +113,15 @@ class AlertIntake:
     async def handle_posted_alerts(self, channel: str, said: Sequence[tuple[str, PostedAlerts]]) -> list[str]:
         """Store alerts that bots posted in a channel, in time order. Skip a message older than one seen of its group."""
         rows, messages = dict[str, Alert](), list[AlertMessage]()
-        for ts, one in sorted(said, key=lambda row: float(row[0])):
-            if not await self.book.is_newest_message(one.group, ts):
+        for ts, message in sorted(said, key=lambda row: float(row[0])):
+            if not await self.book.is_newest_message(message.group, ts):
                 continue
-            found = await self._list_ended_alerts(one, rows, messages) if one.over else []
-            found = found or await asyncio.to_thread(self._build_alerts, channel, one)
-            if not one.over:
-                await self.book.add_to_group(one.group, [row.id for row in found])
-            rows |= {row.id: row for row in found}
-            messages.append(AlertMessage(found, one.left, one.group))
+            ended_alerts = await self._list_ended_alerts(message, rows, messages) if message.over else []
+            ended_alerts = ended_alerts or await asyncio.to_thread(self._build_alerts, channel, message)
+            if not message.over:
+                await self.book.add_to_group(message.group, [row.id for row in ended_alerts])
+            rows |= {row.id: row for row in ended_alerts}
+            messages.append(AlertMessage(ended_alerts, message.left, message.group))
         placed = [RoutedAlert(*self.routing.place_in_channel(row, channel)) for row in rows.values()]
         return await self._store_alerts(placed, RoutingSnapshot(self.routing.table_hash, {channel}), messages)
 
@@ -139,17 +139,17 @@ class AlertIntake:
 
     async def _store_alerts(self, rows: Sequence[RoutedAlert], places: RoutingSnapshot, messages: Sequence[AlertMessage]) -> list[str]:
         episodes = await self.book.assign_episodes(rows, places)
-        told = [await self._store_episode(episode, rows, messages) for episode, rows in episodes.items()]
-        incidents = [incident for incident in told if incident]
-        left = sum(row.left for row in messages)
-        log.info("alerts.heard", alerts=len(rows), left=left, causes=len(episodes), told=incidents)
+        stored_counts = [await self._store_episode(episode, rows, messages) for episode, rows in episodes.items()]
+        incidents = [incident for incident in stored_counts if incident]
+        unlisted_count = sum(row.left for row in messages)
+        log.info("alerts.heard", alerts=len(rows), left=unlisted_count, causes=len(episodes), told=incidents)
         return incidents
 
     async def _list_shared_channels(self) -> frozenset[str]:
         """Return the route channels that another organisation reads. If Slack is late, the first turn checks again."""
         channels = sorted(self.routing.channels - {self.routing.default}) if self.routing.routes else []
-        told = await asyncio.gather(*map(self._is_shared, channels))
-        return frozenset(channel for channel, shut in zip(channels, told, strict=True) if shut)
+        is_shared = await asyncio.gather(*map(self._is_shared, channels))
+        return frozenset(channel for channel, shut in zip(channels, is_shared, strict=True) if shut)
 
     async def _is_shared(self, channel: str) -> bool:
         try:
@@ -163,11 +163,11 @@ class AlertIntake:
         for message in messages:
             if any(row.id in ids for row in message.alerts):
                 await self.book.store_unlisted_count(episode, message.group, message.left)
-        if not (news := await self.book.store_alerts(episode, rows)):
+        if not (new_alerts := await self.book.store_alerts(episode, rows)):
             return ""
-        counted = await self.book.load_tally(episode)
-        incident = await (self._enqueue_resolved(episode) if counted.is_resolved else self._enqueue_firing(episode, counted))
-        await self.book.mark_delivered(episode, news)
+        tally = await self.book.load_tally(episode)
+        incident = await (self._enqueue_resolved(episode) if tally.is_resolved else self._enqueue_firing(episode, tally))
+        await self.book.mark_delivered(episode, new_alerts)
         return incident
 
     async def _enqueue_firing(self, episode: str, counted: AlertTally) -> str:
@@ -176,13 +176,15 @@ class AlertIntake:
         origin = Origin(kind="slack", channel=channel, alert=episode)
         kind: InboxItemKind = "reply" if await self.inbox.find_incident(*origin.source_key) else "mention"
         speaks_of = self.routing.hosts.get(channel, ())
-        known = tuple(host for host in counted.hosts if host in speaks_of)
-        about = IncidentFingerprint(known[:MAX_HOSTS], alert=hash_cause(counted.cause, channel))
+        known_hosts = tuple(host for host in counted.hosts if host in speaks_of)
+        fingerprint = IncidentFingerprint(known_hosts[:MAX_HOSTS], alert=hash_cause(counted.cause, channel))
         make = partial(
             self._build_item, f"alerts:{episode}:{batch}", kind, render_alert_summary(counted), {"alerts": episode, "batch": batch}
         )
         joins = partial(self._can_join, channel)
-        received = await self.inbox.open_or_join(origin, f"alerts:{episode}:{batch}", make, fingerprint=about, joins=joins, repeats=False)
+        received = await self.inbox.open_or_join(
+            origin, f"alerts:{episode}:{batch}", make, fingerprint=fingerprint, joins=joins, repeats=False
+        )
         if received.joined:
             await self.inbox.bind_thread(received.incident, *origin.source_key)
         await self.book.link_incident(episode, received.incident)
@@ -213,8 +215,10 @@ class AlertIntake:
             return False
         if other.channel == channel:
             return True
-        here, there = self.bound.get(channel), self.bound[other.channel]
-        return here is not None and channel == self.routing.default and not other.alert and can_read_channel(there, here)
+        own_binding, other_binding = self.bound.get(channel), self.bound[other.channel]
+        return (
+            own_binding is not None and channel == self.routing.default and not other.alert and can_read_channel(other_binding, own_binding)
+        )
 
     def _build_item(self, key: str, kind: InboxItemKind, text: str, data: Mapping[str, object], incident: str) -> InboxItem:
         return InboxItem(id=key, kind=kind, incident=incident, at=self.clock.now(), user=ALERTS_USER, text=text, data=dict(data))
@@ -224,7 +228,7 @@ def is_authorized(site: AlertConfig, header: str) -> bool:
     """Return whether the Authorization header holds the site's token or user and password. Constant time."""
     token, password = site.token.get_secret_value(), site.password.get_secret_value()
     basic = base64.b64encode(f"{site.user}:{password}".encode()).decode()
-    known = [f"Bearer {token}"] * bool(token) + [f"Basic {basic}"] * bool(site.user)
-    given = hashlib.sha256(header[:4096].encode("utf-8", "surrogateescape")).digest()
-    right = [hmac.compare_digest(given, hashlib.sha256(one.encode()).digest()) for one in known]
+    credentials = [f"Bearer {token}"] * bool(token) + [f"Basic {basic}"] * bool(site.user)
+    given_digest = hashlib.sha256(header[:4096].encode("utf-8", "surrogateescape")).digest()
+    right = [hmac.compare_digest(given_digest, hashlib.sha256(one.encode()).digest()) for one in credentials]
     return any(right)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import structlog
 
+from bot.alerts import cards as alert_message
 from bot.alerts.alert import AlertTally, render_alert_summary
 from bot.alerts.alert_store import AlertStore
-from bot.alerts.cards import alert_message
 from bot.cards.blocks import Card
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.thread_roots import ThreadRoots
@@ -15,11 +15,12 @@ from bot.slack.client import SLACK_ERRORS, SlackClient, build_message_args
 from bot.slack.people import People
 from bot.slack.posted_messages import IdempotentPoster, PostedCards
 from graph.state import ALERTS_REFIRED, ALERTS_RESOLVED, InboxItem, Origin
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
 log = structlog.get_logger()
-ROOT_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_alert_root", "rackmedic_alert_news"
+ROOT_EVENT_TYPE = "rackmedic_alert_root"
+NEWS_EVENT_TYPE = "rackmedic_alert_news"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,12 @@ class AlertThreads:
         episode = str(item.data.get("alerts") or "")
         if not episode:
             return item
-        counted = await self.book.load_tally(episode)
-        if item.kind == "timer" or (item.kind == "reply" and counted.is_resolved):
-            why = ALERTS_RESOLVED if await self.book.is_incident_resolved(item.incident, episode) else ALERTS_REFIRED
-            data = {**item.data, "why": why, "people": await self.people_in(item.incident)}
+        tally = await self.book.load_tally(episode)
+        if item.kind == "timer" or (item.kind == "reply" and tally.is_resolved):
+            reason = ALERTS_RESOLVED if await self.book.is_incident_resolved(item.incident, episode) else ALERTS_REFIRED
+            data = {**item.data, "why": reason, "people": await self.people_in(item.incident)}
             return item.model_copy(update={"kind": "timer", "text": "", "data": data})
-        return item.model_copy(update={"text": render_alert_summary(counted)}) if counted.shown else item
+        return item.model_copy(update={"text": render_alert_summary(tally)}) if tally.shown else item
 
     async def _begin_thread(self, item: InboxItem, origin: Origin) -> Origin:
         async def first() -> Card:
@@ -90,8 +91,8 @@ class AlertThreads:
             if not await self.people.is_shared(origin.channel):
                 card = render_alert_card(await self.book.load_tally(origin.alert))
                 await self.client.chat_update(channel=origin.channel, ts=origin.thread_ts, metadata=marked, **build_message_args(card))
-        except SLACK_ERRORS as trouble:
-            log.warning("alerts.not_painted", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("alerts.not_painted", incident=incident, error=str(error)[:200])
 
     async def _post_to_joined_thread(self, item: InboxItem, episode: str) -> Origin | None:
         """Post the alerts once in a thread that they joined; the turn itself reports their end."""
@@ -106,9 +107,9 @@ class AlertThreads:
 def render_alert_card(counted: AlertTally) -> Card:
     lines = tuple(split_lines(render_alert_summary(counted)))[1:]
     links = [
-        alert_message.AlertLink(what, row.name, url)
+        alert_message.AlertLink(title, row.name, url)
         for row in counted.shown
-        for what, url in (("Runbook", row.runbook), ("Query", row.source))
+        for title, url in (("Runbook", row.runbook), ("Query", row.source))
         if url
     ]
     return alert_message.render_alert_message(

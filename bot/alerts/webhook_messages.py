@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from bot.alerts.alert import Alert, RawAlert, clean_label_text, parse_alert, parse_link_address
-from bot.alerts.labels import AlertLabels
+from bot.alerts.alert import Alert, AlertLabels, RawAlert, clean_label_text, parse_alert, parse_link_address
 from kb.numbers import parse_bounded_count
 
-MAX_ALERTS, MAX_LABELS = 1000, 64
+MAX_ALERTS = 1000
+MAX_LABELS = 64
 MAX_UNLISTED_ALERTS = 1_000_000  # Cap of the count of unlisted alerts.
 
 
@@ -31,13 +31,17 @@ class AlertMessage:
 
 def parse_alertmanager_webhook(body: bytes, names: AlertLabels) -> AlertMessage:
     """https://prometheus.io/docs/alerting/latest/configuration/#webhook_config, version 4."""
-    said = _parse_json(body)
-    rows = said.get("alerts")
-    if str(said.get("version")) != "4" or not isinstance(rows, list):
+    payload = _parse_json(body)
+    rows = payload.get("alerts")
+    if str(payload.get("version")) != "4" or not isinstance(rows, list):
         raise UnreadableAlerts("not version 4 of Alertmanager's webhook")
-    left = min(MAX_UNLISTED_ALERTS, max(0, len(rows) - MAX_ALERTS) + parse_bounded_count(said.get("truncatedAlerts"), MAX_UNLISTED_ALERTS))
+    unlisted_count = min(
+        MAX_UNLISTED_ALERTS, max(0, len(rows) - MAX_ALERTS) + parse_bounded_count(payload.get("truncatedAlerts"), MAX_UNLISTED_ALERTS)
+    )
     return AlertMessage(
-        [parse_alert(_parse_raw_alert(row), names) for row in rows[:MAX_ALERTS] if isinstance(row, dict)], left, _hash_group(said)
+        [parse_alert(_parse_raw_alert(row), names) for row in rows[:MAX_ALERTS] if isinstance(row, dict)],
+        unlisted_count,
+        _hash_group(payload),
     )
 
 
@@ -48,10 +52,10 @@ def _hash_group(said: Mapping[str, Any]) -> str:
 def _parse_raw_alert(row: Mapping[str, Any]) -> RawAlert:
     labels, notes = _select_texts(row.get("labels")), _select_texts(row.get("annotations"))
     sign = row.get("fingerprint")
-    known = sign if isinstance(sign, str) and sign.isalnum() and len(sign) <= 64 else ""
+    fingerprint = sign if isinstance(sign, str) and sign.isalnum() and len(sign) <= 64 else ""
     source = row.get("generatorURL")
     return RawAlert(
-        known or _hash_labels(labels), row.get("status") != "resolved", labels, notes, source if isinstance(source, str) else ""
+        fingerprint or _hash_labels(labels), row.get("status") != "resolved", labels, notes, source if isinstance(source, str) else ""
     )
 
 
@@ -61,8 +65,8 @@ def _hash_labels(labels: Mapping[str, str]) -> str:
 
 def _select_texts(rows: object) -> Mapping[str, str]:
     """Return the first MAX_LABELS pairs of texts."""
-    given = rows if isinstance(rows, dict) else {}
-    return {name: value for name, value in list(given.items())[:MAX_LABELS] if isinstance(value, str)}
+    texts = rows if isinstance(rows, dict) else {}
+    return {name: value for name, value in list(texts.items())[:MAX_LABELS] if isinstance(value, str)}
 
 
 class WebhookAlert(BaseModel):
@@ -86,8 +90,8 @@ class WebhookAlert(BaseModel):
         xid = "" if self.xid is None else str(self.xid)
         texts = (clean_label_text(text) for text in (self.name, self.host, self.gpu, self.cause, self.severity))
         name, host, gpu, cause, severity = texts
-        told = {"alertname": name, "host": host, "gpu": gpu, "xid": xid, "cause": cause, "severity": severity}
-        labels = {**self.labels, **{label: value for label, value in told.items() if value}}
+        identity = {"alertname": name, "host": host, "gpu": gpu, "xid": xid, "cause": cause, "severity": severity}
+        labels = {**self.labels, **{label: value for label, value in identity.items() if value}}
         summary, runbook, source = (
             clean_label_text(self.summary, 300),
             parse_link_address(self.runbook_url),
@@ -106,16 +110,16 @@ def parse_own_webhook(body: bytes) -> AlertMessage:
     """Parse `{"alerts": [...]}`."""
     try:
         return AlertMessage([row.to_alert() for row in WebhookAlerts.model_validate(_parse_json(body)).alerts])
-    except ValidationError as why:
-        first = why.errors(include_input=False, include_url=False)[0]
-        raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from why
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise UnreadableAlerts(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
 def _parse_json(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
-    except (ValueError, RecursionError) as why:
-        raise UnreadableAlerts("not JSON") from why
-    if not isinstance(said, dict):
+        payload = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableAlerts("not JSON") from error
+    if not isinstance(payload, dict):
         raise UnreadableAlerts("not a JSON object")
-    return said
+    return payload

@@ -7,28 +7,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from bot.app.on_call import OnCallSchedules
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.lease import Leases, generate_worker_id
 from bot.incidents.dispatch.wakeups import Wakeups
-from bot.policy.approvals import ApprovalRights, Directory
-from bot.policy.approver_sets import ApproverTable
+from bot.policy.approvals import ApprovalRights, ApproverTable, Directory
 from bot.remediation.action_callbacks import ActionStartAnnouncer, ApproverLookup, ContactLossNotifier, IncidentFactsLoader
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import ActionCardPublisher, ActionInbox, ActionRunner, EventDelivery, IncidentStateLoader
-from bot.remediation.decisions import ApprovalDecisions
+from bot.remediation.approval_decisions import ApprovalDecisions
 from bot.remediation.proposer import Proposer
 from bot.remediation.reconciler import RemediationReconciler
 from bot.remediation.worker import ActionWorker
 from bot.settings import Settings
 from bot.store.keys import ACTION_KEYS
-from bot.store.ledger import is_non_durable_allowed, open_ledger
+from bot.store.open_ledger import is_non_durable_allowed, open_ledger
 from bot.store.store import Store
 from bot.tasks import cancel_tasks
-from graph.context import GraphContext, Progress
-from graph.execution.execution import ActionGraphContext
+from graph.context import GraphContext
+from graph.execution.action_effects import ActionGraphContext
 from graph.execution.verification import ActionVerifier
-from graph.report import Report
-from graph.state import IncidentState, Origin
+from graph.state import Origin
 from tools.execution.build import compute_catalogue_hash
 from tools.ledger.ledger import Ledger
 from tools.transport import Transport
@@ -74,24 +71,6 @@ class ActionRuntime:
     rights: ApprovalRights
     show: ActionCardPublisher
     warning: str
-
-    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
-        return RemediationObserver(publisher, self.actions) if self.actions else publisher
-
-
-class RemediationObserver:
-    """Publishes, then schedules the incident's remediations."""
-
-    def __init__(self, publisher: ReportPublisher, actions: ActionWorker) -> None:
-        self._board, self._actions = publisher, actions
-
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        if state.get("ladders"):
-            await self._actions.schedule_incident(incident)
 
 
 @contextlib.asynccontextmanager

@@ -12,36 +12,32 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from bot.alerts.posted_batches import PostedAlertBatcher
+from bot.alerts.posted_alerts import PostedAlertBatcher
 from bot.app.action_runtime import ActionDependencies, ActionRuntime, ignore_wakeup, open_action_runtime
-from bot.app.answer_dispatcher import build_outbox, run_outbox
+from bot.app.alerts import build_alert_intake, build_alert_threads
+from bot.app.answer_dispatcher import build_direct_messages, build_outbox, run_direct_answers, run_outbox
 from bot.app.diagnosis_runtime import DiagnosisRuntime, WallClock
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
-from bot.app.evidence_retry import EvidenceRetrier
-from bot.app.http.alerts import build_alert_intake, build_alert_threads
-from bot.app.http.server import run_inbound_server
-from bot.app.http.slack import build_slack_routes
 from bot.app.lessons import build_lesson_services
 from bot.app.provider import build_provider_services, build_ticket_threads
 from bot.app.report_sources import build_chart_source, build_report_writer
-from bot.app.retention import Retention
-from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_handlers, build_tenant_updates, list_tenant_labels
+from bot.app.retention import EvidenceRetrier, Retention
+from bot.app.tenants import build_quota_gate, build_tenant_cards, build_tenant_updates, list_tenant_labels
 from bot.app.trackers import TrackerServices, build_tracker_services, list_offered_trackers, open_site_trackers
-from bot.inbound.routes import InboundRoute
-from bot.incidents.cards.close_modal import build_label_choices
+from bot.incidents.cards.incident_menu import build_label_choices
 from bot.incidents.context import HandlerContext
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.dispatch.cause_ownership import CauseOwnership
-from bot.incidents.dispatch.closed_incidents import ClosedIncidentObserver
-from bot.incidents.dispatch.dispatcher import Dispatcher, ReportPublisher, TurnLimits, TurnRunner
+from bot.incidents.dispatch.closed_incidents import update_closed_incident
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver, TurnRunner
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, wrap_with_metrics
+from bot.incidents.dispatch.metrics import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
-from bot.incidents.dispatch.thread_activity import ThreadActivity, ThreadActivityObserver
+from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.files import ItemFetcher
+from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices, OpenWorkServices
 from bot.incidents.publishing.abandoned_messages import AbandonedMessageSweeper
 from bot.incidents.publishing.answer_outbox import AnswerOutbox
 from bot.incidents.publishing.progress_updates import ProgressUpdates
@@ -49,28 +45,26 @@ from bot.incidents.publishing.reactions import StatusReactions
 from bot.incidents.publishing.report_publisher import SlackReportPublisher
 from bot.incidents.publishing.status_messages import StatusMessages
 from bot.policy.channels import build_channel_bindings, get_incident_visibility, list_tenant_channels
+from bot.policy.roles import RoleTable
 from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.remediation.action_cards import build_action_cards
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.approval_card_data import IncidentKnowledge
-from bot.remediation.decisions import ApprovalServices
-from bot.remediation.open_decisions import OpenDecisionLookup
-from bot.remediation.wave_scheduler import WaitingRemediationLookup
+from bot.remediation.approval_decisions import ApprovalServices, OpenDecisionLookup
+from bot.remediation.waves import WaitingRemediationLookup
 from bot.settings import Settings
 from bot.slack.client import SlackClient, build_slack_client
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.store.baselines import BaselineStore
-from bot.store.channel_sharing import ChannelSharingCache
-from bot.store.closed_incident_index import ClosedIncidentIndex
-from bot.store.closed_incidents import ClosedIncidentStore
+from bot.store.closed_incidents import ClosedIncidentIndex, ClosedIncidentStore
 from bot.store.keys import ACTION_WAKEUP_STREAM_KEY, WAKEUP_STREAM_KEY
-from bot.store.quota_waiting_list import QuotaWaitingList
-from bot.store.slack_rate_slots import SlackRateSlots
+from bot.store.quotas import QuotaWaitingList
+from bot.store.slack_state import ChannelSharingCache, SlackRateSlots
 from bot.store.store import Store
 from bot.tasks import BackgroundTasks, cancel_tasks
 from bot.tenants.handlers import TenantHandlers
-from bot.tenants.tenant_cards import TenantCardObserver, TenantCards
+from bot.tenants.tenant_cards import TenantCards
 from bot.trackers.tracker import Tracker
 from graph.context import GraphContext
 from graph.dialogue.said import Vocabulary
@@ -80,7 +74,7 @@ from graph.state_reader import IncidentStateReader
 from tools.evidence import DirectoryEvidence
 
 if TYPE_CHECKING:
-    from graph.incident.turns import IncidentTurns
+    from graph.incident.incident_graph import IncidentTurns
 
 WakeCallback = Callable[[str], Awaitable[None]]
 DrainCallback = Callable[[], Awaitable[None]]
@@ -138,39 +132,75 @@ async def run_bot(
         if window.customers is not None:
             window.customers.set_sources(records_of=acting.ledger.list_incident_records)
         window.board.set_chart_source(build_chart_source(runtime.ports, window.people, acting))
-        waits = QuotaWaitingList(store.redis, runtime.ports.clock)
-        surface = replace(
-            _build_handler_context(settings, window, thinking, acting, wakeups, courses, pulse), roles=runtime.policy.roles, waits=waits
+        context = _build_handler_context(settings, window, thinking, acting, wakeups, runtime.policy.roles)
+        open_work = OpenWorkServices(
+            context, QuotaWaitingList(store.redis, runtime.ports.clock), list_tenant_labels(runtime.ports.taxonomy)
         )
         line = build_provider_services(settings, store, thinking.ports, window.client, window.cards, window.inbox, window.people)
-        states = line.build_ticket_states(surface, acting.ledger.list_incident_records)
-        told = build_tenant_updates(surface, window.customers, window.cards, states, runtime.ports.inventory, line.fetchable_updates)
+        states = line.build_ticket_states(context, thinking.facts_of, acting.ledger.list_incident_records)
         trackers = _build_trackers(settings, store, thinking.ports, window)
         pages_of = window.client, window.people, window.background, thinking.stored, acting, courses
         writing = build_report_writer(runtime.ports, *pages_of)
         window.board.set_report_writer(writing)
         learning = build_lesson_services(settings, store, runtime, window.client, window.cards, window.inbox, window.people)
-        surface = replace(learning.add_handlers(trackers.add_handlers(line.add_handlers(surface))), telling=told, writing=writing)
-        alerts = build_alert_intake(settings, store, thinking.ports.inventory, surface) if role != "worker" else None
-        surface = replace(surface, posted=PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None)
-        routes = (*line.build_routes(surface, states), *(alerts.routes if alerts else ()))
-        door = build_tenant_handlers(surface, window.customers, thinking.ports)
-        answer_to = partial(answer_direct_message, surface)
-        direct = run_direct_answers(window.direct, answer_to, store.redis, runtime.ports.clock, settings.lease_seconds)
+        alerts = build_alert_intake(settings, store, thinking.ports.inventory, context) if role != "worker" else None
+        routes = (*line.build_routes(context, states), *(alerts.routes if alerts else ()))
+        direct = run_direct_answers(
+            window.direct, partial(answer_direct_message, open_work), store.redis, runtime.ports.clock, settings.lease_seconds
+        )
         posts = run_outbox(window.outbox, window.client, window.people, store.redis, settings.lease_seconds)
+
+        def run_front() -> contextlib.AbstractAsyncContextManager[None]:
+            from bot.app.slack_handlers import build_slack_registry, run_listeners  # Bolt: a worker needs none of it
+
+            label_choices = build_label_choices(window.titles.items())
+            messages = MessageServices(
+                context,
+                open_work,
+                pulse,
+                build_vocabulary_lookup(thinking.ports),
+                window.direct,
+                PostedAlertBatcher(alerts.handle_posted_alerts).submit_post if alerts else None,
+            )
+            registry = build_slack_registry(
+                IncidentFormServices(
+                    context,
+                    partial(list_visible_hosts, thinking.ports.inventory),
+                    label_choices,
+                    courses,
+                    thinking.facts_of,
+                    writing,
+                ),
+                HomeServices(context, open_work, label_choices, courses, thinking.ports.inventory.groups),
+                messages,
+                lessons=learning.build_handlers(context, label_choices),
+                tenant_updates=build_tenant_updates(
+                    context, window.customers, window.cards, states, runtime.ports.inventory, line.fetchable_updates
+                ),
+                tenants=TenantHandlers(messages, window.customers, thinking.ports.inventory, writing) if window.customers else None,
+                provider=line.build_handlers(context),
+                trackers=trackers.build_handlers(context),
+                alert_bots=settings.alert_bots,
+            )
+            return run_listeners(settings, store, context, registry, routes)
+
         if not works:
-            async with _run_wakeup_sender(wakeups), posts, direct, _run_listeners(settings, store, surface, door, routes):
+            async with _run_wakeup_sender(wakeups), posts, direct, run_front():
                 yield drain_nothing
             return
-        shown = line.wrap_publisher(
-            TenantCardObserver(window.board, window.customers, window.living.unsettled) if window.customers else window.board
-        )
-        counting = wrap_with_metrics(acting.wrap_publisher(shown), courses, runtime.ports.clock)
-        board = ThreadActivityObserver(
-            learning.wrap_publisher(ClosedIncidentObserver(counting, earlier, runtime.ports.clock)), pulse, runtime.ports.clock
-        )
+        # What happens after each turn, in this order, whatever the others raise. The names are stored.
+        observers: dict[str, TurnObserver] = {
+            "metrics": partial(record_metrics, courses, runtime.ports.clock),
+            "history": partial(update_closed_incident, earlier, runtime.ports.clock),
+            REPORT_OBSERVER: window.board.publish_report,
+            **({"tenant": window.customers.update_after_turn} if window.customers else {}),
+            **({"provider": line.cards.update_after_turn} if line.cards else {}),
+            **({"remediation": acting.actions.schedule_after_turn} if acting.actions else {}),
+            "lessons": learning.observer.observe_turn,
+            "thread": pulse.record_report,
+        }
         fetch = ItemFetcher(window.client, runtime.ports.evidence)
-        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), board, fetch, runtime)
+        desk = _build_dispatcher(settings, store, window, _build_turn_runner(store, thinking.ports), observers, fetch, runtime)
         retention = Retention(settings, window.inbox.list_open_incidents, ClosedIncidentStore(store.redis), WallClock())
         sweepers = (Sweeper(window.inbox, wakeups), AbandonedMessageSweeper(window.living, window.board.retry_pending_edits))
         keeping = [EvidenceRetrier(kept).run] if isinstance(kept := runtime.ports.evidence, DirectoryEvidence) else []
@@ -187,7 +217,7 @@ async def run_bot(
             await stack.enter_async_context(posts)
             await stack.enter_async_context(direct)
             if role == "all":
-                await stack.enter_async_context(_run_listeners(settings, store, surface, door, routes))
+                await stack.enter_async_context(run_front())
             yield desk.drain
 
 
@@ -231,7 +261,7 @@ def _build_operator_runtime(settings: Settings, store: Store, runtime: Diagnosis
     )
     direct = build_direct_messages(client, store.redis, runtime.ports.clock, background)
     outbox = build_outbox(store.redis, runtime.ports.clock, bound)
-    customers = build_tenant_cards(client, cards, inbox, people, runtime.ports) if settings.customers else None
+    customers = build_tenant_cards(client, cards, inbox, people, runtime.ports, living.unsettled) if settings.customers else None
     return OperatorRuntime(client, background, people, cards, inbox, titles, living, board, direct, outbox, customers, trackers)
 
 
@@ -262,7 +292,7 @@ def _build_trackers(settings: Settings, store: Store, ports: GraphContext, runti
 def _build_turn_runner(store: Store, ports: GraphContext) -> "IncidentTurns":
     """Import here, so that a front end does not load LangGraph."""
     from graph.checkpoints.checkpoint import RedisSaver
-    from graph.incident.turns import IncidentTurns
+    from graph.incident.incident_graph import IncidentTurns
 
     return IncidentTurns(RedisSaver(store.redis), ports)
 
@@ -301,33 +331,23 @@ def _build_handler_context(
     thinking: IncidentServices,
     acting: ActionRuntime,
     wakeups: Wakeups,
-    courses: IncidentMetricsStore,
-    pulse: ThreadActivity,
+    roles: RoleTable,
 ) -> HandlerContext:
-    ports = thinking.ports
+    channel_bindings = build_channel_bindings(thinking.ports.inventory.channels)
     return HandlerContext(
         client=runtime.client,
         inbox=runtime.inbox,
         wake=wakeups.wake,
-        progress=runtime.board.publish_progress,
-        state_of=thinking.stored.load_state,
+        publish_progress=runtime.board.publish_progress,
+        load_state=thinking.stored.load_state,
         people=runtime.people,
-        bound=build_channel_bindings(ports.inventory.channels),
-        hosts_of=partial(list_visible_hosts, ports.inventory),
-        offered=build_label_choices(runtime.titles.items()),
-        clock=ports.clock,
+        channel_bindings=channel_bindings,
+        clock=thinking.ports.clock,
         tasks=runtime.background,
-        pulse=pulse,
-        vocabulary_of=build_vocabulary_lookup(ports),
-        direct=runtime.direct,
         outbox=runtime.outbox,
-        alert_bots=frozenset(settings.alert_bots),
-        facts_of=thinking.facts_of,
-        groups=ports.inventory.groups,
-        courses=courses,
-        theirs=list_tenant_labels(ports.taxonomy),
-        customers=list_tenant_channels(build_channel_bindings(ports.inventory.channels)) if settings.customers else (),
         approvals=ApprovalServices(acting.decisions, acting.ledger, acting.show, frozenset(settings.approvers)),
+        roles=roles,
+        tenant_channels=list_tenant_channels(channel_bindings) if settings.customers else (),
     )
 
 
@@ -356,7 +376,7 @@ def _build_dispatcher(
     store: Store,
     window: OperatorRuntime,
     turns: TurnRunner,
-    publisher: ReportPublisher,
+    observers: Mapping[str, TurnObserver],
     fetch: ItemFetcher,
     world: DiagnosisRuntime,
 ) -> Dispatcher:
@@ -374,9 +394,10 @@ def _build_dispatcher(
         inbox,
         leases,
         turns,
-        publisher,
+        observers,
         clock=clock,
         timers=plan_timers,
+        progress=window.board.publish_progress,
         fetch=fetched,
         home=threads.resolve_thread,
         limits=limits,
@@ -407,18 +428,3 @@ async def _run_wakeup_sender(wakeups: Wakeups) -> AsyncIterator[None]:
         yield
     finally:
         await wakeups.aclose()
-
-
-@contextlib.asynccontextmanager
-async def _run_listeners(
-    settings: Settings, store: Store, handler_context: HandlerContext, door: TenantHandlers | None, routes: Sequence[InboundRoute]
-) -> AsyncIterator[None]:
-    """Receive Slack events and webhooks. Stopped first."""
-    if settings.slack_signing_secret:
-        async with run_inbound_server(settings, (*routes, *await build_slack_routes(settings, store, handler_context, door))):
-            yield
-        return
-    from bot.app.socket_mode import run_socket_mode  # Bolt: a worker needs none of it
-
-    async with run_socket_mode(handler_context, settings.slack_app_token.get_secret_value(), door), run_inbound_server(settings, routes):
-        yield

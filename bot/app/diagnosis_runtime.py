@@ -4,10 +4,13 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bot.app.isolated_reader import IsolatedTextReader
+import structlog
+
 from bot.app.site_files import (
+    find_site_folder,
     load_all_checks,
     load_site_guides,
     load_site_incidents,
@@ -20,25 +23,48 @@ from bot.policy.policy_file import SitePolicy
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from graph.context import GraphContext, IncidentTimeouts
+from graph.extraction.uploaded_text import TextExtraction, extract_text_with_site
 from kb.history.index import PastIncidentIndex
-from kb.history.mistakes import MistakeNotes
+from kb.history.lessons import MistakeNotes
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.clock import Clock
 from tools.evidence import DirectoryEvidence, EvidenceStore, MemoryEvidence
 from tools.fleet.fleet import CheckLimits, Fleet
-from tools.fleet.reservations import GpuReservations
+from tools.fleet.gpu_permit import GpuReservations
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
 from tools.inventory.job_lookup import SlurmJobFinder
 from tools.inventory.sources.loader import open_inventory
-from tools.process_pool import ProcessPool
+from tools.process_pool import ProcessPool, WorkTimeout
 from tools.ssh.lazy import LazySshTransport
 from tools.transport import Transport
 
 if TYPE_CHECKING:
     from graph.model.budget import SpendStore
     from graph.model.client import ModelReasoner
-    from kb.history.embedding import Embedder
+    from kb.history.index import Embedder
     from tools.ssh.client import SshTransport
+
+
+# Reads large uploaded texts in a separate process.
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedTextReader:
+    """Extracts facts with the site's checks (`kb_dir`) and program folders (`programs`)."""
+
+    apart: ProcessPool
+    kb_dir: Path | None
+    programs: tuple[str, ...] = ()
+
+    async def __call__(self, name: str, sha256: str, text: str, now: datetime) -> TextExtraction | None:
+        try:
+            checks, rules, filters = (find_site_folder(self.kb_dir, part) for part in ("checks", "rules", "filters"))
+            return await self.apart.run(extract_text_with_site, checks, rules, filters, self.programs, name, sha256, text, now)
+        except WorkTimeout as why:
+            log.warning("handed_in.not_read", name=name, sha256=sha256, why=str(why))
+            return None
 
 
 class WallClock:

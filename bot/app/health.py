@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_on_setting
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 
 # low: monitoring must not exhaust the descriptors that the bot needs
 LIMITS: Final = InboundLimits(in_hand=4, connections=32, silent=5.0, idle=60.0, body=2.0, answer=5.0)

@@ -1,14 +1,14 @@
 """Wiring of lessons: workers draft them, operators decide in Slack."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 import structlog
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.incidents.cards.incident_menu import LabelChoices
 from bot.incidents.context import HandlerContext
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.lessons.handlers import LessonCards, LessonHandlers
 from bot.lessons.lesson_observer import LessonObserver
@@ -20,11 +20,10 @@ from bot.slack.posted_messages import EditableMessages, PostedCards
 from bot.store.store import Store
 from bot.tasks import run_periodically
 from graph.context import GraphContext
-from graph.learning.lesson_drafts import NodeTenantLookup, draft_lesson
+from graph.learning.lessons import NodeTenantLookup, draft_lesson
 from graph.state import IncidentState
 from kb.history.index import PastIncidentIndex
-from kb.history.lessons import AT_TERMINAL, Lesson, retire_if_faded
-from kb.history.mistakes import MistakeNotes
+from kb.history.lessons import AT_TERMINAL, Lesson, MistakeNotes, retire_if_faded
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 
@@ -95,11 +94,12 @@ class LessonServices:
     ports: GraphContext
     following: LessonFollower
 
-    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
-        return replace(handler_context, teaching=LessonHandlers(handler_context, self.lessons, self.cards))
+    def build_handlers(self, context: HandlerContext, label_choices: LabelChoices) -> LessonHandlers:
+        return LessonHandlers(context, self.lessons, self.cards, label_choices)
 
-    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
-        return LessonObserver(publisher, self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
+    @property
+    def observer(self) -> LessonObserver:
+        return LessonObserver(self.lessons, self._draft_lesson, self.cards.update_card, self.ports.clock)
 
     def _draft_lesson(self, state: IncidentState, now: datetime) -> Lesson | None:
         inventory = self.ports.inventory

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import aiohttp
 
-from bot.policy.approver_sets import OnCallSource
+from bot.policy.approvals import OnCallSource
 from bot.refusal import Refusal
 from tools.clock import Clock
 

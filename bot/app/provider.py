@@ -1,7 +1,7 @@
 """Wiring of the link between tenant and provider; settings switch each end on."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,28 +10,26 @@ import structlog
 import yaml
 
 from bot.app.tenants import build_known_lookup
-from bot.inbound.routes import InboundRoute
-from bot.inbound.webhook import parse_webhook_key
+from bot.inbound import InboundRoute, parse_webhook_key
 from bot.incidents.context import HandlerContext
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
-from bot.provider.handlers import ProviderCards, ProviderHandlers, ProviderObserver
+from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.intake import ProviderIntake
 from bot.provider.link import HttpProviderLink
-from bot.provider.message_store import ProviderMessageStore
-from bot.provider.ticket_document import BuiltTicket, build_incident_ticket
+from bot.provider.provider_updates import ProviderMessageStore
+from bot.provider.ticket_documents import BuiltTicket, TicketStore, build_incident_ticket
 from bot.provider.ticket_importer import TicketImporter, list_tenants
 from bot.provider.ticket_sender import TicketSender
 from bot.provider.ticket_states import TicketStates
-from bot.provider.ticket_store import TicketStore
 from bot.provider.ticket_threads import TicketThreads
 from bot.refusal import Refusal
+from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.store.external_outbox import Outbox, build_provider_outbox_keys
 from bot.store.keys import RedisKeys
-from bot.store.outbox import Outbox, build_provider_outbox_keys
 from bot.store.store import Store
 from bot.tenants.tenant_cards import APPROVED_STATES, TenantCards
 from graph.context import GraphContext
@@ -68,15 +66,8 @@ class ProviderServices:
     link: HttpProviderLink | None
     keys: Mapping[str, Sequence[bytes]]
 
-    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
-        return (
-            replace(handler_context, sending=ProviderHandlers(handler_context, self.cards, self._build_document))
-            if self.cards
-            else handler_context
-        )
-
-    def wrap_publisher(self, publisher: ReportPublisher) -> ReportPublisher:
-        return ProviderObserver(publisher, self.cards) if self.cards else publisher
+    def build_handlers(self, context: HandlerContext) -> ProviderHandlers | None:
+        return ProviderHandlers(context, self.cards, self._build_document) if self.cards else None
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:
@@ -85,8 +76,8 @@ class ProviderServices:
         poll = timedelta(seconds=self.settings.provider_poll_seconds)
         return (TicketSender(self.cards.outbox, self.link, self.cards.update_card, self.cards.post_provider_message, ask_every=poll).run,)
 
-    def build_routes(self, handler_context: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
-        return self._build_intake(handler_context, states).routes if states else ()
+    def build_routes(self, context: HandlerContext, states: TicketStates | None) -> Sequence[InboundRoute]:
+        return self._build_intake(context, states).routes if states else ()
 
     @property
     def update_store(self) -> ProviderMessageStore:
@@ -98,7 +89,7 @@ class ProviderServices:
         """The same store if the intake is on."""
         return self.update_store if self.keys else None
 
-    def build_ticket_states(self, handler_context: HandlerContext, records_of: RecordLoader) -> TicketStates | None:
+    def build_ticket_states(self, context: HandlerContext, facts_of: IncidentFactsLoader, records_of: RecordLoader) -> TicketStates | None:
         """Return the reader of ticket progress if the intake is on."""
         if not self.keys:
             return None
@@ -114,17 +105,15 @@ class ProviderServices:
             load_customer_words(self.ports.taxonomy),
             build_known_lookup(self.ports.inventory, self.ports.taxonomy, self.ports.skus),
         )
-        return TicketStates(
-            self.inbox, self.ports.inventory, words, handler_context.state_of, begun_of, self.update_store, known, handler_context.facts_of
-        )
+        return TicketStates(self.inbox, self.ports.inventory, words, context.load_state, begun_of, self.update_store, known, facts_of)
 
     async def _build_document(self, incident: str) -> BuiltTicket:
         return await build_incident_ticket(self.store.redis, self.ports.evidence, self.ports.inventory, incident, self.ports.clock)
 
-    def _build_intake(self, handler_context: HandlerContext, states: TicketStates) -> ProviderIntake:
+    def _build_intake(self, context: HandlerContext, states: TicketStates) -> ProviderIntake:
         redis, inventory = self.store.redis, self.ports.inventory
         arrivals = TicketImporter(self.inbox, TicketStore(redis), inventory, self.ports.clock)
-        return ProviderIntake(self.keys, arrivals, states, redis, handler_context.wake, RedisKeys())
+        return ProviderIntake(self.keys, arrivals, states, redis, context.wake, RedisKeys())
 
 
 def build_provider_services(

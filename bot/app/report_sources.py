@@ -3,7 +3,7 @@
 from functools import partial
 
 from bot.app.action_runtime import ActionRuntime
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
+from bot.incidents.dispatch.metrics import IncidentMetricsStore
 from bot.incidents.publishing.incident_reports import IncidentReportWriter
 from bot.reports.drawing_source import DrawingSource
 from bot.reports.figures import build_bandwidth_expectation

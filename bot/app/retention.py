@@ -1,8 +1,4 @@
-"""Removes expired evidence and, above a size limit, closed incidents; rotates the private Redis' log.
-
-Nothing that an open incident or its ticket cites is removed, and nothing at all if open incidents cannot be listed.
-Processes may share a data folder: one that finds a recent run does nothing.
-"""
+"""Background jobs on stored evidence: retention, and storing again what the disk refused."""
 
 import asyncio
 import json
@@ -10,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from redis.exceptions import RedisError, ResponseError
@@ -19,12 +15,49 @@ from bot.settings import Settings
 from bot.store.private_redis import rotate_log
 from bot.tasks import run_periodically
 from tools.clock import Clock
-from tools.retention import PruneResult, prune_evidence
+from tools.evidence import PruneResult, prune_evidence
 
 if TYPE_CHECKING:  # it loads LangGraph, and `doctor` only reads the note
     from bot.store.closed_incidents import ClosedIncidentStore
 
+
+# Retries writing evidence that the disk refused.
+
 log = structlog.get_logger()
+RETRY_INTERVAL_SECONDS = 10.0
+
+
+class BufferedEvidence(Protocol):
+    """An evidence store that buffers what its disk refuses."""
+
+    def get_trouble(self) -> str: ...
+
+    async def retry_buffered(self) -> int: ...
+
+
+class EvidenceRetrier:
+    def __init__(self, evidence: BufferedEvidence) -> None:
+        self._evidence = evidence
+        self._said = ""
+
+    async def run(self) -> None:
+        await run_periodically("evidence", self.retry_once, RETRY_INTERVAL_SECONDS)
+
+    async def retry_once(self) -> None:
+        why = self._evidence.get_trouble()
+        left = await self._evidence.retry_buffered() if why else 0
+        if left and why != self._said:
+            log.error("evidence.not_kept", why=why, held=left)
+        elif self._said and not left:
+            log.info("evidence.kept_again", after=self._said)
+        self._said = why if left else ""
+
+
+# Removes expired evidence and, above a size limit, closed incidents; rotates the private Redis' log.
+#
+# Nothing that an open incident or its ticket cites is removed, and nothing at all if open incidents cannot be listed.
+# Processes may share a data folder: one that finds a recent run does nothing.
+
 CLEAR_INTERVAL_SECONDS = 3600.0
 FIRST_DELAY_SECONDS = 60.0
 NOTE_FILE = "retention.json"

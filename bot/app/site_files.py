@@ -13,11 +13,11 @@ from kb.guides.guide import Guide
 from kb.guides.loader import BadGuides, GuideVocabulary, load_guides
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.site_pages import BadPages, SitePage, load_pages
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from kb.taxonomy.loader import BadTaxonomy, load_taxonomy
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.site.filters import BadFilters, LogFilter, add_filters, load_filters
 from tools.checks.site.loader import BadChecks, load_site_checks
 from tools.checks.site.readonly import explain_refused_folder

@@ -7,16 +7,14 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.quota_gate import QuotaGate
 from bot.policy.channels import build_channel_bindings
 from bot.policy.quotas import ExceededLimit, Quota, Quotas
-from bot.provider.message_store import ProviderMessageStore
+from bot.provider.provider_updates import ProviderMessageStore
 from bot.provider.ticket_states import TicketStates
 from bot.slack.client import SlackClient
 from bot.slack.people import People
-from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.quota_store import QuotaStore
-from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
+from bot.store.quotas import QuotaStore, QuotaWaitingList
 from bot.store.store import Store
 from bot.tenants.cards.view import SlotValueLookup, TenantView
-from bot.tenants.handlers import TenantHandlers
 from bot.tenants.quota_notices import QuotaNotices
 from bot.tenants.tenant_cards import TenantCards
 from bot.tenants.tenant_updates import TenantUpdateHandlers
@@ -28,17 +26,23 @@ from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 
 
-def build_tenant_cards(client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: GraphContext) -> TenantCards:
+def build_tenant_cards(
+    client: SlackClient, cards: PostedCards, inbox: Inbox, people: People, ports: GraphContext, unsettled: PendingMessages
+) -> TenantCards:
     """Build tenants' cards. Streaming and agent blocks stay off in shared channels."""
     words, bound = load_customer_words(ports.taxonomy), build_channel_bindings(ports.inventory.channels)
     kept = EditableMessages(client, cards, plans=False)
     return TenantCards(
-        client, kept, inbox, ports.inventory, words, bound, people, build_known_lookup(ports.inventory, ports.taxonomy, ports.skus)
+        client,
+        kept,
+        inbox,
+        ports.inventory,
+        words,
+        bound,
+        people,
+        unsettled,
+        build_known_lookup(ports.inventory, ports.taxonomy, ports.skus),
     )
-
-
-def build_tenant_handlers(handler_context: HandlerContext, cards: TenantCards | None, ports: GraphContext) -> TenantHandlers | None:
-    return TenantHandlers(handler_context, cards, ports.inventory) if cards else None
 
 
 async def notify_nobody(origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
@@ -57,7 +61,7 @@ def list_tenant_labels(taxonomy: Taxonomy) -> frozenset[str]:
 
 
 def build_tenant_updates(
-    handler_context: HandlerContext,
+    context: HandlerContext,
     cards: TenantCards | None,
     posted: PostedCards,
     states: TicketStates | None,
@@ -71,7 +75,7 @@ def build_tenant_updates(
             return await states.build_view(origin.tenant, incident) if states else None
         return await cards.load_view(incident, origin) if cards else None
 
-    return TenantUpdateHandlers(handler_context, posted, inventory, view_of, kept)
+    return TenantUpdateHandlers(context, posted, inventory, view_of, kept)
 
 
 def build_known_lookup(inventory: Inventory, taxonomy: Taxonomy, skus: Mapping[str, Sku]) -> SlotValueLookup:

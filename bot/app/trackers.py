@@ -1,7 +1,7 @@
 """Wiring of trackers, if any are set."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -15,9 +15,9 @@ from bot.settings import ENV_PREFIX, Settings
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.outbox import Outbox, build_tracker_outbox_keys
+from bot.store.external_outbox import Outbox, build_tracker_outbox_keys
 from bot.store.store import Store
-from bot.trackers.cards.ticket_form import TrackerChoices
+from bot.trackers.cards import TrackerChoices
 from bot.trackers.handlers import ClosingCauses, TrackerCards, TrackerHandlers
 from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker import Tracker
@@ -47,12 +47,8 @@ class TrackerServices:
     clock: Clock
     poll: timedelta
 
-    def add_handlers(self, handler_context: HandlerContext) -> HandlerContext:
-        if self.cards is None:
-            return handler_context
-        return replace(
-            handler_context, tracking=TrackerHandlers(handler_context, self.cards, self.closings.titles, self.closings.customers)
-        )
+    def build_handlers(self, context: HandlerContext) -> TrackerHandlers | None:
+        return TrackerHandlers(context, self.cards, self.closings.titles, self.closings.customers) if self.cards else None
 
     @property
     def background_jobs(self) -> Sequence[Callable[[], Coroutine[Any, Any, None]]]:

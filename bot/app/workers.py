@@ -55,7 +55,7 @@ class WorkerProcess:
         if said == READY_LINE:
             return
         await self.stop()
-        raise _decode_refusal(said) or Refusal("the worker process did not start; what it said stands above")
+        raise _decode_refusal(said) or Refusal("the worker process did not start; see its output above")
 
     async def restart_forever(self) -> None:
         failed = 0

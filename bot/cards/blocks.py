@@ -24,13 +24,27 @@ from bot.cards.text import (
 
 Block = dict[str, Any]
 
-MAX_BLOCKS, MAX_MODAL_BLOCKS = 50, 100
+MAX_BLOCKS = 50
+MAX_MODAL_BLOCKS = 100
 MAX_MESSAGE_CHARS = 12_000  # all texts of a message; Slack refuses a little above 13,000
-MAX_SECTION_CHARS, MAX_FIELD_CHARS, MAX_FIELDS, MAX_CONTEXT_ELEMENTS, MAX_HEADER_CHARS = 3000, 2000, 10, 10, 150
-MAX_BUTTONS_PER_ROW, MAX_BUTTON_CHARS, MAX_VALUE_CHARS, MAX_ACTION_ID_CHARS = 25, 75, 2000, 255
-MAX_OPTION_CHARS, MAX_OPTION_VALUE_CHARS, MAX_OPTIONS, MAX_OVERFLOW_OPTIONS = 75, 150, 100, 5
-MAX_TITLE_CHARS, MAX_METADATA_CHARS, MAX_INPUT_CHARS = 24, 3000, 3000
-MAX_TASK_CHARS, MAX_TASKS = 300, 10
+MAX_SECTION_CHARS = 3000
+MAX_FIELD_CHARS = 2000
+MAX_FIELDS = 10
+MAX_CONTEXT_ELEMENTS = 10
+MAX_HEADER_CHARS = 150
+MAX_BUTTONS_PER_ROW = 25
+MAX_BUTTON_CHARS = 75
+MAX_VALUE_CHARS = 2000
+MAX_ACTION_ID_CHARS = 255
+MAX_OPTION_CHARS = 75
+MAX_OPTION_VALUE_CHARS = 150
+MAX_OPTIONS = 100
+MAX_OVERFLOW_OPTIONS = 5
+MAX_TITLE_CHARS = 24
+MAX_METADATA_CHARS = 3000
+MAX_INPUT_CHARS = 3000
+MAX_TASK_CHARS = 300
+MAX_TASKS = 10
 MAX_FALLBACK_CHARS = 1000  # Slack refuses an update whose text exceeds 4,000 bytes
 
 
@@ -123,22 +137,22 @@ def code_section(rows: Iterable[str], width: int = 300, limit: int = MAX_SECTION
 def fields(pairs: Iterable[tuple[str, Line]]) -> Block:
     """Return facts side by side; above ten the last counts the rest."""
     rows = list(pairs)
-    shown = rows if len(rows) <= MAX_FIELDS else [*rows[: MAX_FIELDS - 1], ("more", (f"{len(rows) - MAX_FIELDS + 1} not shown",))]
+    shown_rows = rows if len(rows) <= MAX_FIELDS else [*rows[: MAX_FIELDS - 1], ("more", (f"{len(rows) - MAX_FIELDS + 1} not shown",))]
     return {
         "type": "section",
         "fields": [
-            _mrkdwn(f"{render_line((bold(name),), 200)}\n{render_line(value, MAX_FIELD_CHARS - 210) or '–'}") for name, value in shown
+            _mrkdwn(f"{render_line((bold(name),), 200)}\n{render_line(value, MAX_FIELD_CHARS - 210) or '–'}") for name, value in shown_rows
         ],
     }
 
 
 def context(*lines: Line) -> Block:
-    shown = (
+    shown_lines = (
         lines
         if len(lines) <= MAX_CONTEXT_ELEMENTS
         else (*lines[: MAX_CONTEXT_ELEMENTS - 1], (f"… {len(lines) - MAX_CONTEXT_ELEMENTS + 1} more",))
     )
-    return {"type": "context", "elements": [_mrkdwn(render_line(parts, MAX_FIELD_CHARS)) for parts in shown]}
+    return {"type": "context", "elements": [_mrkdwn(render_line(parts, MAX_FIELD_CHARS)) for parts in shown_lines]}
 
 
 def plan(title: str, tasks: Iterable[tuple[str, TaskStatus]]) -> Block:
@@ -219,10 +233,15 @@ def text_input(*, initial: str = "", multiline: bool = False, most: int = MAX_IN
 
 def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -> Block:
     """Return a select of (value, label), splitting groups above 100."""
-    made = [_option_group(heading, rows) for name, whole in groups.items() if whole for heading, rows in _split_option_groups(name, whole)]
-    options = [option for group in made for option in group["options"]]
+    option_groups = [
+        _option_group(heading, rows)
+        for name, group_rows in groups.items()
+        if group_rows
+        for heading, rows in _split_option_groups(name, group_rows)
+    ]
+    options = [option for group in option_groups for option in group["options"]]
     chosen = next((option for option in options if option["value"] == initial), None)
-    element: Block = {"type": "static_select", "option_groups": made[:MAX_OPTIONS]}
+    element: Block = {"type": "static_select", "option_groups": option_groups[:MAX_OPTIONS]}
     return element | ({"initial_option": chosen} if chosen else {})
 
 
@@ -278,8 +297,13 @@ def modal(callback_id: str, title: str, blocks: Sequence[Block], *, submit: str,
 
 
 def read_only_modal(title: str, blocks: Sequence[Block]) -> Block:
-    shown = fit_blocks(list(blocks), MAX_MODAL_BLOCKS)
-    return {"type": "modal", "title": _plain_text(title, MAX_TITLE_CHARS), "close": _plain_text("Close", MAX_TITLE_CHARS), "blocks": shown}
+    shown_blocks = fit_blocks(list(blocks), MAX_MODAL_BLOCKS)
+    return {
+        "type": "modal",
+        "title": _plain_text(title, MAX_TITLE_CHARS),
+        "close": _plain_text("Close", MAX_TITLE_CHARS),
+        "blocks": shown_blocks,
+    }
 
 
 def home_view(blocks: Sequence[Block]) -> Block:
@@ -293,17 +317,17 @@ def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
     anchors = set(sorted(anchors)[: most - 1])
     places, room = most - 1 - len(anchors), MAX_MESSAGE_CHARS - 100 - sum(count_text_chars(blocks[i]) for i in anchors)
-    kept = set(anchors)
+    kept_anchors = set(anchors)
     for i, block in enumerate(blocks):
         if i in anchors:
             continue
         places, room = places - 1, room - count_text_chars(block)
         if places < 0 or room < 0:
             break
-        kept.add(i)
-    gap = next(i for i in range(len(blocks)) if i not in kept)
-    note = context((f"… {len(blocks) - len(kept)} more parts of this card are not shown",))
-    return [*blocks[:gap], note, *(blocks[i] for i in range(gap, len(blocks)) if i in kept)]
+        kept_anchors.add(i)
+    gap = next(i for i in range(len(blocks)) if i not in kept_anchors)
+    note = context((f"… {len(blocks) - len(kept_anchors)} more parts of this card are not shown",))
+    return [*blocks[:gap], note, *(blocks[i] for i in range(gap, len(blocks)) if i in kept_anchors)]
 
 
 def count_text_chars(block: Any) -> int:

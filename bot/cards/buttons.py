@@ -20,7 +20,7 @@ class OldButton(Refusal):
 
 
 class StaleCard(Refusal):
-    """The card is not one that can be acted on any more."""
+    """This card can no longer be used."""
 
     def __init__(self) -> None:
         super().__init__("This card is not the current one, so nothing was changed. Look for the newest card in the incident's thread.")
@@ -58,8 +58,8 @@ def parse_button_click(payload: Mapping[str, Any], buttons: Mapping[str, str]) -
         action = payload["actions"][0]
         carried = json.loads(action["value"])
         return ButtonClick(buttons[action["action_id"]], str(carried["incident"]), str(carried["item"]))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
 
 
 def parse_select_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) -> ButtonClick:
@@ -69,17 +69,17 @@ def parse_select_choice(payload: Mapping[str, Any], choices: Mapping[str, str]) 
         carried = json.loads(action["block_id"])
         chosen = str(action["selected_option"]["value"])
         return ButtonClick(choices[action["action_id"]], str(carried["incident"]), str(carried["item"]), chosen)
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
 
 
 def parse_form_target(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Return the form's (approval, digest). Raises StaleCard for a foreign form."""
     try:
-        kept = json.loads(payload["view"]["private_metadata"])
-        approval, digest = str(kept["approval"]), str(kept["digest"])
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+        metadata = json.loads(payload["view"]["private_metadata"])
+        approval, digest = str(metadata["approval"]), str(metadata["digest"])
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
     if not is_digest(digest):
         raise StaleCard
     return approval, digest
@@ -89,5 +89,5 @@ def get_form_text(payload: Mapping[str, Any], block: str) -> str:
     """Return a field's text. Raises StaleCard if the form lacks it."""
     try:
         return str(payload["view"]["state"]["values"][block][block].get("value") or "").strip()
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error

@@ -16,10 +16,12 @@ from kb.redact import BLANK_CHARS, show_invisible
 MAX_READ_CHARS = 200_000  # text beyond is dropped before cleaning, which is slow; no card shows more
 
 # space reserved for the notes on what was cut
-CUT_NOTE_CHARS, HIDDEN_LINES_NOTE_CHARS = len("… (+000,000)") + 1, len("\n… 000,000 more lines") + 1
+CUT_NOTE_CHARS = len("… (+000,000)") + 1
+HIDDEN_LINES_NOTE_CHARS = len("\n… 000,000 more lines") + 1
 
 SPACE_TRANSLATION = str.maketrans(dict.fromkeys(BLANK_CHARS, " "))
-LOOKALIKE_TRANSLATION, EMPHASIS_TRANSLATION = str.maketrans("<>", "‹›"), str.maketrans("*~`", "∗∼ˋ")
+LOOKALIKE_TRANSLATION = str.maketrans("<>", "‹›")
+EMPHASIS_TRANSLATION = str.maketrans("*~`", "∗∼ˋ")
 BACKTICK_PATTERN = re.compile(r"`([^`\n]{1,120})`")
 ENTITY_PATTERN = re.compile(r"&(?=(?:amp|lt|gt);)")
 # The colon that starts an emoji code. Slack's names have at most 100 characters; the bound keeps matching linear.
@@ -27,11 +29,14 @@ EMOJI_PATTERN = re.compile(r":(?=(?=[0-9_+'-]{0,100}[a-z])[a-z0-9_+'-]{1,100}:|1
 # A PCI, MAC or IPv6 address. Slack may read `:9b:` in it as an emoji, so it is shown as code, which keeps its colons
 # for copying.
 ADDRESS_PATTERN = re.compile(r"(?<![\w:.+'-])(?:PCI:)?[0-9A-Fa-f]{1,8}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:\.[0-7])?(?![\w:+'-])")
-WEB_URL_PATTERN, MAX_URL_CHARS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*"), 500
+WEB_URL_PATTERN = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,253}/[A-Za-z0-9._~:/?#@!$'()*+,;=%&-]*")
+MAX_URL_CHARS = 500
 _RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 RIGHT_TO_LEFT_PATTERN = re.compile(f"[{_RTL_RANGES}]")  # Hebrew, Arabic and related scripts
-ISOLATE_START, ISOLATE_END = "\u2068", "\u2069"
-OPENING_PUNCTUATION, CLOSING_PUNCTUATION = "“”„‘'\"([{‹«", "“”’'\".,;:!?…)]}›»"
+ISOLATE_START = "\u2068"
+ISOLATE_END = "\u2069"
+OPENING_PUNCTUATION = "“”„‘'\"([{‹«"
+CLOSING_PUNCTUATION = "“”’'\".,;:!?…)]}›»"
 SLACK_ID_PATTERN = re.compile(r"[A-Z][A-Z0-9]{1,20}")
 
 
@@ -101,8 +106,8 @@ def parse_backticks(words: str) -> Line:
 def format_slack_date(at: datetime, form: Literal["time", "ago"] = "time") -> Span:
     """Return a time in each reader's time zone; UTC as fallback."""
     at = at.astimezone(UTC)
-    shown = {"time": "{time_secs}", "ago": "{ago}"}[form]
-    return Span(f"<!date^{int(at.timestamp())}^{shown}|{at:%Y-%m-%d %H:%M:%S} UTC>", "token")
+    token = {"time": "{time_secs}", "ago": "{ago}"}[form]
+    return Span(f"<!date^{int(at.timestamp())}^{token}|{at:%Y-%m-%d %H:%M:%S} UTC>", "token")
 
 
 def format_utc_time(at: datetime) -> str:
@@ -116,9 +121,9 @@ def escape_ambiguous(text: str) -> str:
     Printable ASCII stays; back-ticks, non-ASCII, link separators and blanks that a display drops become code points in
     ‹›.
     """
-    shown = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
-    shown = re.sub(r"^ | $|(?<= ) | (?= )", "‹U+0020›", shown)
-    return shown.replace("://", ":‹U+002F›/") or "‹nothing›"
+    visible = "".join(char if " " <= char <= "~" and char != "`" else f"‹U+{ord(char):04X}›" for char in text)
+    visible = re.sub(r"^ | $|(?<= ) | (?= )", "‹U+0020›", visible)
+    return visible.replace("://", ":‹U+002F›/") or "‹nothing›"
 
 
 def exact_code(text: str) -> Span:
@@ -182,12 +187,12 @@ def _neutralize_emoji(words: str) -> str:
     """Show addresses as code and disarm emoji codes."""
     if not EMOJI_PATTERN.search(words):
         return words
-    shown, end = "", 0
-    for found in ADDRESS_PATTERN.finditer(words):
-        if EMOJI_PATTERN.search(found[0]):
-            shown += f"{EMOJI_PATTERN.sub('꞉', words[end : found.start()])}`{found[0]}`"
-            end = found.end()
-    return shown + EMOJI_PATTERN.sub("꞉", words[end:])
+    neutralized, end = "", 0
+    for match in ADDRESS_PATTERN.finditer(words):
+        if EMOJI_PATTERN.search(match[0]):
+            neutralized += f"{EMOJI_PATTERN.sub('꞉', words[end : match.start()])}`{match[0]}`"
+            end = match.end()
+    return neutralized + EMOJI_PATTERN.sub("꞉", words[end:])
 
 
 def _clean_span(span: Span) -> str:
@@ -252,18 +257,18 @@ def render_line(parts: Sequence[Part], limit: int) -> str:
         ):
             out += piece
             continue
-        kept = "" if style == "token" else _fit_prefix(words, style, room - count_utf16_units(out) - len(before))
-        left = len(words) - len(kept) + sum(len(rest.text if isinstance(rest, Span) else rest) for rest in parts[i + 1 :])
-        return f"{out}{before}{_apply_style(kept, style)}… (+{min(left, 999_999):,})"
+        kept_words = "" if style == "token" else _fit_prefix(words, style, room - count_utf16_units(out) - len(before))
+        hidden_count = len(words) - len(kept_words) + sum(len(rest.text if isinstance(rest, Span) else rest) for rest in parts[i + 1 :])
+        return f"{out}{before}{_apply_style(kept_words, style)}… (+{min(hidden_count, 999_999):,})"
     return out.strip()
 
 
 def _fit_prefix(words: str, style: str, room: int) -> str:
     """Return about the longest prefix whose mrkdwn fits."""
-    kept = max(0, min(len(words), room))
-    while kept and (over := count_utf16_units(_apply_style(words[:kept], style)) - room) > 0:
-        kept = max(0, kept - max(1, over * kept // (room + over)))  # the excess, scaled by the share that escapes add
-    return words[:kept].rstrip()
+    kept_count = max(0, min(len(words), room))
+    while kept_count and (over := count_utf16_units(_apply_style(words[:kept_count], style)) - room) > 0:
+        kept_count = max(0, kept_count - max(1, over * kept_count // (room + over)))  # the excess, scaled by the share that escapes add
+    return words[:kept_count].rstrip()
 
 
 def render_lines(lines: Iterable[Sequence[Part]], limit: int) -> str:
@@ -274,29 +279,29 @@ def render_lines(lines: Iterable[Sequence[Part]], limit: int) -> str:
 
 
 def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:
-    kept: list[str] = []
+    kept_rows: list[str] = []
     used = 0
     for i, row in enumerate(rows):
         if used + count_utf16_units(row) + (0 if i == total - 1 else HIDDEN_LINES_NOTE_CHARS) > limit:
-            left = min(total - i, 999_999)
-            return "\n".join([*kept, f"… {left:,} more line{'s' if left > 1 else ''}"])
-        kept.append(row)
+            hidden_count = min(total - i, 999_999)
+            return "\n".join([*kept_rows, f"… {hidden_count:,} more line{'s' if hidden_count > 1 else ''}"])
+        kept_rows.append(row)
         used += count_utf16_units(row) + 1
-    return "\n".join(kept)
+    return "\n".join(kept_rows)
 
 
 def code_block(rows: Iterable[str], limit: int, width: int = 300) -> str:
     """Return a monospace block, back-ticks replaced, lines cut at `width`."""
-    whole = list(rows) or [" "]
+    all_rows = list(rows) or [" "]
     room = limit - 2 * len("```\n")
     width = min(width, room - HIDDEN_LINES_NOTE_CHARS - CUT_NOTE_CHARS)
-    return f"```\n{_join_rows((_render_code_row(row, width) for row in whole), len(whole), room)}\n```"
+    return f"```\n{_join_rows((_render_code_row(row, width) for row in all_rows), len(all_rows), room)}\n```"
 
 
 def _render_code_row(row: str, width: int) -> str:
     words = _make_visible(row).replace("\n", " ").replace("`", "ˋ").expandtabs(4).rstrip()
-    kept = _fit_prefix(words, "plain", width)
-    return _escape_mrkdwn(kept) + (f"… (+{len(words) - len(kept):,})" if len(kept) < len(words) else "")
+    kept_words = _fit_prefix(words, "plain", width)
+    return _escape_mrkdwn(kept_words) + (f"… (+{len(words) - len(kept_words):,})" if len(kept_words) < len(words) else "")
 
 
 def clip_text(text: str, limit: int) -> str:
@@ -309,7 +314,7 @@ def clip_text(text: str, limit: int) -> str:
 
 def truncate_text(words: str, room: int) -> str:
     """Return the longest prefix of `room` UTF-16 units."""
-    kept = words[:room]
-    while count_utf16_units(kept) > room:
-        kept = kept[:-1]
-    return kept.rstrip()
+    truncated = words[:room]
+    while count_utf16_units(truncated) > room:
+        truncated = truncated[:-1]
+    return truncated.rstrip()

@@ -14,15 +14,15 @@ from bot.reports.incident_sources import IncidentSources, use_id_as_name
 from bot.reports.page_formats import FORMATS, PageFormat, parse_page_format
 from graph.incident_view import IncidentView
 from graph.report import AttachedChart, AttachedOutput, Report
+from kb.needle_search import split_lines
 from kb.redact import show_invisible
-from kb.scan import split_lines
 
 if TYPE_CHECKING:
     from bot.cli.local_thread import LocalThread
     from tools.ledger.reader import LedgerReader
 
 NO_LEDGER_REASON = "a terminal decides nothing"
-NOT_KEPT_TEXT = "not kept any more"
+NOT_KEPT_TEXT = "no longer stored"
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ class AnswerFiles:
 
     async def render_lines(self, report: Report, asked: str) -> list[str]:
         """Return the files as text, or the saved paths. Raises Refusal."""
-        shown = [line for row in report.shown for line in await self._render_output(row)]
+        output_lines = [line for row in report.shown for line in await self._render_output(row)]
         rows = IncidentView(await self.thread.get_state(""))
-        drawn = [line for wanted in report.pictures if wanted.asked for line in await self._render_picture(wanted, rows)]
-        return [*shown, *drawn, *(await self._render_page(rows.id, asked) if report.page else [])]
+        picture_lines = [line for picture in report.pictures if picture.asked for line in await self._render_picture(picture, rows)]
+        return [*output_lines, *picture_lines, *(await self._render_page(rows.id, asked) if report.page else [])]
 
     async def _render_output(self, row: AttachedOutput) -> list[str]:
         text = await self.world.ports.evidence.get_text(row.sha256)
@@ -61,10 +61,10 @@ class AnswerFiles:
         return [*self._save_file(f"{drawing.name}.png", _draw_png(drawing)), *self._save_file(f"{drawing.name}.txt", drawing.text.encode())]
 
     async def _render_page(self, incident: str, asked: str) -> list[str]:
-        written: PageFormat = parse_page_format(asked) if self.folder is not None else "md"
+        page_format: PageFormat = parse_page_format(asked) if self.folder is not None else "md"
         page = await self._build_incident_sources().build_operator_page(incident)
-        content = FORMATS[written].write(page)
-        return self._save_file(f"{incident}-report.{written}", content) or content.decode().rstrip().split("\n")
+        content = FORMATS[page_format].write(page)
+        return self._save_file(f"{incident}-report.{page_format}", content) or content.decode().rstrip().split("\n")
 
     def _save_file(self, name: str, content: bytes) -> list[str]:
         if self.folder is None:
@@ -72,19 +72,25 @@ class AnswerFiles:
         file = self.folder / Path(name).name
         try:
             file.write_bytes(content)
-        except OSError as why:
-            raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
+        except OSError as error:
+            raise Refusal(f"{file}: cannot be written: {error.strerror}") from error
         return [f"saved {file} ({len(content):,} bytes)"]
 
     def _build_drawing_source(self) -> DrawingSource:
         ports = self.world.ports
-        made = DrawingSource(
+        drawing_source = DrawingSource(
             ports.evidence, use_id_as_name, ports.taxonomy.titles, partial(build_bandwidth_expectation, ports.inventory, ports.skus)
         )
         return (
-            made
+            drawing_source
             if self.ledger is None
-            else DrawingSource(made.evidence, made.name_of, made.titles, made.expected, self.ledger.list_incident_records)
+            else DrawingSource(
+                drawing_source.evidence,
+                drawing_source.name_of,
+                drawing_source.titles,
+                drawing_source.expected,
+                self.ledger.list_incident_records,
+            )
         )
 
     def _build_incident_sources(self) -> IncidentSources:
@@ -105,8 +111,8 @@ def make_folder(folder: Path) -> Path:
     """Create the folder if missing. Raises Refusal."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        raise Refusal(f"--save {folder}: cannot be made: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--save {folder}: cannot be made: {error.strerror}", 2) from error
     return folder
 
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, exit_with_error, load_settings_or_exit, print_text
-from bot.cli.options import ConfigOption
+from bot.cli.command_runtime import ConfigOption, call_or_exit, exit_with_error, load_settings_or_exit, print_text
 
 bench = typer.Typer(
     name="bench",
@@ -22,8 +21,8 @@ def _load_bench() -> Any:
     """Import the benchmark, which lives beside the tests and is not installed."""
     try:
         from tests.bench import cli
-    except ModuleNotFoundError as why:
-        exit_with_error(f"the benchmark is not installed here ({why.name}); run `rackmedic bench` in a checkout", 2)
+    except ModuleNotFoundError as error:
+        exit_with_error(f"the benchmark is not installed here ({error.name}); run `rackmedic bench` in a checkout", 2)
     return cli
 
 
@@ -46,7 +45,7 @@ def _run_resumable(act: Callable[[], Any]) -> Any:
     try:
         return call_or_exit(act)
     except KeyboardInterrupt:
-        exit_with_error("interrupted; run the same again to go on", 130)
+        exit_with_error("interrupted; run the same command again to continue", 130)
 
 
 def _get_command_line() -> str:
@@ -81,11 +80,11 @@ def bench_run(
 ) -> None:
     """Solve cases with several arms and write all figures. Progress goes to stderr."""
     code = _load_bench()
-    wanted = code.Wanted(
+    selection = code.Wanted(
         out, cases, layer, n, arms, seed, seed_file, attempts, jobs, transport, permute, record, replay, loop, bots, _get_command_line(), kb
     )
-    done = _run_resumable(lambda: code.run_bench(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True)))
-    print_text(f"{done['cases']} cases in {done['wall_seconds']:.0f} s: {out}", err=True)
+    run = _run_resumable(lambda: code.run_bench(load_settings_or_exit(config), selection, lambda line: print_text(line, err=True)))
+    print_text(f"{run['cases']} cases in {run['wall_seconds']:.0f} s: {out}", err=True)
 
 
 @bench.command(name="report", epilog="Example: rackmedic bench report out.json --out REPORT.md")
@@ -119,8 +118,8 @@ def bench_publish(
     The closed loop is included if you ask for it.
     """
     code = _load_bench()
-    wanted = code.Publishing(out, seed, n, jobs, loop, work)
-    for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), wanted, lambda line: print_text(line, err=True))):
+    publishing = code.Publishing(out, seed, n, jobs, loop, work)
+    for path in _run_resumable(lambda: code.publish(load_settings_or_exit(config), publishing, lambda line: print_text(line, err=True))):
         print_text(path)
 
 

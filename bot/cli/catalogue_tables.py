@@ -13,15 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import format_json_line, indent_renderable, open_table_console
-from bot.cli.text_table import build_text_table, clip_cell
+from bot.cli.safe_console import build_text_table, clip_cell, format_json_line, indent_renderable, open_table_console
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.execution.drain_status import SLURM_DRAINED
 from tools.fact import Fact
 from tools.remedies import REMEDIES
@@ -61,11 +60,11 @@ def print_catalogue(title: str, rows: CatalogueRows, as_json: bool, name: str = 
         name: Id of the only row to print.
         descriptions: Text by id, shown with the details of a row.
     """
-    shown = [_find_row(title, rows, name)] if name else rows
+    shown_rows = [_find_row(title, rows, name)] if name else rows
     if as_json:
-        print_text(json.dumps({"schema": 1, "items": list(shown)}, default=str))
+        print_text(json.dumps({"schema": 1, "items": list(shown_rows)}, default=str))
     elif name:
-        _print_details(open_table_console(), shown[0], (descriptions or {}).get(shown[0]["id"], ""))
+        _print_details(open_table_console(), shown_rows[0], (descriptions or {}).get(shown_rows[0]["id"], ""))
     else:
         _print_table(title, rows)
 
@@ -73,13 +72,13 @@ def print_catalogue(title: str, rows: CatalogueRows, as_json: bool, name: str = 
 def _find_row(title: str, rows: CatalogueRows, name: str) -> dict[str, Any]:
     """Return a row by its id, in any case; of settings also without the prefix. Raises Refusal."""
     by_id = {str(row["id"]).strip().casefold(): row for row in rows}
-    asked = name.strip().casefold()
-    for known in (asked, f"{ENV_PREFIX}{asked}".casefold()):
-        if known in by_id:
-            return by_id[known]
-    near = [str(by_id[known]["id"]) for known in get_close_matches(asked[:MAX_CELL_CHARS], by_id, n=3)]
+    wanted_name = name.strip().casefold()
+    for candidate in (wanted_name, f"{ENV_PREFIX}{wanted_name}".casefold()):
+        if candidate in by_id:
+            return by_id[candidate]
+    suggestions = [str(by_id[close_match]["id"]) for close_match in get_close_matches(wanted_name[:MAX_CELL_CHARS], by_id, n=3)]
     layout = LAYOUTS[title]
-    more = f"near it: {', '.join(near)}" if near else f"`rackmedic {layout.command}` lists all"
+    more = f"near it: {', '.join(suggestions)}" if suggestions else f"`rackmedic {layout.command}` lists all"
     raise Refusal(f"there is no {layout.noun} {name!r:.80}; {more}", 2)
 
 
@@ -196,8 +195,8 @@ def _build_remedy_row(remedy: Remedy) -> dict[str, Any]:
 
 
 def _format_condition(condition: Condition) -> str:
-    where = "" if condition.kind == "node" else " (asked of the scheduler, where there is one)"
-    return condition.says + where
+    source_note = "" if condition.kind == "node" else " (asked of the scheduler, where there is one)"
+    return condition.says + source_note
 
 
 def _format_completion(remedy: Remedy) -> str:

@@ -20,8 +20,7 @@ from bot.cli.cluster_access import open_command_world, open_stage, warn_without_
 from bot.cli.command_requests import DiagnoseRequest, read_logs
 from bot.cli.command_runtime import print_error, print_text, replace_surrogates
 from bot.cli.diagnose import MESSAGE_INTERVAL_SECONDS, build_first_message, show_live_progress
-from bot.cli.diagnosis_document import build_diagnosis_document
-from bot.cli.diagnosis_text import render_reply_outcome, render_report
+from bot.cli.diagnosis_output import build_diagnosis_document, render_reply_outcome, render_report
 from bot.cli.piped_input import read_piped_lines
 from bot.cli.replies import MAX_REPLY_CHARS, ThreadReply
 from bot.cli.safe_console import format_json_line, indent_renderable, open_console
@@ -43,13 +42,13 @@ SLASH_COMMANDS: Mapping[str, str] = {
 }
 SIMULATION_COMMANDS: Mapping[str, str] = {
     "@NAME TEXT": "say it as olga, priya, anton …",
-    "@priya approve 1": "decide what stands at [1]",
+    "@priya approve 1": "decide the action at [1]",
     "@priya reject 1 WHY": "the same, against it",
     "/wait 30m": "let the case's clock go on",
 }
 HELP_HINT = "Ask or tell as in Slack: what about gpu-003? · why? · look again · show dmesg of gpu-003 · it works again."
 NO_APPROVALS_NOTICE = (
-    "Nothing is approved here: a terminal proves nobody's identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
+    "You cannot approve here: a terminal proves no identity. Approve in the incident's thread in Slack; `rackmedic chat --sandbox CASE` "
     "and `make demo` play it on a simulated cluster."
 )
 SIMULATION_NOTICE = "Simulated: no machine is real, and people are played by name. Fixes come with a number: @priya approve 1."
@@ -124,7 +123,7 @@ class ChatSession:
         with self._show_progress():
             state, report = await self.thread.run_first_turn(item)
         self._first = build_diagnosis_document(state, report)
-        self._print_content(render_report(state, report, decided="is put up for decision, one after the other" if self.decides else ""))
+        self._print_content(render_report(state, report, decided="is proposed for approval, one after the other" if self.decides else ""))
         await self._run_open_decisions()
 
     async def handle_line(self, line: str) -> bool:
@@ -143,8 +142,8 @@ class ChatSession:
                 print_error(f"{word[:80]} is none of {', '.join(SLASH_COMMANDS)}{', /wait 30m' if self.decides else ''}")
             else:
                 await self._handle_message(line)
-        except Refusal as why:
-            print_error(str(why))
+        except Refusal as error:
+            print_error(str(error))
         return True
 
     def list_completions(self) -> list[str]:
@@ -163,27 +162,27 @@ class ChatSession:
         """Count a decision; send the rest to the thread."""
         from bot.cli.simulated_approvals import parse_decision, parse_speaker
 
-        who, text = parse_speaker(line)
+        speaker, text = parse_speaker(line)
         if decision := parse_decision(text):
             if self.decides is None:
                 raise Refusal(NO_APPROVALS_NOTICE)
-            await self.decides.cast_vote(decision, who or self.by)
+            await self.decides.cast_vote(decision, speaker or self.by)
             self._print_cards()
-        elif self.decides and who in self.decides.people.known:
-            await self._send_message(text, who)
+        elif self.decides and speaker in self.decides.people.known:
+            await self._send_message(text, speaker)
         else:
             await self._send_message(line, self.by)
 
     async def _send_message(self, text: str, by: str, logs: tuple[tuple[str, str], ...] = ()) -> None:
         if len(text) > MAX_REPLY_CHARS:
             raise Refusal(f"a message has at most {MAX_REPLY_CHARS} characters; hand in a log with /attach FILE", 2)
-        files = tuple(build_attachment(name, said) for name, said in logs)
+        files = tuple(build_attachment(name, content) for name, content in logs)
         with self._show_progress():
-            told = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
-        self._told += told
-        for row in told:
-            shown = replace(row, cards=()) if self.decides else row  # approval cards are printed separately
-            self._print_content(render_reply_outcome(shown, quoted=not sys.stdin.isatty()))  # a typed line is still visible above
+            reply = await self.thread.send_reply(ThreadReply(by=by, text=text), files)
+        self._told += reply
+        for row in reply:
+            shown_reply = replace(row, cards=()) if self.decides else row  # approval cards are printed separately
+            self._print_content(render_reply_outcome(shown_reply, quoted=not sys.stdin.isatty()))  # a typed line is still visible above
             await self._deliver_files(row)
         await self._run_open_decisions()
 
@@ -221,5 +220,9 @@ class ChatSession:
     def _format_help(self) -> str:
         rows = {**SLASH_COMMANDS, **(SIMULATION_COMMANDS if self.decides else {})}
         return "\n".join(
-            [HELP_HINT, *(f"  {name:20} {does}" for name, does in rows.items()), SIMULATION_NOTICE if self.decides else NO_APPROVALS_NOTICE]
+            [
+                HELP_HINT,
+                *(f"  {name:20} {description}" for name, description in rows.items()),
+                SIMULATION_NOTICE if self.decides else NO_APPROVALS_NOTICE,
+            ]
         )

@@ -8,11 +8,9 @@ from rich.text import Text
 from bot.app.diagnosis_runtime import build_model
 from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.settings import Settings
-from graph.extraction.label_ranking import blend_rankings
-from graph.extraction.text_classifier import matches_nothing, rank_labels_by_text
+from graph.extraction.text_classifier import blend_rankings, matches_nothing, rank_labels_by_text
 from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReportExtraction
 from kb.history.label_ranking import LabelRanker
 from kb.redact import redact
@@ -26,12 +24,12 @@ NO_MATCH_TEXT = (
 
 async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
     """Print a ranking. Raises Refusal for unusable site files."""
-    taxonomy, said = load_site_taxonomy(settings.kb_dir), redact(text)
+    taxonomy, redacted_text = load_site_taxonomy(settings.kb_dir), redact(text)
     nearest = LabelRanker.build(taxonomy, load_site_incidents(settings.kb_dir, taxonomy))
     checks, now = load_all_checks(settings), datetime.now(UTC)
-    ranked = rank_labels_by_text(said, taxonomy, nearest, checks, now)
-    reading = None if by_rules else await _read_with_model(settings, said, taxonomy)
-    nothing = not isinstance(reading, ReportExtraction) and matches_nothing(said, ranked, taxonomy, checks, now)
+    ranked = rank_labels_by_text(redacted_text, taxonomy, nearest, checks, now)
+    reading = None if by_rules else await _read_with_model(settings, redacted_text, taxonomy)
+    nothing = not isinstance(reading, ReportExtraction) and matches_nothing(redacted_text, ranked, taxonomy, checks, now)
     if isinstance(reading, ReportExtraction):
         ranked = blend_rankings(ranked, reading.causes)
     without = reading.reason if isinstance(reading, DeclinedAnswer) else ""

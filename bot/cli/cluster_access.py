@@ -52,12 +52,12 @@ def open_stage(case: Path | None) -> "Stage | None":
     try:
         from deploy.sandbox.cluster.cases.reader import BadCase
         from deploy.sandbox.cluster.doors.stage import stage
-    except ModuleNotFoundError as why:
-        raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({why.name})", 2) from why
+    except ModuleNotFoundError as error:
+        raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({error.name})", 2) from error
     try:
         return stage(case)
-    except BadCase as why:
-        raise Refusal("\n".join([f"--sandbox: {why.source} is no usable case:", *why.problems]), 2) from why
+    except BadCase as error:
+        raise Refusal("\n".join([f"--sandbox: {error.source} is no usable case:", *error.problems]), 2) from error
 
 
 def replace_inventory(settings: Settings, path: Path | None) -> Settings:

@@ -87,10 +87,10 @@ def _read_text(path: Path, option: str) -> str:
     try:
         with path.open("rb") as file:  # pipes and devices have no size
             content = file.read(MAX_LOG_BYTES + 1)
-    except OSError as why:
-        raise Refusal(f"{option} {path}: {why.strerror}", 2) from why
-    except ValueError as why:
-        raise Refusal(f"{option} {str(path)!r:.80}: no file can be called so", 2) from why
+    except OSError as error:
+        raise Refusal(f"{option} {path}: {error.strerror}", 2) from error
+    except ValueError as error:
+        raise Refusal(f"{option} {str(path)!r:.80}: no file can be called so", 2) from error
     if len(content) > MAX_LOG_BYTES:
         raise Refusal(f"{option} {path}: larger than {MAX_LOG_BYTES >> 20} MiB; cut it to the hour of the failure", 2)
     return content.decode("utf-8", "replace")
@@ -127,8 +127,8 @@ def _refuse_bad_ranges(text: str, option: str = "") -> None:
     """Refuse invalid range syntax before the inventory is loaded."""
     try:
         expand_host_range(text)
-    except BadRange as why:
-        raise Refusal(f"{option}{why}; hosts are written like gpu-[001-004,7], n1 or as groups of the inventory", 2) from why
+    except BadRange as error:
+        raise Refusal(f"{option}{error}; hosts are written like gpu-[001-004,7], n1 or as groups of the inventory", 2) from error
 
 
 def _refuse_missing_case(case: Path | None) -> None:

@@ -4,11 +4,30 @@ import contextlib
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from bot.refusal import Refusal
+
+# Options shared by several commands.
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="YAML file of settings; RACKMEDIC_* variables override it.")
+]
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory", "-i", metavar="FILE", help="Inventory: a YAML file, slurm:, kubernetes: or ansible:FILE; default: the setting."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout; everything else goes to stderr.")]
+SandboxOption = Annotated[
+    Path | None, typer.Option("--sandbox", metavar="FILE", help="Use the simulated cluster of this case file instead of real hosts.")
+]
+HostsOption = Annotated[str, typer.Option("--hosts", metavar="HOSTS", help="Hosts to look at: gpu-[001-004], group names, commas.")]
+AttachOption = Annotated[list[Path] | None, typer.Option("--attach", metavar="FILE", help="A log file to read too; may be repeated.")]
+
 
 T = TypeVar("T")
 
@@ -50,8 +69,8 @@ def call_or_exit(ask: Callable[[], T]) -> T:
     """Return the value, or exit on a Refusal."""
     try:
         return ask()
-    except Refusal as why:
-        exit_with_error(str(why), why.code)
+    except Refusal as error:
+        exit_with_error(str(error), error.code)
 
 
 CANCEL_RETRY_SECONDS = 1.0  # an unfinished command is cancelled again after this
@@ -95,7 +114,7 @@ def load_settings_or_exit(config: Path | None) -> Any:
 
     try:
         return load_settings(config)
-    except BadSettings as why:
-        for problem in why.problems:
+    except BadSettings as error:
+        for problem in error.problems:
             print_text(problem, err=True)
-        exit_with_error(f"{len(why.problems)} problem(s) with the settings", 2)
+        exit_with_error(f"{len(error.problems)} problem(s) with the settings", 2)

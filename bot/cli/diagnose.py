@@ -15,13 +15,12 @@ from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory, warn_without_inventory
 from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.command_runtime import print_text
-from bot.cli.diagnosis_document import build_diagnosis_document
-from bot.cli.diagnosis_text import render_reply_outcome, render_report
+from bot.cli.diagnosis_output import build_diagnosis_document, render_reply_outcome, render_report
 from bot.cli.safe_console import SafeConsole, format_json_line, open_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from graph.context import Progress
-from graph.extraction.host_groups import resolve_hosts_and_groups
+from graph.extraction.hosts import resolve_hosts_and_groups
 from graph.extraction.uploaded_files import build_attachment
 from graph.report import Report
 from graph.state import InboxItem, IncidentState
@@ -39,13 +38,13 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
     (refuse_without_inventory if request.hosts else warn_without_inventory)(settings, request.inventory, request.case)
     stage = open_stage(request.case)
     async with open_command_world(settings, request.inventory, stage) as world:
-        state, report, told = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
+        state, report, outcomes = await _run_turns(world, build_first_message(world, request, stage), request, stage, quiet=as_json)
     if as_json:
-        replies = {"replies": [row.to_json_row() for row in told]} if request.replies is not None else {}
+        replies = {"replies": [row.to_json_row() for row in outcomes]} if request.replies is not None else {}
         print_text(format_json_line(build_diagnosis_document(state, report) | replies))
     else:
         open_console().print(render_report(state, report))
-        for row in told:
+        for row in outcomes:
             open_console().print(render_reply_outcome(row))
     return 0
 
@@ -55,7 +54,7 @@ def build_first_message(runtime: DiagnosisRuntime, request: DiagnoseRequest, sta
     text = request.text or (stage.text if stage else "")
     data = {"hosts": _resolve_host_names(runtime, request.hosts)} if request.hosts else {}
     logs = (*(stage.attachments if stage else ()), *request.logs)
-    attachments = tuple(build_attachment(name, said) for name, said in logs)
+    attachments = tuple(build_attachment(name, content) for name, content in logs)
     return InboxItem(
         id="terminal-1",
         kind="mention",
@@ -80,11 +79,11 @@ def _resolve_host_names(runtime: DiagnosisRuntime, ranges: str) -> str:
     inventory = runtime.ports.inventory
     try:
         return " ".join(host.name for host in inventory.select_hosts(ranges))
-    except BadRange as why:
+    except BadRange as error:
         read = resolve_hosts_and_groups(ranges, tuple(inventory.hosts), inventory.groups)  # `gpu-001..004`, as people write it
         if read.hosts and not read.unknown:
             return " ".join(read.hosts)
-        raise Refusal(f"--hosts: {why}", 2) from why
+        raise Refusal(f"--hosts: {error}", 2) from error
 
 
 @dataclass(slots=True)
@@ -99,8 +98,8 @@ class LiveProgressLine:
 
 
 def _format_progress_line(progress: Progress) -> Text:
-    done = f" {progress.done}/{progress.total}" if progress.total else ""
-    return Text.assemble((f"{progress.stage}{done} ", "bold cyan"), progress.line, ("  " + " · ".join(progress.hypotheses[:3]), "dim"))
+    counts = f" {progress.done}/{progress.total}" if progress.total else ""
+    return Text.assemble((f"{progress.stage}{counts} ", "bold cyan"), progress.line, ("  " + " · ".join(progress.hypotheses[:3]), "dim"))
 
 
 @contextlib.contextmanager

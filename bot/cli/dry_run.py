@@ -14,15 +14,14 @@ from bot.cli.command_requests import DryRunRequest
 from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import indent_renderable, open_console
 from bot.refusal import Refusal
-from bot.remediation.cards.deleted_files import build_file_rows
+from bot.remediation.cards.side_effects import build_file_rows
 from bot.settings import Settings
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Action
 from tools.execution.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
-from tools.execution.conditions import ConditionResult, read_process_start
-from tools.execution.delete_preview import DeletePreview, preview_delete
-from tools.execution.dry_run import preview_conditions
+from tools.execution.conditions import ConditionResult, preview_conditions, read_process_start
 from tools.execution.identity import read_boot_id
+from tools.execution.previews import DeletePreview, preview_delete
 from tools.inventory.inventory import Host
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import BadArgument, Remedy, fill_slots
@@ -40,22 +39,28 @@ async def run_dry_run_command(settings: Settings, request: DryRunRequest) -> int
 
 async def preview_remedy(runtime: DiagnosisRuntime, remedy: Remedy, request: DryRunRequest) -> int:
     """Print the preview; return 0 if all conditions hold. Raises Refusal."""
-    action, seen = await _preview_action(remedy, request, runtime)
-    gone = await preview_delete(action, runtime.transport)
+    action, condition_results = await _preview_action(remedy, request, runtime)
+    deletion = await preview_delete(action, runtime.transport)
     if request.as_json:
         print_text(
-            json.dumps({"schema": 1, **_build_preview_document(remedy, action, seen), **({"deletes": asdict(gone)} if gone else {})})
+            json.dumps(
+                {
+                    "schema": 1,
+                    **_build_preview_document(remedy, action, condition_results),
+                    **({"deletes": asdict(deletion)} if deletion else {}),
+                }
+            )
         )
     else:
-        _print_preview(remedy, action, seen, gone)
-    return int(any(row.ok is not True for row in seen))
+        _print_preview(remedy, action, condition_results, deletion)
+    return int(any(row.ok is not True for row in condition_results))
 
 
 def _get_remedy(name: str) -> Remedy:
     remedy = REMEDIES.get(name)
     if remedy is None or remedy.at == "fleet":
-        known = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
-        raise Refusal(f"there is no remedy {name!r} that could be tried; known: {known}", 2)
+        known_remedies = " ".join(row.id for row in REMEDIES.values() if row.at != "fleet")
+        raise Refusal(f"there is no remedy {name!r} that could be tried; known: {known_remedies}", 2)
     return remedy
 
 
@@ -67,12 +72,14 @@ async def _preview_action(remedy: Remedy, request: DryRunRequest, runtime: Diagn
     try:
         via = find_execution_host(remedy, target, hosts)
         values = await _collect_arguments(remedy, request, target, runtime.transport)
-        seen = HostIdentity(await read_boot_id(via.name, runtime.transport))
-        action = build_action(ActionRequest(remedy.id, values, "dry-run"), target, via, seen, policy="", catalogue=compute_catalogue_hash())
-    except BadArgument as why:
-        raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {why}", 2) from why
-    except Unreachable as why:
-        raise Refusal(f"{why.host}: {why.why}") from why
+        condition_results = HostIdentity(await read_boot_id(via.name, runtime.transport))
+        action = build_action(
+            ActionRequest(remedy.id, values, "dry-run"), target, via, condition_results, policy="", catalogue=compute_catalogue_hash()
+        )
+    except BadArgument as error:
+        raise Refusal(f"{remedy.id} cannot be tried on {request.host}: {error}", 2) from error
+    except Unreachable as error:
+        raise Refusal(f"{error.host}: {error.why}") from error
     return action, await preview_conditions(action, runtime.transport, controller=target.controller)
 
 
@@ -107,22 +114,22 @@ def _build_preview_document(remedy: Remedy, action: Action, seen: Sequence[Condi
 def _format_verdict(seen: Sequence[ConditionResult]) -> str:
     if stops := [row.says for row in seen if row.ok is False]:
         return f"be refused: not so: {'; '.join(stops)}"
-    if blind := [row.says for row in seen if row.ok is None]:
-        return f"be looked at again first: could not see whether {'; '.join(blind)}"
+    if unobserved := [row.says for row in seen if row.ok is None]:
+        return f"be looked at again first: could not see whether {'; '.join(unobserved)}"
     return "start, once people have approved it"
 
 
 def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResult], gone: DeletePreview | None) -> None:
-    console, told = open_console(), _build_preview_document(remedy, action, seen)
-    where = action.via if action.via == action.target else f"{action.via}, for {action.target}"
+    console, document = open_console(), _build_preview_document(remedy, action, seen)
+    place = action.via if action.via == action.target else f"{action.via}, for {action.target}"
     back = action.undo or remedy.back or "nothing"
-    console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {told['does']}"))
-    for name, said in (
+    console.print(Text.assemble((f"{action.remedy} on {action.target}", "bold"), f": {document['does']}"))
+    for name, row_text in (
         ("risk", f"{action.risk}; {remedy.blast}"),
-        ("runs on", f"{where}, as root by its node kit"),
+        ("runs on", f"{place}, as root by its node kit"),
         ("proved by", ", ".join(action.proof)),
     ):
-        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), said)))
+        console.print(indent_renderable(Text.assemble((f"{name}: ", "dim"), row_text)))
     console.print(indent_renderable(Text.assemble(("taken back by: ", "dim"), back)))
     console.print(indent_renderable(Text.assemble(("command: ", "dim"), shlex.join(action.command))))
     for name, value in build_file_rows(gone) if gone else ():
@@ -131,4 +138,4 @@ def _print_preview(remedy: Remedy, action: Action, seen: Sequence[ConditionResul
         mark, style = CONDITION_MARKS[row.ok]
         saw = f" (it says {split_lines(row.saw)[0][:120]!r})" if row.ok is not True and row.saw else ""
         console.print(indent_renderable(Text.assemble((mark, style), f" {row.says}{saw}")))
-    console.print(Text(f"It would {told['would']}."))
+    console.print(Text(f"It would {document['would']}."))

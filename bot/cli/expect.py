@@ -9,15 +9,13 @@ from rich.text import Text
 
 from bot.app.site_files import load_site_skus
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
 from kb.catalogues.accelerators import Accelerator, find_accelerator, load_accelerators
 from kb.performance.comparison import MIN_PEERS, TimeComparison, adjust_to_peers, compare_time
-from kb.performance.quantities import BadQuantity, format_duration, parse_seconds
 from kb.performance.time_model import ExpectedTime, compute_expected_time
-from kb.performance.workloads import AllReduce, BadWorkload, Copy, Workload
+from kb.performance.workloads import AllReduce, BadQuantity, BadWorkload, Copy, Workload, format_duration, parse_seconds
 
 T = TypeVar("T")
 USAGE_EXIT_CODE = 2
@@ -29,8 +27,8 @@ def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
     """Parse an amount. Raises Refusal naming the option."""
     try:
         return read(given)
-    except BadQuantity as why:
-        raise Refusal(f"{option}: {why}", USAGE_EXIT_CODE) from why
+    except BadQuantity as error:
+        raise Refusal(f"{option}: {error}", USAGE_EXIT_CODE) from error
 
 
 def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
@@ -43,25 +41,27 @@ def build_shape(make: Callable[[], T]) -> T:
     """Build a workload. Raises Refusal naming the option."""
     try:
         return make()
-    except BadWorkload as why:
+    except BadWorkload as error:
         raise Refusal(
-            f"--{OPTION_NAMES.get(why.field, why.field)} ({why.field}): {why.why}" if why.field in OPTION_NAMES else f"--{why}",
+            f"--{OPTION_NAMES.get(error.field, error.field)} ({error.field}): {error.why}" if error.field in OPTION_NAMES else f"--{error}",
             USAGE_EXIT_CODE,
-        ) from why
+        ) from error
 
 
 def find_gpu(settings: Settings, name: str) -> Accelerator:
     """Return a GPU by name or SKU profile. Raises Refusal."""
-    known = load_accelerators()
-    if name in known:
-        return known[name]
+    accelerators = load_accelerators()
+    if name in accelerators:
+        return accelerators[name]
     profiles = load_site_skus(settings.kb_dir)
     if name in profiles and (own := profiles[name].accelerator):
         return own
-    found = next((gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None)
-    if found is None:
-        raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(known)}", USAGE_EXIT_CODE)
-    return found
+    matching_gpu = next(
+        (gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None
+    )
+    if matching_gpu is None:
+        raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(accelerators)}", USAGE_EXIT_CODE)
+    return matching_gpu
 
 
 def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:
@@ -86,11 +86,11 @@ def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers:
     if times and len(times) < MIN_PEERS:
         raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {MIN_PEERS}", USAGE_EXIT_CODE)
     want = adjust_to_peers(usual, times)
-    beside = None if seen is None else compare_time(want, seen, at_clock, mhz)
+    comparison = None if seen is None else compare_time(want, seen, at_clock, mhz)
     if as_json:
-        print_text(json.dumps(build_expected_document(gpu, want, at_clock, mhz, beside)))
+        print_text(json.dumps(build_expected_document(gpu, want, at_clock, mhz, comparison)))
     else:
-        open_table_console().print(render_expected(gpu, want, at_clock, mhz, beside))
+        open_table_console().print(render_expected(gpu, want, at_clock, mhz, comparison))
     return 0
 
 

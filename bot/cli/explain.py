@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graph.state import IncidentState
 
 STDOUT_PATH = "-"
-NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is not kept any more"
+NO_REASONING_TEXT = "{}: nothing was diagnosed yet, or its reasoning is no longer stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,19 @@ class ExplainRequest:
 
 async def explain_incident(settings: "Settings", request: ExplainRequest) -> int:
     """Print the reasoning; return 1 if a contract is broken. Raises Refusal."""
-    graph, titles, came = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
+    graph, titles, reasoning_text = await (_diagnose_case(settings, request) if request.case else _load_stored_reasoning(settings, request))
     if request.svg:
         from bot.reports.charts.provenance import render_provenance_chart
 
         _write_svg(request.svg, render_provenance_chart(graph, titles))
     elif request.as_json:
-        checked = {} if came is None else {"verified": _build_verification_row(came)}
+        checked = {} if reasoning_text is None else {"verified": _build_verification_row(reasoning_text)}
         print_text(format_json_line(graph.to_json_document() | checked))
     else:
         print_text("\n".join(render_tree(graph, titles)) or "Nothing stood on the table: nothing abnormal was seen.")
-        if came is not None:
-            print_text("\n".join(("", *render_verification(came))))
-    return 1 if came is not None and came.broken else 0
+        if reasoning_text is not None:
+            print_text("\n".join(("", *render_verification(reasoning_text))))
+    return 1 if reasoning_text is not None and reasoning_text.broken else 0
 
 
 def _build_verification_row(came: VerificationResult) -> dict[str, object]:
@@ -80,17 +80,19 @@ async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple
     from bot.cli.diagnose import build_first_message, show_live_progress
     from bot.cli.local_thread import LocalThread, skip_waiting
 
-    asked, stage = DiagnoseRequest("", case=request.case), open_stage(request.case)
+    diagnose_request, stage = DiagnoseRequest("", case=request.case), open_stage(request.case)
     async with open_command_world(settings, None, stage) as world:
         with show_live_progress(quiet=request.as_json) as watch:
-            state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(build_first_message(world, asked, stage), ())
+            state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(
+                build_first_message(world, diagnose_request, stage), ()
+            )
         return await _load_reasoning(state, world.ports, request)
 
 
 async def _load_reasoning(
     state: "IncidentState", ports: "GraphContext", request: ExplainRequest
 ) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
-    from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
+    from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 
     name = request.incident or state.get("id", "")
     graph = await load_reasoning(state, ports.evidence)
@@ -105,6 +107,6 @@ def _write_svg(out: Path, content: bytes) -> None:
         return
     try:
         out.write_bytes(content)
-    except OSError as why:
-        raise Refusal(f"--svg {out}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"--svg {out}: cannot be written: {error.strerror}") from error
     print_text(f"{out}: the reasoning as a picture, {len(content):,} bytes.")

@@ -35,9 +35,9 @@ class AlikeHostGroup:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        shown = " · ".join(self.notes[:MAX_NOTES_PER_GROUP]) or "ok"
+        notes = " · ".join(self.notes[:MAX_NOTES_PER_GROUP]) or "ok"
         more = len(self.notes) - MAX_NOTES_PER_GROUP
-        return f"{fold_host_names(self.hosts)}: {shown}" + (f" · and {more} more" if more > 0 else "")
+        return f"{fold_host_names(self.hosts)}: {notes}" + (f" · and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class HostDifferences:
 
     def _note_abnormal_fact(self, table: _CheckTable, slot: SettingKey, bit: int, fact: Fact) -> None:
         expected = self._expected(fact.host, fact.key, fact.device)
-        wrong = _is_unexpected(fact, expected)
-        if wrong or is_abnormal(fact, expected) or _is_out_of_service(fact):
-            says = f"{fact.key} {_format_value(fact.value)}{' ' + fact.unit if fact.unit else ''}"
-            table.odd[DifferenceNote(says + (f" (expected {_format_value(expected)})" if wrong else ""), slot[2])] |= bit
+        is_wrong = _is_unexpected(fact, expected)
+        if is_wrong or is_abnormal(fact, expected) or _is_out_of_service(fact):
+            sentence = f"{fact.key} {_format_value(fact.value)}{' ' + fact.unit if fact.unit else ''}"
+            table.odd[DifferenceNote(sentence + (f" (expected {_format_value(expected)})" if is_wrong else ""), slot[2])] |= bit
             table.marked[slot] |= bit
 
     def list_host_groups(self, check: str) -> tuple[AlikeHostGroup, ...]:
@@ -121,17 +121,17 @@ class HostDifferences:
         by_notes: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for mask in table.values.asked.values():
             for place in iter_mask_bits(mask):
-                says = _fold_notes(notes[place])
-                by_notes[says or ((PARTLY_UNOBSERVED_TEXT,) if table.partly >> place & 1 else ())].append(names[place])
-        found = [AlikeHostGroup(tuple(hosts), says) for says, hosts in by_notes.items()]
-        return tuple(sorted(found, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
+                folded_notes = _fold_notes(notes[place])
+                by_notes[folded_notes or ((PARTLY_UNOBSERVED_TEXT,) if table.partly >> place & 1 else ())].append(names[place])
+        groups = [AlikeHostGroup(tuple(hosts), notes) for notes, hosts in by_notes.items()]
+        return tuple(sorted(groups, key=lambda group: (bool(group.notes), -len(group.hosts), group.hosts)))
 
     def list_unobserved_hosts(self) -> tuple[UnobservedHosts, ...]:
         """Return unobserved hosts, largest group first."""
         merged: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-        for (host, why), checks in self._blind.items():
-            merged[why, tuple(dict.fromkeys(checks))].append(host)
-        rows = [UnobservedHosts(tuple(hosts), checks, show_invisible(why)) for (why, checks), hosts in merged.items()]
+        for (host, skip_reason), checks in self._blind.items():
+            merged[skip_reason, tuple(dict.fromkeys(checks))].append(host)
+        rows = [UnobservedHosts(tuple(hosts), checks, show_invisible(reason)) for (reason, checks), hosts in merged.items()]
         return tuple(sorted(rows, key=lambda row: (-len(row.hosts) * len(row.checks), row.hosts)))
 
 
@@ -153,9 +153,9 @@ def _find_minority_values(
     key: str, device: str, usual: frozenset[str], values: Mapping[frozenset[str], int], marked: int
 ) -> Iterable[tuple[DifferenceNote, int]]:
     most = f" (most: {', '.join(sorted(usual))})" if usual else ""
-    for said, mask in values.items():
-        if said != usual and mask & ~marked:
-            yield DifferenceNote(f"{key} {', '.join(sorted(said))}{most}", device), mask & ~marked
+    for value, mask in values.items():
+        if value != usual and mask & ~marked:
+            yield DifferenceNote(f"{key} {', '.join(sorted(value))}{most}", device), mask & ~marked
 
 
 def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
@@ -163,16 +163,19 @@ def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:
     devices: dict[str, list[str]] = {}
     missing: Counter[str] = Counter()
     example: dict[str, str] = {}
-    for says, device, lacks in notes:
+    for note, device, lacks in notes:
         if lacks:
             missing[device] += 1
-            example.setdefault(device, says)
+            example.setdefault(device, note)
         else:
-            devices.setdefault(says, []).append(device)
+            devices.setdefault(note, []).append(device)
     for device, count in missing.items():
         more = f" and {count - 1} more facts" if count > 1 else ""
         devices.setdefault(f"no {example[device]}{more} (most hosts have)", []).append(device)
-    return tuple(f"{names}: {says}" if (names := fold_host_names(filter(None, where))) else says for says, where in devices.items())
+    return tuple(
+        f"{names}: {sentence}" if (names := fold_host_names(filter(None, devices_text))) else sentence
+        for sentence, devices_text in devices.items()
+    )
 
 
 def _is_out_of_service(fact: Fact) -> bool:

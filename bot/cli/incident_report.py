@@ -54,8 +54,8 @@ class PostmortemRequest:
 
     @property
     def output_format(self) -> PageFormat:
-        wanted = self.format or self._suffix
-        return next((name for name in get_args(PageFormat) if name == wanted), "md")
+        wanted_format = self.format or self._suffix
+        return next((name for name in get_args(PageFormat) if name == wanted_format), "md")
 
     @property
     def _suffix(self) -> str:
@@ -107,8 +107,8 @@ async def load_tenant_context(settings: "Settings") -> TenantReportContext:
 
     inventory, taxonomy = await load_site_inventory(settings), load_site_taxonomy(settings.kb_dir)
     languages = {row.channel: row.language for row in inventory.channels}
-    known = build_known_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
-    return TenantReportContext(inventory, load_customer_words(taxonomy), languages, known)
+    lookup = build_known_lookup(inventory, taxonomy, load_site_skus(settings.kb_dir))
+    return TenantReportContext(inventory, load_customer_words(taxonomy), languages, lookup)
 
 
 @contextlib.asynccontextmanager
@@ -117,16 +117,16 @@ async def open_incident_sources(settings: "Settings", store: "Store") -> AsyncIt
     from bot.app.diagnosis_runtime import WallClock
     from bot.app.site_files import load_site_skus, load_site_taxonomy
     from bot.cli.ledger import EMPTY_INVENTORY
-    from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
-    from bot.store.ledger import open_ledger
+    from bot.incidents.dispatch.metrics import IncidentMetricsStore
+    from bot.store.open_ledger import open_ledger
     from graph.state_reader import IncidentStateReader
     from tools.evidence import DirectoryEvidence
 
     clock, no_ledger = WallClock(), ""
     try:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, clock, changing=True)
-    except Refusal as why:
-        ledger, no_ledger = None, str(why)
+    except Refusal as error:
+        ledger, no_ledger = None, str(error)
     taxonomy, skus = load_site_taxonomy(settings.kb_dir), load_site_skus(settings.kb_dir)
     yield IncidentSources(
         IncidentStateReader(store.redis).load_state,
@@ -154,5 +154,5 @@ def _build_name_lookup(settings: "Settings") -> Callable[[str], Awaitable[str]]:
 def _write_file(out: Path, content: bytes) -> None:
     try:
         out.write_bytes(content)
-    except OSError as why:
-        raise Refusal(f"--out {out}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"--out {out}: cannot be written: {error.strerror}") from error

@@ -33,23 +33,23 @@ async def find_slurm_job(runtime: DiagnosisRuntime, job: str) -> SlurmJob:
     inventory = runtime.ports.inventory
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
-    seen = await SlurmJobFinder(runtime.transport, inventory).find_job(job)
-    if seen.job is None and seen.unknown:
-        rest = f" ({seen.could_not})" if seen.could_not else ""
-        raise Refusal(f"job {job}: Slurm has no such job (Invalid job id), {ACCOUNTING_TEXTS[seen.accounting]}{rest}", 1)
-    if seen.job is None:
-        raise Refusal(f"job {job}: Slurm could not be asked: {seen.could_not}", 1)
-    return seen.job
+    lookup = await SlurmJobFinder(runtime.transport, inventory).find_job(job)
+    if lookup.job is None and lookup.unknown:
+        rest = f" ({lookup.could_not})" if lookup.could_not else ""
+        raise Refusal(f"job {job}: Slurm has no such job (Invalid job id), {ACCOUNTING_TEXTS[lookup.accounting]}{rest}", 1)
+    if lookup.job is None:
+        raise Refusal(f"job {job}: Slurm could not be asked: {lookup.could_not}", 1)
+    return lookup.job
 
 
 async def resolve_job_hosts(runtime: DiagnosisRuntime, job: str) -> str:
     """Return the hosts as a range. Raises Refusal if none or not in the inventory."""
-    seen = await find_slurm_job(runtime, job)
-    if not seen.hosts:
-        raise Refusal(f"job {seen.id} is {seen.state or 'in no known state'} and has no hosts", 1)
-    if strange := list_unknown_hosts(seen, runtime.ports.inventory):
-        raise Refusal(f"job {seen.id} runs on {fold_host_names(strange)}, which the inventory does not have: add them there first", 2)
-    return fold_host_names(seen.hosts)
+    job_lookup = await find_slurm_job(runtime, job)
+    if not job_lookup.hosts:
+        raise Refusal(f"job {job_lookup.id} is {job_lookup.state or 'in no known state'} and has no hosts", 1)
+    if strange := list_unknown_hosts(job_lookup, runtime.ports.inventory):
+        raise Refusal(f"job {job_lookup.id} runs on {fold_host_names(strange)}, which the inventory does not have: add them there first", 2)
+    return fold_host_names(job_lookup.hosts)
 
 
 def list_unknown_hosts(job: SlurmJob, inventory: Inventory) -> tuple[str, ...]:
@@ -64,8 +64,8 @@ async def run_job_command(settings: Settings, job: str, inventory: Path | None, 
 
 async def print_job(runtime: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
     """Print a JSON row or a table. Raises Refusal."""
-    seen = await find_slurm_job(runtime, job)
-    row = _build_job_row(seen, runtime.ports.inventory)
+    job_lookup = await find_slurm_job(runtime, job)
+    row = _build_job_row(job_lookup, runtime.ports.inventory)
     if as_json:
         print_text(format_json_line({"schema": 1, **row}))
         return 0

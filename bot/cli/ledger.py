@@ -15,13 +15,12 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.app.logs import set_up_logs
 from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
 from bot.settings import ENV_PREFIX, Settings
-from bot.store.ledger import open_ledger
-from bot.store.ledger_keys import rotate_ledger_key
+from bot.store.ledger_signing_keys import rotate_ledger_key
+from bot.store.open_ledger import open_ledger
 from bot.store.store import Store
 from tools.inventory.inventory import Inventory
 from tools.ledger.brakes import Brakes, BrakeStatus
@@ -80,9 +79,9 @@ async def engage_kill_switch(settings: Settings, why: str) -> int:
     return 0
 
 
-ALTERATION_ACCEPTED_TEXT = "the kill switch, a breaker or a held host had been changed in Redis by somebody else; they count from now on as `rackmedic status` shows them"
+ALTERATION_ACCEPTED_TEXT = "the kill switch, a breaker or a held host had been changed in Redis by another program; they count from now on as `rackmedic status` shows them"
 ALTERATION_BLOCKS_TEXT = (
-    "the kill switch, a breaker or a held host was changed in Redis by somebody else: nothing starts until `rackmedic resume`"
+    "the kill switch, a breaker or a held host was changed in Redis by another program: nothing starts until `rackmedic resume`"
 )
 
 
@@ -97,7 +96,7 @@ async def release_brake(settings: Settings, group: str) -> int:
 
 
 def _format_breaker_reset(group: str, tripped: bool) -> str:
-    return f"the breaker of {group} is reset" if tripped else f"no breaker of {group} was open; what is counted of that group begins anew"
+    return f"the breaker of {group} is reset" if tripped else f"no breaker of {group} was open; its counters start again at zero"
 
 
 async def rewind_ledger_clock(settings: Settings) -> int:
@@ -105,7 +104,7 @@ async def rewind_ledger_clock(settings: Settings) -> int:
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         await _announce_ended_actions(store, await ledger.rewind_clock(get_terminal_identity()))
-    print_text("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed anew")
+    print_text("the ledger's clock is this machine's; what waited for a decision or a start is superseded and proposed again")
     return 0
 
 
@@ -126,8 +125,8 @@ async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
             ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         try:
             anew = await ledger.rotate_key(get_terminal_identity())
-        except Refused as why:
-            raise Refusal(str(why)) from why
+        except Refused as error:
+            raise Refusal(str(error)) from error
         await _announce_ended_actions(store, anew)
         now = await ledger.get_key_status()
     if as_json:
@@ -138,9 +137,9 @@ async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
     print_text(
         f"the ledger is signed with the key {now.current} from now on; earlier ones, kept for what they signed: {' '.join(now.older) or 'none'}"
     )
-    print_text(f"superseded, and proposed anew: {' '.join(anew) or 'nothing'}")
+    print_text(f"superseded, and proposed again: {' '.join(anew) or 'nothing'}")
     if now.running:
-        print_text(f"begun under an earlier key, and ends under it: {' '.join(now.running)}")
+        print_text(f"started under an earlier key, and ends under it: {' '.join(now.running)}")
     print_text("restart every other process of RackMedic on this Redis: until then they decide and start nothing")
     return 0
 

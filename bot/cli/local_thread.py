@@ -28,7 +28,7 @@ from graph.incident.incident_graph import EphemeralTurns
 from graph.incident.remediations import build_plan_context
 from graph.incident.visibility import build_vocabulary
 from graph.incident_view import IncidentView
-from graph.remediation.preview import build_planned_action
+from graph.remediation.proposals import build_planned_action
 from graph.report import Report
 from graph.state import Attachment, InboxItem, IncidentState, Origin
 
@@ -54,8 +54,8 @@ class ReplyOutcome:
     brings: Report | None = None  # the report, for files beside the answer
 
     def to_json_row(self) -> dict[str, Any]:
-        ran = [{"host": host, "check": check} for host, check in self.ran]
-        return {"text": self.reply.text, "intent": self.intent.value, "ran": ran, "answer": self.answer, "cards": list(self.cards)}
+        ran_checks = [{"host": host, "check": check} for host, check in self.ran]
+        return {"text": self.reply.text, "intent": self.intent.value, "ran": ran_checks, "answer": self.answer, "cards": list(self.cards)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ThreadSpeakers:
         rows = IncidentView(state)
         us = self.us | find_bot_ids(reply.text)
         follows: PreviousSpeaker = "us" if self.by == BOT_SPEAKER else "self" if self.by == reply.by else "person" if self.by else "nobody"
-        here = ThreadSituation(
+        situation = ThreadSituation(
             mentioned=is_mentioned(reply.text, us),
             called=find_call(reply.text, us, self.speakers - {reply.by}),
             follows=follows,
@@ -89,10 +89,10 @@ class ThreadSpeakers:
             closed=rows.lifecycle == "closed",
             alone=not self.speakers - {reply.by},
         )
-        self.asked = here.asked
+        self.asked = situation.asked
         self.by, self.question = reply.by, reply.text.rstrip().endswith("?")
         self.speakers.add(reply.by)
-        return here
+        return situation
 
     def record_report(self, report: Report) -> None:
         self.by, self.asked = BOT_SPEAKER, bool(report.questions) and not report.reply
@@ -133,13 +133,13 @@ class LocalThread:
         self._learn_bot_id(first)
         coming = [self._parse_reply(reply) for reply in early]
         state, report = await self.run_first_turn(first, coming)
-        told = await self._answer_replies(coming)
+        outcomes = await self._answer_replies(coming)
         for head, *meanwhile in groups:
             self.wait()
-            said = self._parse_reply(head)
+            message = self._parse_reply(head)
             coming = [self._parse_reply(reply) for reply in meanwhile]
-            told += [*await self._answer_replies([said], coming), *await self._answer_replies(coming)]
-        return state, report, told
+            outcomes += [*await self._answer_replies([message], coming), *await self._answer_replies(coming)]
+        return state, report, outcomes
 
     async def run_first_turn(self, first: InboxItem, meanwhile: Sequence[ParsedReply] = ()) -> tuple[IncidentState, Report]:
         """Run the first turn; `meanwhile` waits for the next."""
@@ -168,16 +168,18 @@ class LocalThread:
             self._last.us = BOT_NAMES | {opening["id"].casefold()}
 
     async def _answer_replies(self, heard: Sequence[ParsedReply], meanwhile: Sequence[ParsedReply] = ()) -> list[ReplyOutcome]:
-        told: list[ReplyOutcome] = []
-        for one in heard:
-            if one.item is None:
-                told.append(ReplyOutcome(one.reply, one.intent))
+        outcomes: list[ReplyOutcome] = []
+        for reply in heard:
+            if reply.item is None:
+                outcomes.append(ReplyOutcome(reply.reply, reply.intent))
                 continue
-            report = await self._run_turn(one.item, meanwhile)
+            report = await self._run_turn(reply.item, meanwhile)
             guessed = (self._state.get("turn") or {}).get("said")
-            intent = ParsedMessage.model_validate(guessed).intent if guessed else one.intent
-            told.append(ReplyOutcome(one.reply, intent, tuple(self._ran), format_turn_answer(report), await self._list_new_cards(), report))
-        return told
+            intent = ParsedMessage.model_validate(guessed).intent if guessed else reply.intent
+            outcomes.append(
+                ReplyOutcome(reply.reply, intent, tuple(self._ran), format_turn_answer(report), await self._list_new_cards(), report)
+            )
+        return outcomes
 
     async def _run_turn(self, item: InboxItem, meanwhile: Sequence[ParsedReply]) -> Report:
         self._ran.clear()
@@ -192,27 +194,27 @@ class LocalThread:
     def _parse_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> ParsedReply:
         """Parse a reply; a file always addresses the bot."""
         ports, now = self.world.ports, self.world.ports.clock.now()
-        said = parse_message(
+        message = parse_message(
             strip_bot_mention(reply.text, self._last.us),
             build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, self.origin),
             now,
         )
-        what = classify_addressing(said, self._last.record_reply(reply, self._state, now))
-        said = mark_as_new_facts(said) if what is Addressing.TAKE else said
-        if what is Addressing.SILENCE and not attachments:
-            return ParsedReply(reply, said.intent)
+        addressing = classify_addressing(message, self._last.record_reply(reply, self._state, now))
+        message = mark_as_new_facts(message) if addressing is Addressing.TAKE else message
+        if addressing is Addressing.SILENCE and not attachments:
+            return ParsedReply(reply, message.intent)
         self._messages += 1
         return ParsedReply(
             reply,
-            said.intent,
+            message.intent,
             InboxItem(
                 id=f"terminal-{self._messages + 1}",
-                kind=said.kind,
+                kind=message.kind,
                 incident=self._incident,
                 at=now,
                 user=reply.by,
-                text=said.text,
-                data=said.build_item_data(),
+                text=message.text,
+                data=message.build_item_data(),
                 attachments=attachments,
             ),
         )
@@ -230,11 +232,11 @@ class LocalThread:
     async def _list_new_cards(self) -> tuple[Mapping[str, Any], ...]:
         case = await load_incident_context(self._state, self.world.ports)
         plan = build_plan_context(case, self.world.ports)
-        asked = [
+        waiting_remediations = [
             row for row in case.remediations if row.is_open and row.waiting_for == "approval" and row.approval not in self._known_cards
         ]
-        self._known_cards |= {row.approval for row in asked}
-        actions = [action for row in asked if (action := build_planned_action(row, plan))]
+        self._known_cards |= {row.approval for row in waiting_remediations}
+        actions = [action for row in waiting_remediations if (action := build_planned_action(row, plan))]
         return tuple(
             {"remedy": one.remedy, "target": one.target, "via": one.via, "args": dict(one.args), "risk": one.risk, "digest": one.digest}
             for one in actions
@@ -254,15 +256,17 @@ def _group_by_turn(replies: Sequence[ThreadReply]) -> Iterable[list[ThreadReply]
 
 def find_bot_ids(text: str) -> frozenset[str]:
     """Return mentioned ids with the bot's name."""
-    found = ((row["id"].casefold(), (row["name"] or "").casefold()) for row in _MENTION_PATTERN.finditer(text))
-    return frozenset(name for name, shown in found if _BOT_NAME_STEM in name or shown in BOT_NAMES)
+    mentions = ((row["id"].casefold(), (row["name"] or "").casefold()) for row in _MENTION_PATTERN.finditer(text))
+    return frozenset(name for name, shown_name in mentions if _BOT_NAME_STEM in name or shown_name in BOT_NAMES)
 
 
 def strip_bot_mention(text: str, us: Collection[str] = BOT_NAMES) -> str:
     """Remove the bot's name at either end."""
-    ours = frozenset(us) | find_bot_ids(text)
-    words = _MENTION_PATTERN.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in ours else found[0], text).strip().split(" ")
-    calls = {*ours, ""}
+    bot_ids = frozenset(us) | find_bot_ids(text)
+    words = (
+        _MENTION_PATTERN.sub(lambda found: f" @{found['id']} " if found["id"].casefold() in bot_ids else found[0], text).strip().split(" ")
+    )
+    calls = {*bot_ids, ""}
     first = next((at for at, word in enumerate(words) if word.strip("@,:!").casefold() not in calls), len(words) - 1)
     words = words[first:]
     while len(words) > 1 and (words[-1].startswith("@") or not words[-1]) and words[-1].strip("@,:!?.").casefold() in calls:

@@ -13,23 +13,73 @@ from rich.text import Text
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.catalogue_tables import build_fact_row
 from bot.cli.cluster_access import open_command_world, open_stage, refuse_without_inventory
-from bot.cli.command_requests import LookRequest
+from bot.cli.command_requests import LookRequest, parse_picture_format
 from bot.cli.command_runtime import print_text
-from bot.cli.heatmap_table import render_heatmap_tables, write_heatmap_image
 from bot.cli.host_differences import HostDifferences
 from bot.cli.job import resolve_job_hosts
-from bot.cli.safe_console import SafeConsole, format_json_line, open_console, open_table_console
+from bot.cli.safe_console import SafeConsole, build_text_table, format_json_line, open_console, open_table_console
 from bot.refusal import Refusal
+from bot.reports.charts.heatmap import render_heatmap
 from bot.settings import Settings
 from kb.fact_keys import find_key
 from kb.redact import redact
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.fact import Value
 from tools.fleet.answers import CheckAnswer, CheckRequest
 from tools.fleet.fleet import Fleet
 from tools.fleet.output_reader import is_unobserved_fact
-from tools.heatmap import Heatmap
+from tools.heatmap import MAX_ROWS, Heatmap
 from tools.inventory.host_ranges import BadRange, fold_host_names
+
+# A heat map as terminal table or image.
+
+MAX_GPUS_A_TABLE = 8  # more stand in tables below, so that no number is broken
+
+
+def render_heatmap_tables(heat: Heatmap) -> list[Table]:
+    """Return the hosts farthest from the median, coloured blue (low) to red (high)."""
+    spread = heat.compute_spread()
+    if spread is None:
+        empty = build_text_table(("host",), (), title=f"{heat.key}: no value was read")
+        empty.caption = f"no value: {fold_host_names(heat.hosts)}"
+        return [empty]
+    low, middle, high = spread
+    gpus = heat.columns
+    rows = {host: heat.get_row(host, gpus) for host in heat.hosts}
+    values_by_host = {host: row for host, row in rows.items() if any(value is not None for value in row)}
+    ranked_hosts = sorted(
+        values_by_host, key=lambda host: -max(abs(value - middle) for value in values_by_host[host] if value is not None)
+    )[:MAX_ROWS]
+    unit = f" {heat.unit}" if heat.unit else ""
+    title = f"{heat.key}{unit}: {low:g} to {high:g}, median {middle:g}"
+    rest = [host for host in values_by_host if host not in set(ranked_hosts)]
+    unobserved_hosts = [host for host in heat.hosts if host not in values_by_host]
+    notes = ([f"nearer the median: {fold_host_names(rest)}"] if rest else []) + (
+        [f"no value: {fold_host_names(unobserved_hosts)}"] if unobserved_hosts else []
+    )
+    tables: list[Table] = []
+    for first in range(0, len(gpus), MAX_GPUS_A_TABLE):
+        part = slice(first, first + MAX_GPUS_A_TABLE)
+        cells: list[list[str | Text]] = [
+            [host, *(_render_cell(value, low, high) for value in values_by_host[host][part])]
+            for host in sorted(ranked_hosts, key=list(heat.hosts).index)
+        ]
+        tables.append(build_text_table(("host", *gpus[part]), cells, title="" if tables else title))
+    tables[-1].caption = "\n".join(notes) or None
+    tables[-1].caption_justify = "left"
+    return tables
+
+
+def _render_cell(value: float | None, low: float, high: float) -> Text:
+    if value is None:
+        return Text("?", style="dim")
+    part = (value - low) / (high - low) if high > low else 0.0
+    red, blue = round(90 + 165 * part), round(255 - 175 * part)
+    return Text(f"{value:g}", style=f"rgb({red},{round(200 - 110 * part)},{blue})" + (" bold" if part > 0.8 else ""))
+
+
+def write_heatmap_image(heat: Heatmap, out: Path) -> None:
+    out.write_bytes(render_heatmap(heat, parse_picture_format(out)))
 
 
 async def run_look_command(settings: Settings, request: LookRequest) -> int:
@@ -68,8 +118,8 @@ async def _resolve_ranges(runtime: DiagnosisRuntime, hosts: str) -> str:
 def _resolve_hosts(runtime: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
     try:
         return tuple(host.name for host in runtime.ports.inventory.select_hosts(ranges))
-    except BadRange as why:
-        raise Refusal(f"{why}; hosts and groups are those of the inventory", 2) from why
+    except BadRange as error:
+        raise Refusal(f"{error}; hosts and groups are those of the inventory", 2) from error
 
 
 def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
@@ -78,18 +128,18 @@ def _select_checks(fleet: Fleet, request: LookRequest) -> tuple[Check, ...]:
         raise Refusal(f"there is no check {', '.join(map(repr, unknown))}; known: {' '.join(fleet.checks)}", 2)
     if request.heat and ((row := find_key(request.heat)) is None or row.kind not in ("int", "float") or row.scope != "gpu"):
         raise Refusal(f"--heat {request.heat}: is no number of a GPU; for example gpu.temp.core, gpu.ecc.dram_correctable_total", 2)
-    named = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
-    if not named:
-        named = [check for check in fleet.checks.values() if not check.exclusive and check.scope == "host"]
-        named = [check for check in named if not request.heat or request.heat in check.establishes]
-    _refuse_exclusive(named, request)
-    return tuple(named)
+    checks = [fleet.checks[name] for name in dict.fromkeys(request.checks)]
+    if not checks:
+        checks = [check for check in fleet.checks.values() if not check.exclusive and check.scope == "host"]
+        checks = [check for check in checks if not request.heat or request.heat in check.establishes]
+    _refuse_exclusive(checks, request)
+    return tuple(checks)
 
 
 def _refuse_exclusive(checks: Sequence[Check], request: LookRequest) -> None:
     exclusive = [check.id for check in checks if check.exclusive]
     if exclusive and not request.exclusive:
-        raise Refusal(f"{' '.join(exclusive)}: takes whole GPUs away from whoever uses them; say --exclusive to run it on idle hosts", 2)
+        raise Refusal(f"{' '.join(exclusive)}: needs whole GPUs; add --exclusive to run it on idle hosts", 2)
 
 
 async def _stream_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
@@ -104,8 +154,8 @@ async def _stream_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], check
 
 
 async def _stream_passive_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
-    asks = [CheckRequest(host, check.id) for host in hosts for check in checks]
-    async with contextlib.aclosing(runtime.ports.fleet.stream_host_answers("look", asks)) as finished:
+    requests = [CheckRequest(host, check.id) for host in hosts for check in checks]
+    async with contextlib.aclosing(runtime.ports.fleet.stream_host_answers("look", requests)) as finished:
         async for answers in finished:
             for answer in answers:
                 yield answer
@@ -177,10 +227,11 @@ class _ScreenOutput:
             self.heat.add_facts(answer.facts)
 
     def _render_partial(self) -> RenderableType:
-        done = sum(self._told.values())
-        waits = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
+        done_count = sum(self._told.values())
+        waiting_hosts = [host for host in self.hosts if self._told.get(host, 0) < len(self.checks)]
         head = Text.assemble(
-            (f"{done}/{len(self.hosts) * len(self.checks)} ", "bold cyan"), f"waiting for {fold_host_names(waits)}"[:400] if waits else ""
+            (f"{done_count}/{len(self.hosts) * len(self.checks)} ", "bold cyan"),
+            f"waiting for {fold_host_names(waiting_hosts)}"[:400] if waiting_hosts else "",
         )
         return Group(head, *list(self._render_parts())[: max(4, SafeConsole(stderr=True).height - 4)])
 
@@ -198,9 +249,9 @@ class _ScreenOutput:
         if quiet:
             yield Text("ok on every host that answered", style="bold")
             yield from (Text(f"  {fold_host_names(hosts)}: {' '.join(checks)}", style="green") for hosts, checks in quiet.items())
-        if blind := self._differences.list_unobserved_hosts():
+        if unobserved := self._differences.list_unobserved_hosts():
             yield Text("could not look", style="bold yellow")
-            yield from (Text(f"  {row.format_among_checks(len(self.checks))}") for row in blind)
+            yield from (Text(f"  {row.format_among_checks(len(self.checks))}") for row in unobserved)
         if strangers := [host for host in self.hosts if self._told.get(host) and not self._has_known_sku(host)]:
             yield Text(f"no sku in the inventory, compared with each other only: {fold_host_names(strangers)}", style="dim")
 

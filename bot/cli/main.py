@@ -19,13 +19,13 @@ def _sanitize_usage_errors() -> Iterator[None]:
     """Clean usage errors, which quote typed words."""
     try:
         yield
-    except Exception as why:
-        if callable(says := getattr(why, "format_message", None)):
+    except Exception as error:
+        if callable(format_message := getattr(error, "format_message", None)):
             from bot.cli.command_runtime import replace_surrogates
             from kb.redact import show_invisible
 
-            shown = show_invisible(replace_surrogates(says()))
-            why.format_message = lambda: shown  # type: ignore[attr-defined]  # typer's own exceptions have it, under no name that is exported
+            shown_message = show_invisible(replace_surrogates(format_message()))
+            error.format_message = lambda: shown_message  # type: ignore[attr-defined]  # typer's own exceptions have it, under no name that is exported
         raise
 
 

@@ -28,8 +28,8 @@ def write_kit(directory: Path, sign: Path | None = None) -> list[Path]:
         for stale in (CHECKSUM_FILE, SIGNATURE_FILE):
             (directory / stale).unlink(missing_ok=True)
         paths = [_write_file(directory / name, text) for name, text in build_kit_files(CHECKS, REMEDIES).items()]
-    except OSError as why:
-        raise Refusal(f"--out {directory}: cannot be written ({why.strerror}); name a folder that is yours", 2) from why
+    except OSError as error:
+        raise Refusal(f"--out {directory}: cannot be written ({error.strerror}); name a folder that is yours", 2) from error
     return [*paths, *sign_kit(directory, paths, sign)] if sign else paths
 
 
@@ -41,17 +41,17 @@ def _write_file(path: Path, text: str) -> Path:
 
 def sign_kit(directory: Path, paths: Sequence[Path], key: Path) -> list[Path]:
     """Write checksums and signature; ssh-keygen may prompt. Raises Refusal."""
-    if others := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
+    if other_files := sorted({path.name for path in directory.iterdir()} - {path.name for path in paths}):
         raise Refusal(
-            f"--out {directory}: holds {others[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2
+            f"--out {directory}: holds {other_files[0]}, which is no part of the kit, and no node would install it; name an empty folder", 2
         )
     rows = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
     listed = _write_file(directory / CHECKSUM_FILE, "".join(rows))
     try:
         words = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", SIGNER_IDENTITY, str(listed)]
-        said = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
-    except OSError as why:
-        raise Refusal(f"--sign: ssh-keygen cannot be run ({why.strerror}); install OpenSSH's client") from why
-    if said.returncode:
-        raise Refusal(f"--sign {key}: {' '.join(said.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
+        signing = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603  # words of ours and one path; no shell
+    except OSError as error:
+        raise Refusal(f"--sign: ssh-keygen cannot be run ({error.strerror}); install OpenSSH's client") from error
+    if signing.returncode:
+        raise Refusal(f"--sign {key}: {' '.join(signing.stderr.split())[:200] or 'ssh-keygen did not sign'}", 2)
     return [listed, directory / SIGNATURE_FILE]

@@ -13,10 +13,10 @@ async def open_persistent_store(settings: Settings, what: str) -> AsyncIterator[
     """Open the store. Raises Refusal if it is in memory only."""
     try:
         store = await open_store(settings.redis_url or None, settings.data_dir)
-    except WrongStoreVersion as why:
-        raise Refusal(str(why), 2) from why
-    except StoreUnavailable as why:
-        raise Refusal(f"{ENV_PREFIX}REDIS_URL: {why}") from why
+    except WrongStoreVersion as error:
+        raise Refusal(str(error), 2) from error
+    except StoreUnavailable as error:
+        raise Refusal(f"{ENV_PREFIX}REDIS_URL: {error}") from error
     try:
         if store.is_memory_only:
             raise Refusal(f"there is no Redis with {what} here: set {ENV_PREFIX}REDIS_URL to the one that `rackmedic serve` uses")

@@ -11,7 +11,7 @@ from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import format_json_line
 from bot.refusal import Refusal
 from bot.reports.charts.drawing import Drawing
-from bot.reports.single_picture import PICTURES, PictureName, build_single_drawing
+from bot.reports.drawing_source import PICTURES, PictureName, build_single_drawing
 
 if TYPE_CHECKING:
     from bot.settings import Settings
@@ -67,8 +67,8 @@ def write_picture_file(drawing: Drawing, request: PictureRequest) -> int:
     content = drawing.draw(parse_picture_format(request.out, "a picture"))
     try:
         request.out.write_bytes(content)
-    except OSError as why:
-        raise Refusal(f"--out {request.out}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"--out {request.out}: cannot be written: {error.strerror}") from error
     return len(content)
 
 

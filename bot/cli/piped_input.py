@@ -10,17 +10,19 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
-MAX_LINE_BYTES, READ_CHUNK_BYTES = 1 << 20, 1 << 16  # the rest of a longer line is dropped
+# the rest of a longer line is dropped
+MAX_LINE_BYTES = 1 << 20
+READ_CHUNK_BYTES = 1 << 16
 
 
 def read_first_piped_line() -> str:
     """Read the first line and no byte beyond."""
     if (descriptor := _get_stdin_descriptor()) is None:
         return sys.stdin.readline()
-    found = bytearray()
-    while len(found) < MAX_LINE_BYTES and (byte := os.read(descriptor, 1)) and byte != b"\n":
-        found += byte
-    return found.decode("utf-8", "replace")
+    buffer = bytearray()
+    while len(buffer) < MAX_LINE_BYTES and (byte := os.read(descriptor, 1)) and byte != b"\n":
+        buffer += byte
+    return buffer.decode("utf-8", "replace")
 
 
 async def read_piped_lines() -> AsyncIterator[str]:

@@ -21,7 +21,8 @@ REPLY_MOMENTS = (
     *get_args(Lifecycle),
     *(state.value for state in State),
 )
-MAX_REPLIES, MAX_REPLY_CHARS = 1000, 20_000
+MAX_REPLIES = 1000
+MAX_REPLY_CHARS = 20_000
 
 
 def _validate_moment(text: str) -> str:
@@ -59,14 +60,14 @@ def read_replies(path: Path) -> tuple[ThreadReply, ...]:
 
 
 def _parse_replies(document: Document, problems: Problems) -> list[ThreadReply]:
-    given, found = document.plain, list[ThreadReply]()
-    if not isinstance(given, list) or len(given) > MAX_REPLIES:
+    rows, replies = document.plain, list[ThreadReply]()
+    if not isinstance(rows, list) or len(rows) > MAX_REPLIES:
         problems.add(document.find_position(), f"must be a list of at most {MAX_REPLIES} replies, each with after, by and text")
         return []
-    for at, row in enumerate(given):
+    for at, row in enumerate(rows):
         try:
-            found.append(ThreadReply.model_validate(row))
-        except ValidationError as why:
-            for loc, what in iter_complaints(why, ThreadReply):
-                problems.add(document.find_position(at, *loc), f"reply {at + 1}: {what}")
-    return found
+            replies.append(ThreadReply.model_validate(row))
+        except ValidationError as error:
+            for loc, problem in iter_complaints(error, ThreadReply):
+                problems.add(document.find_position(at, *loc), f"reply {at + 1}: {problem}")
+    return replies

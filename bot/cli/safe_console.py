@@ -1,21 +1,25 @@
-"""The consoles of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts."""
+"""Consoles and tables of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts."""
 
 import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text, TextType
 
 from bot.cli.command_runtime import replace_surrogates
 from kb.redact import show_invisible
+
+# The consoles of commands: as wide as the terminal; in a pipe 100 columns for tables, unwrapped for texts.
 
 PIPED_WIDTH_COLUMNS = 10_000  # wider than any bounded line
 PIPED_TABLE_COLUMNS = 100
@@ -40,9 +44,9 @@ def _sanitize_renderable(renderable: RenderableType) -> RenderableType:
     if isinstance(renderable, str):
         return sanitize_text(renderable)
     if isinstance(renderable, Text) and (plain := sanitize_text(renderable.plain)) != renderable.plain:
-        made = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
-        made.stylize(renderable.style)
-        return made
+        plain_copy = renderable.blank_copy(plain)  # styles of parts are dropped, as their positions moved
+        plain_copy.stylize(renderable.style)
+        return plain_copy
     return renderable
 
 
@@ -83,3 +87,47 @@ def render_rule(title: TextType = "", style: str = "rule.line") -> RenderableTyp
 
 def indent_renderable(content: RenderableType) -> RenderableType:
     return Padding(content, (0, 0, 0, 2), expand=False)
+
+
+# Tables that fit the terminal or a pipe: cells wrap between words, and ids are not broken.
+
+MAX_UNBROKEN_CHARS = 60  # a longer id is broken, so that other columns keep room
+Cell = str | Text
+
+
+def build_text_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str = "", id_column: int = 0) -> Table:
+    """Return a table whose `id_column` is never broken, as far as its ids are of sensible length.
+
+    Cells are cleaned here: rich measures columns before `SafeConsole` shows hidden characters as codes, which makes texts longer.
+    """
+    cells = [[_clean_cell(cell) for cell in row] for row in rows]
+    table = Table(
+        title=_clean_cell(title) if title else None,
+        min_width=len(title) or None,  # the title wraps within the table
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for index, name in enumerate(head):
+        unbroken = index == id_column and max((row[index].cell_len for row in cells), default=0) <= MAX_UNBROKEN_CHARS
+        table.add_column(name, overflow="fold", no_wrap=unbroken)
+    for row in cells:
+        table.add_row(*row)
+    return table
+
+
+def _clean_cell(cell: Cell) -> Text:
+    if isinstance(cell, Text) and sanitize_text(cell.plain) == cell.plain:
+        return cell
+    return Text(sanitize_text(cell.plain), cell.style) if isinstance(cell, Text) else Text(sanitize_text(cell))
+
+
+def clip_cell(text: str, most: int) -> str:
+    """Cut a text between words; `…` says that it goes on."""
+    if len(text) <= most:
+        return text
+    clipped = text[: most - 1]
+    return f"{clipped.rsplit(' ', 1)[0] if ' ' in clipped else clipped[:-1]} …"

@@ -23,9 +23,9 @@ from bot.cli.local_thread import LocalThread, format_turn_answer
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
+from bot.remediation.approval_decisions import OpenDecisionLookup
 from bot.remediation.cards import action_text
 from bot.remediation.cards.card_parts import format_approval_count
-from bot.remediation.open_decisions import OpenDecisionLookup
 from bot.settings import Settings
 from bot.store.store import open_store
 from graph.state import InboxItem, IncidentState, Origin
@@ -57,25 +57,25 @@ class TypedDecision:
 
 def parse_decision(line: str) -> TypedDecision | None:
     """Parse `approve 1` or `reject 1 WHY`. An approval with text is none: it might be conditional."""
-    found = _DECISION_PATTERN.fullmatch(line.strip()) if len(line) < MAX_DECISION_LINE_CHARS else None
-    if found is None:
+    match = _DECISION_PATTERN.fullmatch(line.strip()) if len(line) < MAX_DECISION_LINE_CHARS else None
+    if match is None:
         return None
-    number, why = int(found["number"]), (found["why"] or "").strip()
-    if found["verdict"].lower() == "reject":
-        return TypedDecision("deny", number, why)
-    return None if why else TypedDecision("approve", number)
+    number, reason = int(match["number"]), (match["why"] or "").strip()
+    if match["verdict"].lower() == "reject":
+        return TypedDecision("deny", number, reason)
+    return None if reason else TypedDecision("approve", number)
 
 
 def parse_speaker(line: str) -> tuple[str, str]:
     """Return (name, text) of `@NAME text`, else ("", line)."""
-    found = _SPEAKER_PATTERN.fullmatch(line)
-    return (found["who"].lower(), found["text"]) if found else ("", line)
+    match = _SPEAKER_PATTERN.fullmatch(line)
+    return (match["who"].lower(), match["text"]) if match else ("", line)
 
 
 def parse_duration(text: str) -> float:
     """Return seconds of `90s`, `30m`, `2h`. Raises Refusal."""
-    found = _DURATION_PATTERN.fullmatch(text.strip())
-    seconds = int(found["number"]) * SECONDS_PER_UNIT[found["unit"]] if found else 0
+    match = _DURATION_PATTERN.fullmatch(text.strip())
+    seconds = int(match["number"]) * SECONDS_PER_UNIT[match["unit"]] if match else 0
     if not 0 < seconds <= MAX_CLOCK_ADVANCE.total_seconds():
         raise Refusal("say how long: /wait 30m, /wait 2h, a day at most", 2)
     return float(seconds)
@@ -106,8 +106,8 @@ def load_simulated_people() -> SimulatedPeople:
 
     rows = [user for user in cast() if not user.is_bot]
     human = {user.name: user.team_id == SIMULATED_TEAM_ID and not (user.is_restricted or user.deleted) for user in rows}
-    known = {user.name: Person(user.name, user.team_id, user.name, human[user.name]) for user in rows}
-    return SimulatedPeople(known, tuple(user.name for user in rows if user.role == "approver"))
+    people = {user.name: Person(user.name, user.team_id, user.name, human[user.name]) for user in rows}
+    return SimulatedPeople(people, tuple(user.name for user in rows if user.role == "approver"))
 
 
 @dataclass(slots=True)
@@ -188,7 +188,9 @@ class TerminalApprovalCards:
         return ()
 
     async def post_reminder(self, record: ActionRecord) -> None:
-        self._append_line(record, f"still to be decided until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}")
+        self._append_line(
+            record, f"still waiting for approval until {format_utc_time(record.decide_by)}: {action_text.format_headline(record)}"
+        )
 
     async def show_wait_reason(self, record: ActionRecord, why: str) -> None:
         self._append_line(record, f"waits: {show_invisible(why)}")
@@ -211,13 +213,13 @@ class TerminalApprovalCards:
 def _render_card_lines(number: int, record: ActionRecord, may: Sequence[str]) -> list[str]:
     action = record.action
     hold = "; ".join(filter(None, (action_text.describe_fault_briefly(action), *(condition.says for condition in action.conditions))))
-    where = f"{fold_host_names(list_targets(action))}, via {action.via}" if action.via != action.target else action.target
+    place = f"{fold_host_names(list_targets(action))}, via {action.via}" if action.via != action.target else action.target
     return [
         f"[{number}] {action_text.format_headline(record)}",
-        f"    on {where}: {shlex.join(action.command)}",
-        *([f"    must still hold: {show_invisible(hold)}"] if hold else []),
+        f"    on {place}: {shlex.join(action.command)}",
+        *([f"    re-checked before running: {show_invisible(hold)}"] if hold else []),
         f"    {action_text.describe_blast_radius(action)} · proof: {action_text.describe_proof(action)} · undo: {action_text.describe_undo(action)}",
-        f"    {format_approval_count(record)} · decide until {format_utc_time(record.decide_by)} · digest {record.digest}",
+        f"    {format_approval_count(record)} · decide by {format_utc_time(record.decide_by)} · digest {record.digest}",
         f"    say `@{may[0]} approve {number}` or `@{may[0]} reject {number} WHY`; {' and '.join(f'@{name}' for name in may)} may",
     ]
 
@@ -240,8 +242,8 @@ class ApprovalSession:
         """Count a vote and run what follows. Raises Refusal."""
         if who not in self.people.known:
             verb = "approve" if decision.verdict == "approve" else "reject"
-            named = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)
-            raise Refusal(f"there is no {who!r} here; say who decides: {named}")
+            choices = " or ".join(f"@{name} {verb} {decision.number}" for name in self.people.may)
+            raise Refusal(f"there is no {who!r} here; say who decides: {choices}")
         if not 0 < decision.number <= len(self.cards.shown):
             raise Refusal(f"there is no [{decision.number}]; {self._format_open_cards()}")
         if decision.verdict == "deny" and not decision.why:
@@ -253,8 +255,8 @@ class ApprovalSession:
             await vote(
                 approval, digest, f"{SIMULATED_TEAM_ID}:{who}", decision.verdict, delivery=f"terminal-{self._votes}", reason=decision.why
             )
-        except Refused as why:
-            raise Refusal(str(why)) from why
+        except Refused as error:
+            raise Refusal(str(error)) from error
         await self.run_until_idle()
 
     async def advance_clock(self, seconds: float) -> None:
@@ -270,8 +272,8 @@ class ApprovalSession:
             if name := self.wakeups.pop_next_incident():
                 await actions.handle_wakeup(name)
             elif item := self.inbox.pop_next_item():
-                said = format_turn_answer(await self.thread.handle_item(item))
-                self.cards.lines += [show_invisible(said)] if said else []
+                turn_answer = format_turn_answer(await self.thread.handle_item(item))
+                self.cards.lines += [show_invisible(turn_answer)] if turn_answer else []
                 await self._reconcile_remediations()
             else:
                 return
@@ -285,8 +287,14 @@ class ApprovalSession:
         return [_build_decision_row(number, record) for number, record in enumerate(records, 1)]
 
     def _format_open_cards(self) -> str:
-        shown = len(self.cards.shown)
-        return "nothing is up for decision" if not shown else "there is [1]" if shown == 1 else f"there are [1] to [{shown}]"
+        shown_cards = len(self.cards.shown)
+        return (
+            "nothing is waiting for approval"
+            if not shown_cards
+            else "there is [1]"
+            if shown_cards == 1
+            else f"there are [1] to [{shown_cards}]"
+        )
 
 
 def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
@@ -312,14 +320,14 @@ async def open_approval_session(
 ) -> AsyncIterator[ApprovalSession]:
     """Open a thread over a case; its ledger is discarded at the end."""
     people, decided = load_simulated_people(), OpenDecisionLookup()
-    where = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
+    origin = Origin(kind="terminal", team=SIMULATED_TEAM_ID)
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
         own = settings.model_copy(update={"data_dir": Path(folder), "allow_non_durable_ledger": True, "approvers": people.may})
         async with contextlib.aclosing(await open_store(None, None)) as store:
             index = ActionIndex(store.redis, runtime.ports.clock)
             ports = replace(runtime.ports, decisions=decided, treated=index.list_treatments)
-            thread = LocalThread(replace(runtime, ports=ports), wait, origin=where)
-            inbox, wakeups, cards = InMemoryInbox(where), QueuedWakeups(), TerminalApprovalCards(people.may)
+            thread = LocalThread(replace(runtime, ports=ports), wait, origin=origin)
+            inbox, wakeups, cards = InMemoryInbox(origin), QueuedWakeups(), TerminalApprovalCards(people.may)
             needs = ActionDependencies(
                 own,
                 store,

@@ -12,11 +12,9 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.app.logs import set_up_logs
 from bot.cli.command_runtime import print_text
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.incidents.cards.feedback import REASONS
-from bot.incidents.dispatch.metrics import MetricsSummary, percentile, summarize_metrics
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
+from bot.incidents.dispatch.metrics import IncidentMetricsStore, MetricsSummary, percentile, summarize_metrics
 from bot.reports.operator_report import format_duration
 from bot.settings import Settings
 from kb.redact import show_invisible
@@ -67,24 +65,24 @@ def render_stats(summary: MetricsSummary, days: int) -> Group:
         return Group(Text(f"No incident in the last {days} days."))
     lines = [
         f"{summary.incidents} incident{'s' * (summary.incidents != 1)} in {days} days: "
-        + ", ".join(f"{n} {what.replace('_', ' ')}" for what, n in summary.outcomes.items()),
+        + ", ".join(f"{n} {outcome.replace('_', ' ')}" for outcome, n in summary.outcomes.items()),
         _format_accuracy(summary),
         f"to the diagnosis: {_format_durations(summary.to_diagnosis)}; to recovery: {_format_durations(summary.to_recovery)}",
         f"feedback: {summary.up} useful, {summary.down} not"
-        + "".join(f"; {REASONS.get(why, why).lower()}: {n}" for why, n in summary.reasons.items()),
+        + "".join(f"; {REASONS.get(reason, reason).lower()}: {n}" for reason, n in summary.reasons.items()),
     ]
     rows = []
     for label, row in sorted(summary.labels.items(), key=lambda pair: -pair[1].diagnosed):
         share = f"{row.right} ({row.right / row.checked:.0%})" if row.checked else ""
         rows.append((label, str(row.diagnosed), str(row.checked), share, str(row.up or ""), str(row.down or "")))
     table = build_text_table(("cause", "diagnosed", "closed by a human", "of these right", "useful", "not"), rows)
-    said = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {show_invisible(one.words)}") for one in summary.latest]
-    return Group(*(Text(line) for line in lines), table, *said)
+    latest_lines = [Text(f"{one.at:%Y-%m-%d} {one.incident}: {show_invisible(one.words)}") for one in summary.latest]
+    return Group(*(Text(line) for line in lines), table, *latest_lines)
 
 
 def _format_accuracy(summary: MetricsSummary) -> str:
     if not summary.checked:
-        return "accuracy: not known, nobody closed one with its cause"
+        return "accuracy: unknown, because no incident was closed with its cause"
     return f"accuracy: right in {summary.right} of {summary.checked} that people closed with their cause ({summary.right / summary.checked:.0%})"
 
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.command_runtime import print_text, run_async_command
-from bot.cli.options import ConfigOption, InventoryOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, InventoryOption, JsonOption, load_settings_or_exit, print_text, run_async_command
 from bot.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def export_ticket(
 
     The salt of the signatures stays in your Redis.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.cluster_access import replace_inventory
 
     settings = replace_inventory(settings, inventory)
@@ -65,7 +63,7 @@ def import_ticket(
 
     The ticket is evidence of low trust: it says where to look, and your own checks decide.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.cluster_access import replace_inventory
 
     settings = replace_inventory(settings, inventory)
@@ -75,25 +73,25 @@ def import_ticket(
 async def _run_export(settings: "Settings", incident: str, file: Path, *, preview: bool, as_json: bool) -> int:
     from bot.app.diagnosis_runtime import WallClock, load_site_inventory
     from bot.cli.persistent_store import open_persistent_store  # loads Redis' client
-    from bot.provider.ticket_document import IncidentNotFound, build_incident_ticket
+    from bot.provider.ticket_documents import IncidentNotFound, build_incident_ticket
     from tools.evidence import DirectoryEvidence
 
     async with open_persistent_store(settings, "incidents") as store:
         evidence = DirectoryEvidence(settings.evidence_dir)
         try:
-            made = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
-        except IncidentNotFound as why:
-            raise Refusal(str(why)) from why
-    raw, whole = made.document.to_canonical_bytes(), _format_readable(made.document.to_canonical_bytes())
-    if not made.facts_kept:
-        print_text("could not look at the facts: the outputs of this incident are not kept on this machine", err=True)
+            ticket = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
+        except IncidentNotFound as error:
+            raise Refusal(str(error)) from error
+    raw, readable = ticket.document.to_canonical_bytes(), _format_readable(ticket.document.to_canonical_bytes())
+    if not ticket.facts_kept:
+        print_text("could not check the facts: the outputs of this incident are not stored on this machine", err=True)
     if preview:
-        print_text(whole)
+        print_text(readable)
         return 0
-    _write_ticket(file, whole)
-    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": made.document.format, **_count_parts(made.document)}
+    _write_ticket(file, readable)
+    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": ticket.document.format, **_count_parts(ticket.document)}
     if str(file) != "-":
-        _print_result(row, as_json, f"{file}: {made.document.incident}, {_format_counts(row)}. Read it before it leaves.")
+        _print_result(row, as_json, f"{file}: {ticket.document.incident}, {_format_counts(row)}. Read it before it leaves.")
     return 0
 
 
@@ -101,16 +99,16 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
     from bot.app.diagnosis_runtime import WallClock, load_site_inventory
     from bot.cli.persistent_store import open_persistent_store
     from bot.incidents.dispatch.inbox import Inbox
+    from bot.provider.ticket_documents import TicketStore
     from bot.provider.ticket_importer import TicketImporter, list_tenants
-    from bot.provider.ticket_store import TicketStore
-    from graph.ticket_export.ticket_parser import BadTicket, parse_ticket
+    from graph.ticket_export.received_ticket import BadTicket, parse_ticket
 
     try:
         read = parse_ticket(_read_raw_ticket(file))
-    except BadTicket as why:
-        raise Refusal("\n".join([f"{file} is no ticket that can be read:", *why.problems])) from why
+    except BadTicket as error:
+        raise Refusal("\n".join([f"{file} is no ticket that can be read:", *error.problems])) from error
     if read.ignored:
-        print_text(f"passed over, not known to this version: {', '.join(read.ignored)}", err=True)
+        print_text(f"skipped, not known to this version: {', '.join(read.ignored)}", err=True)
     if preview:
         from rich.text import Text
 
@@ -119,21 +117,21 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
         open_console().print(Text(_format_readable(read.document.to_canonical_bytes())))
         return 0
     inventory = await load_site_inventory(settings)
-    known = list_tenants(inventory)
-    if not tenant and len(known) != 1:
-        raise Refusal(f"--tenant: say whose ticket it is: {', '.join(known) or 'no host of the inventory belongs to a tenant'}", 2)
+    tenants = list_tenants(inventory)
+    if not tenant and len(tenants) != 1:
+        raise Refusal(f"--tenant: say whose ticket it is: {', '.join(tenants) or 'no host of the inventory belongs to a tenant'}", 2)
     async with open_persistent_store(settings, "incidents") as store:
         arrivals = TicketImporter(Inbox(store.redis, WallClock()), TicketStore(store.redis), inventory, WallClock())
-        came = await arrivals.import_ticket(tenant or known[0], read.document)
+        arrival = await arrivals.import_ticket(tenant or tenants[0], read.document)
     row = {
-        "incident": came.incident,
-        "opened": came.opened,
-        "again": came.again,
+        "incident": arrival.incident,
+        "opened": arrival.opened,
+        "again": arrival.again,
         "ignored": list(read.ignored),
         **_count_parts(read.document),
     }
-    said = "was imported before" if came.again else "is opened" if came.opened else "has the news"
-    _print_result(row, as_json, f"{came.incident} {said}: {_format_counts(row)}. The bot on this Redis takes it from here.")
+    state_text = "was imported before" if arrival.again else "is opened" if arrival.opened else "has the news"
+    _print_result(row, as_json, f"{arrival.incident} {state_text}: {_format_counts(row)}. The bot on this Redis takes it from here.")
     return 0
 
 
@@ -145,8 +143,8 @@ def _read_raw_ticket(file: Path) -> bytes:
             return sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1)
         with file.open("rb") as opened:
             return opened.read(MAX_DOCUMENT_BYTES + 1)
-    except OSError as why:
-        raise Refusal(f"{file}: cannot be read: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _write_ticket(file: Path, whole: str) -> None:
@@ -155,8 +153,8 @@ def _write_ticket(file: Path, whole: str) -> None:
         return
     try:
         file.write_text(whole + "\n")
-    except OSError as why:
-        raise Refusal(f"{file}: cannot be written: {why.strerror}") from why
+    except OSError as error:
+        raise Refusal(f"{file}: cannot be written: {error.strerror}") from error
 
 
 def _format_readable(raw: bytes) -> str:

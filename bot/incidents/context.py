@@ -1,52 +1,31 @@
 """What the Slack handlers share, and how they fail."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.alerts.posted_alerts import PostedAlerts
 from bot.cards.blocks import Card
 from bot.incidents.cards import notes
-from bot.incidents.cards.close_modal import LabelChoices
-from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.dispatch.inbox import Inbox
-from bot.incidents.dispatch.metrics_store import IncidentMetricsStore
-from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.publishing.answer_outbox import AnswerOutbox
 from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.policy.roles import ACTS, PersonRole, RoleTable, require_role
 from bot.refusal import Refusal
-from bot.remediation.decisions import ApprovalServices
-from bot.reports.incident_sources import TenantReportContext
-from bot.reports.page_formats import PageFormat
+from bot.remediation.approval_decisions import ApprovalServices
 from bot.slack.client import post_message
 from bot.slack.people import People
-from bot.store.quota_waiting_list import QuotaWaitingList
-from bot.tasks import BackgroundTasks, KeyedLocks
+from bot.store.unreachable import StoreUnreachable, guard_store
+from bot.tasks import BackgroundTasks
 from graph.context import Progress
-from graph.dialogue.said import Vocabulary
 from graph.state import IncidentState, Origin
 from tools.clock import Clock
-from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.record import Refused
 
-APPROVALS_NOT_SET_UP = "Approving is not set up here, so nothing can be run. Whoever runs me finds out why with `rackmedic doctor`."
-STORE_TIMEOUT_SECONDS = 2.0  # Slack waits three seconds for an acknowledgement
-
-
-async def get_no_facts(incident: str) -> Sequence[Fact]:
-    return ()
-
-
-class StoreUnreachable(Exception):
-    """What happened could not be noted down."""
+APPROVALS_NOT_SET_UP = "Approvals are not set up here, so nothing can run. Run `rackmedic doctor` to find out why."
 
 
 class LedgerSays(Refusal):
@@ -56,92 +35,31 @@ class LedgerSays(Refusal):
         super().__init__(str(no) or str(type(no).__doc__))
 
 
-class ProviderHandlersPort(Protocol):
-    """Buttons that send tickets to a provider."""
-
-    async def handle_click(self, payload: dict[str, Any]) -> None: ...
-
-
-class TrackerHandlersPort(Protocol):
-    """The button and the form that open tracker tickets."""
-
-    async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
-
-    async def handle_submission(self, payload: Mapping[str, Any]) -> None: ...
-
-
-class LessonHandlersPort(Protocol):
-    """Buttons and the form that decide about lessons."""
-
-    async def handle_click(self, payload: Mapping[str, Any]) -> None: ...
-
-    async def handle_submission(self, payload: Mapping[str, Any]) -> None: ...
-
-
-class ReportWriter(Protocol):
-    """Posts an incident as a page into its thread."""
-
-    def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None: ...
-
-    def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None: ...
-
-
-class TenantUpdatesPort(Protocol):
-    """Updates to a tenant: button, form, preview."""
-
-    async def handle_click(self, payload: dict[str, Any]) -> None: ...
-
-    async def build_preview(self, payload: dict[str, Any]) -> dict[str, Any]: ...
-
-    async def handle_send(self, payload: dict[str, Any]) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class HandlerContext:
-    """Built by the composition root."""
+    """What handlers of every feature share."""
 
     client: AsyncWebClient
     inbox: Inbox
     wake: Callable[[str], Awaitable[None]]
-    progress: Callable[[Progress], Awaitable[None]]
-    state_of: Callable[[str], Awaitable[IncidentState]]
+    publish_progress: Callable[[Progress], Awaitable[None]]
+    load_state: Callable[[str], Awaitable[IncidentState]]
     people: People
-    bound: Mapping[str, ChannelRow]
-    hosts_of: Callable[[Origin], Collection[str]]  # the hosts that a place may name
-    offered: LabelChoices  # labels to choose from when closing
+    channel_bindings: Mapping[str, ChannelRow]
     clock: Clock
     tasks: BackgroundTasks
-    pulse: ThreadActivity
-    vocabulary_of: Callable[[Origin], Vocabulary]  # names that are known in a place
-    direct: DirectMessages
     outbox: AnswerOutbox
-    alert_bots: frozenset[str] = frozenset()  # bot ids of alert sources that may open incidents
-    # Takes the alerts of a bot that lists several per message; without it, each message is a report.
-    posted: Callable[[str, str, PostedAlerts], Awaitable[list[str]]] | None = None
     approvals: ApprovalServices | None = None  # without it, no remedy can be approved or run
-    courses: IncidentMetricsStore | None = None  # stores feedback; without it, feedback is refused
-    customers: Collection[str] = ()  # tenants' channels
-    theirs: Collection[str] = ()  # labels of causes that a tenant mends
-    facts_of: Callable[[str], Awaitable[Sequence[Fact]]] = get_no_facts  # facts of an incident's latest look
-    in_order: KeyedLocks = field(default_factory=KeyedLocks)  # by thread
     roles: RoleTable = field(default_factory=RoleTable)
-    sending: "ProviderHandlersPort | None" = None
-    tracking: "TrackerHandlersPort | None" = None
-    waits: QuotaWaitingList | None = None  # incidents of tenants over their quota
-    telling: "TenantUpdatesPort | None" = None
-    teaching: "LessonHandlersPort | None" = None
-    groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # inventory group → hosts
-    writing: "ReportWriter | None" = None
-    # Seconds until a running click is acknowledged and continues in the background.
-    patience: float = STORE_TIMEOUT_SECONDS
+    tenant_channels: Collection[str] = ()
 
     async def admit_user(self, place: SlackPlace, user: str, *, fresh: bool = False) -> None:
         """Refuse a user or place that is not served. `fresh`: a decision depends on it."""
         if fresh:
             self.people.refresh(place.channel, user)
-        if place.channel in self.customers:
+        if place.channel in self.tenant_channels:
             raise policy.ChannelNotServed("mentions")
-        policy.require_operator_channel(place, self.bound)
+        policy.require_operator_channel(place, self.channel_bindings)
         if await self.people.is_shared(place.channel):
             raise policy.ChannelNotServed("shared")
         policy.require_colleague(await self.people.get_person(user), place.team)
@@ -169,8 +87,8 @@ class HandlerContext:
 
     async def list_approvers(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
         """Return the approvers' user ids; a tenant's channel may name its own."""
-        theirs = policy.find_tenant_channel(origin, self.bound) if origin else None
-        row = theirs if theirs and theirs.approvers else self.bound.get(channel)
+        theirs = policy.find_tenant_channel(origin, self.channel_bindings) if origin else None
+        row = theirs if theirs and theirs.approvers else self.channel_bindings.get(channel)
         members = await self.people.list_members(row.approvers) if row and row.approvers else frozenset()
         return members | (self.approvals.always if self.approvals else frozenset())
 
@@ -178,7 +96,7 @@ class HandlerContext:
         """Wake a worker; for a new incident show the first card."""
         self.tasks.spawn_task("wake", self.wake(incident))
         if opened:
-            self.tasks.spawn_task("first_card", self.progress(Progress(incident, "queued", "On it.")))
+            self.tasks.spawn_task("first_card", self.publish_progress(Progress(incident, "queued", "On it.")))
 
     async def queue_reply(self, place: Origin, key: str, card: Card) -> None:
         """Queue an answer, posted once per key despite rate limits and crashes.
@@ -192,34 +110,20 @@ class HandlerContext:
             self.tasks.spawn_task("say", post_message(self.client, place.channel, place.thread_ts, card))
 
 
-@asynccontextmanager
-async def guard_store(seconds: float = STORE_TIMEOUT_SECONDS) -> AsyncIterator[None]:
-    """Turn Redis trouble into StoreUnreachable, in time to tell Slack. Other Redis error replies are bugs and pass."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except (TimeoutError, OSError) as away:
-        raise StoreUnreachable from away
-    except RedisError as error:
-        if isinstance(error, ResponseError) and not isinstance(error, OutOfMemoryError | ReadOnlyError):
-            raise
-        raise StoreUnreachable from error
-
-
 def render_refusal(no: Refusal) -> Card:
     return notes.render_refusal(str(no), no.instead if isinstance(no, policy.ChannelNotServed) else ())
 
 
-def require_approvals(handler_context: HandlerContext) -> ApprovalServices:
+def require_approvals(context: HandlerContext) -> ApprovalServices:
     """Return the approval services. Raises Refusal where nothing can be approved."""
-    if handler_context.approvals is None:
+    if context.approvals is None:
         raise Refusal(APPROVALS_NOT_SET_UP)
-    return handler_context.approvals
+    return context.approvals
 
 
 @asynccontextmanager
 async def translate_ledger_errors() -> AsyncIterator[None]:
     try:
         yield
-    except Refused as no:
-        raise LedgerSays(no) from no
+    except Refused as error:
+        raise LedgerSays(error) from error

@@ -11,9 +11,8 @@ import structlog
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.incidents.cards import suggested_prompts
-from bot.incidents.cards.direct_messages import DirectRequest
-from bot.incidents.cards.suggested_prompts import PROMPTS_TITLE, SUGGESTED_PROMPTS
+from bot.incidents.cards import direct_messages
+from bot.incidents.cards.direct_messages import PROMPTS_TITLE, SUGGESTED_PROMPTS, DirectRequest
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.wakeups import LocalWakeups
 from bot.slack.client import SLACK_ERRORS
@@ -56,7 +55,7 @@ class DirectMessages:
             channel,
             thread_ts,
             title=PROMPTS_TITLE,
-            prompts=suggested_prompts.build_prompt_payload(SUGGESTED_PROMPTS),
+            prompts=direct_messages.build_prompt_payload(SUGGESTED_PROMPTS),
         )
 
     async def set_status(self, channel: str, thread_ts: str, status: str) -> None:
@@ -72,8 +71,8 @@ class DirectMessages:
         thread = {"thread_ts": thread_ts} if thread_ts else {}
         try:
             await self.client.api_call(f"assistant.threads.{method}", json={"channel_id": channel, **thread, **what})
-        except SLACK_ERRORS as trouble:
-            error = trouble.response["error"] if isinstance(trouble, SlackApiError) else ""
-            if error in PERMANENT_ERRORS:
+        except SLACK_ERRORS as error:
+            code = error.response["error"] if isinstance(error, SlackApiError) else ""
+            if code in PERMANENT_ERRORS:
                 self._refused_methods.add(method)
-            log.info("direct.not_decorated", method=method, error=str(trouble)[:200], remembered=error in PERMANENT_ERRORS)
+            log.info("direct.not_decorated", method=method, error=str(error)[:200], remembered=code in PERMANENT_ERRORS)

@@ -7,17 +7,20 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import BadForm, OldButton, StaleCard
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.cards.incident_menu import LabelChoices
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
-from bot.lessons.cards import lesson as card
-from bot.lessons.cards.lesson import LessonEdit
+from bot.lessons import cards as lesson_card
+from bot.lessons.cards import LessonEdit
 from bot.lessons.store import LessonStore
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
+from bot.slack.handlers import SlackHandlers
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages
+from bot.store.unreachable import guard_store
 from kb.history.lessons import (
     MAX_TEXT_CHARS,
     MAX_TITLE_CHARS,
@@ -31,9 +34,10 @@ from kb.history.lessons import (
 )
 
 log = structlog.get_logger()
-LESSON_EVENT_TYPE, CARD_NAME = "rackmedic_lesson", "lesson"
+LESSON_EVENT_TYPE = "rackmedic_lesson"
+CARD_NAME = "lesson"
 LOCK_WAIT = timedelta(seconds=12)
-NO_CAUSE = "Nobody said yet which cause of the taxonomy it was. Press Edit and choose one."
+NO_CAUSE = "The lesson names no cause of the taxonomy yet. Press Edit and choose one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +59,31 @@ class LessonCards:
                 team, _, user = lesson.by.partition(":")
                 by = await self.people.get_name(user) if user else team
                 about = {"event_type": LESSON_EVENT_TYPE, "event_payload": {"lesson": lesson.id}}
-                await self.kept.put_message(origin, lesson.incident, CARD_NAME, card.render_lesson(lesson, self.titles, by), about)
+                await self.kept.put_message(origin, lesson.incident, CARD_NAME, lesson_card.render_lesson(lesson, self.titles, by), about)
 
 
 @dataclass(frozen=True, slots=True)
 class LessonHandlers:
-    surface: HandlerContext
+    context: HandlerContext
     lessons: LessonStore
     cards: LessonCards
+    label_choices: LabelChoices
 
     async def handle_click(self, payload: Payload) -> None:
         """Handle a click. Raises Refusal."""
-        pressed = card.parse_lesson_click(payload)
+        pressed = lesson_card.parse_lesson_click(payload)
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         lesson = await self._load_lesson(pressed.incident)
-        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+        await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
         async with guard_store():
-            if await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload)) != lesson.incident:
+            if await self.context.inbox.find_incident(team, channel, get_thread_ts(payload)) != lesson.incident:
                 raise OldButton
-            origin = await self.surface.inbox.get_origin(lesson.incident)
-        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
+            origin = await self.context.inbox.get_origin(lesson.incident)
+        await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel, origin)
         if pressed.does == "edit":
             current = await self._require_undecided(lesson, pressed.item)
-            view = card.render_lesson_form(current, self.surface.offered)
-            await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
+            view = lesson_card.render_lesson_form(current, self.label_choices)
+            await self.context.client.views_open(trigger_id=str(payload["trigger_id"]), view=view)
             return
         by = f"{team}:{user}"
         if pressed.does == "restore":
@@ -88,21 +93,21 @@ class LessonHandlers:
 
     async def handle_submission(self, payload: Payload) -> None:
         """Handle the form. Raises Refusal, BadForm."""
-        edit = card.parse_lesson_form(payload)
+        edit = lesson_card.parse_lesson_form(payload)
         lesson = await self._load_lesson(edit.lesson)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(lesson.incident)
+            origin = await self.context.inbox.get_origin(lesson.incident)
         if origin is None or origin.team != team:
             raise OldButton
-        await self.surface.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
-        await self.surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+        await self.context.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
+        await self.context.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         if edit.label not in self.cards.titles:
-            raise BadForm({card.LABEL_BLOCK_ID: "Choose a cause of the taxonomy."})
+            raise BadForm({lesson_card.LABEL_BLOCK_ID: "Choose a cause of the taxonomy."})
         await self._change_lesson(lesson.id, lambda now: _apply_edit(_require_as_shown(now, edit.digest), edit))
 
     async def _decide_lesson(self, lesson: Lesson, digest: str, to: LessonState, by: str) -> None:
-        today = self.surface.clock.now().date()
+        today = self.context.clock.now().date()
         async with guard_store():
             twin = find_duplicate_lesson(lesson, await self.lessons.list_lessons()) if to == "accepted" else None
 
@@ -119,7 +124,7 @@ class LessonHandlers:
             await self._change_lesson(twin.id, lambda now: count_seen_again(now, lesson.seen))
 
     async def _restore_lesson(self, lesson: Lesson, by: str) -> None:
-        today = self.surface.clock.now().date()
+        today = self.context.clock.now().date()
 
         def back(now: Lesson) -> Lesson:
             if now.state != "retired":
@@ -134,13 +139,13 @@ class LessonHandlers:
             async with guard_store():
                 await self.lessons.update_lesson(lesson, change)
         finally:
-            self.surface.tasks.spawn_task("lesson_card", self._update_card(lesson))
+            self.context.tasks.spawn_task("lesson_card", self._update_card(lesson))
 
     async def _require_undecided(self, lesson: Lesson, digest: str) -> Lesson:
         try:
             return _require_as_shown(lesson, digest)
         except Refusal:
-            self.surface.tasks.spawn_task("lesson_card", self._update_card(lesson.id))
+            self.context.tasks.spawn_task("lesson_card", self._update_card(lesson.id))
             raise
 
     async def _load_lesson(self, lesson: str) -> Lesson:
@@ -154,8 +159,8 @@ class LessonHandlers:
         try:
             if row := await self.lessons.get_lesson(lesson):
                 await self.cards.update_card(row)
-        except SLACK_ERRORS as trouble:
-            log.warning("lessons.not_painted", lesson=lesson, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("lessons.not_painted", lesson=lesson, error=str(error)[:200])
 
 
 def _require_as_shown(lesson: Lesson, digest: str) -> Lesson:
@@ -171,3 +176,10 @@ def _apply_edit(lesson: Lesson, edit: LessonEdit) -> Lesson:
     words = {"description": edit.description, "root_cause": edit.root_cause, "resolution": edit.resolution}
     clean = {name: shorten_text(text, MAX_TEXT_CHARS) for name, text in words.items()}
     return lesson.model_copy(update={**clean, "title": shorten_text(edit.title, MAX_TITLE_CHARS), "label": edit.label, "edited": True})
+
+
+def build_lesson_handlers(handlers: LessonHandlers) -> SlackHandlers:
+    return SlackHandlers(
+        clicks=dict.fromkeys(lesson_card.BUTTONS, handlers.handle_click),
+        forms={lesson_card.CALLBACK_ID: handlers.handle_submission},
+    )

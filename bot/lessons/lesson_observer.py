@@ -1,15 +1,12 @@
 """Drafts a lesson when an incident closes, under its lease, so that none is drafted twice."""
 
 from collections.abc import Awaitable, Callable
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.lessons.store import LessonStore
-from graph.context import Progress
 from graph.incident_view import IncidentView
-from graph.learning.lesson_drafts import get_established_cause
-from graph.learning.lesson_recall import MIN_LIKENESS
+from graph.learning.lessons import MIN_LIKENESS, get_established_cause
 from graph.report import MatchedLesson, Report
 from graph.state import IncidentState
 from kb.history.lessons import Lesson, apply_outcome
@@ -20,45 +17,39 @@ LessonPresenter = Callable[[Lesson], Awaitable[None]]
 
 
 class LessonObserver:
-    """Publishes, then drafts. An undecided draft follows its incident when that is closed again."""
+    """Counts and drafts, then shows what changed. An undecided draft follows its incident when that is closed again."""
 
-    def __init__(self, publisher: ReportPublisher, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
-        self._board, self._lessons, self._draft, self._show, self._clock = publisher, lessons, draft, show, clock
+    def __init__(self, lessons: LessonStore, draft: LessonDrafter, show: LessonPresenter, clock: Clock) -> None:
+        self._lessons, self._draft, self._show, self._clock = lessons, draft, show, clock
 
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        await self._judge_recalled_lessons(incident, state)
+    async def observe_turn(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Store everything before the first card is shown: a card may fail, and is shown again when this is repeated."""
+        changed = await self._judge_recalled_lessons(incident, state)
         draft = self._draft(state, self._clock.now()) if state.get("lifecycle") == "closed" else None
-        if draft is not None and (kept := await self._store_draft(draft)) is not None:
-            await self._show(kept)
+        if draft is not None and (stored := await self._store_draft(draft)) is not None:
+            changed.append(stored)
+        for lesson in changed:
+            await self._show(lesson)
 
-    async def _judge_recalled_lessons(self, incident: str, state: IncidentState) -> None:
-        """Count recalled lessons as right or wrong, once per incident, by its final cause."""
+    async def _judge_recalled_lessons(self, incident: str, state: IncidentState) -> list[Lesson]:
+        """Count recalled lessons as right or wrong, once per incident, by its final cause. Return those that it retired."""
+        retired: list[Lesson] = []
         label = get_established_cause(IncidentView(state)) if state.get("lifecycle") == "closed" else ""
         for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
-            known = MatchedLesson.model_validate(row)
-            told = known.score >= MIN_LIKENESS
-            fell: list[bool] = []
-            change = partial(_judge_lesson, incident=incident, label=label, today=self._clock.now().date(), told=told, fell=fell)
-            after = await self._lessons.update_lesson(known.lesson, change)
-            if after is not None and fell[-1]:
-                await self._show(after)
+            recalled = MatchedLesson.model_validate(row)
+            change = partial(
+                apply_outcome, incident=incident, label=label, today=self._clock.now().date(), told=recalled.score >= MIN_LIKENESS
+            )
+            after = await self._lessons.update_lesson(recalled.lesson, change)
+            if after is not None and after.state == "retired" and incident in after.wrong[-1:]:
+                retired.append(after)
+        return retired
 
     async def _store_draft(self, draft: Lesson) -> Lesson | None:
         """Return the stored lesson, or None if full."""
         if await self._lessons.add_lesson(draft):
             return draft
         return await self._lessons.update_lesson(draft.id, lambda now: _merge_draft(now, draft))
-
-
-def _judge_lesson(lesson: Lesson, *, incident: str, label: str, today: date, told: bool, fell: list[bool]) -> Lesson:
-    """Apply the outcome; appends to `fell` whether the state changed."""
-    after = apply_outcome(lesson, incident, label, today, told=told)
-    fell.append(after.state != lesson.state)
-    return after
 
 
 def _merge_draft(lesson: Lesson, draft: Lesson) -> Lesson:

@@ -43,7 +43,7 @@ class LessonStore:
     async def list_lessons(self) -> list[Lesson]:
         """Return lessons by id; unreadable ones are skipped but kept."""
         rows = cast(dict[bytes, bytes], await to_coroutine(self._redis.hgetall(LESSONS_KEY)))
-        return sorted((one for raw in rows.values() if (one := _parse_lesson(raw)) is not None), key=lambda one: one.id)
+        return sorted((lesson for raw in rows.values() if (lesson := _parse_lesson(raw)) is not None), key=lambda one: one.id)
 
     async def get_lesson(self, lesson: str) -> Lesson | None:
         raw = await to_coroutine(self._redis.hget(LESSONS_KEY, lesson))

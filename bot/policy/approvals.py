@@ -8,14 +8,17 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Protocol
 
 import structlog
+from pydantic import Field
 
-from bot.policy.approver_sets import CHANNEL_SET, ApproverSet, ApproverTable
 from bot.policy.channels import NOT_FULL_MEMBER_TEXT, NotAllowed, Person, find_tenant_channel, require_colleague
+from bot.policy.roles import NamedPeople
 from bot.refusal import Refusal
 from graph.state import Origin
+from kb.schema import StrictModel
 from tools.action import Action, Condition, Risk
 from tools.execution.drain_status import SLURM_DRAINED
 from tools.inventory.inventory import ChannelRow, Inventory
@@ -23,12 +26,97 @@ from tools.ledger.record import ActionRecord, ApprovalTerms, list_requesters
 from tools.ledger.states import State
 from tools.remedies import REMEDIES
 
+# Which approver sets decide about which hosts and risks. Tables and pure functions.
+#
+# The first matching rule replaces the channel's own approvers. An empty set stays empty: there is no fallback.
+
+# The approvers without a policy: the user group of the incident's channel, and RACKMEDIC_APPROVERS.
+CHANNEL_SET: Final = "channel"
+NOBODY_SET: Final = "nobody"  # Used if the rules of an action's host groups have no set in common.
+USE_USER_GROUP_HINT: Final = "use a Slack user group, named as `approvers` of the channel in the inventory, and change its members in Slack"
+HOURS_REMOVED_HINT: Final = f"rules apply at all hours; {USE_USER_GROUP_HINT}, or name an on_call source in a set"
+
+
+class OnCallSource(StrictModel):
+    """Where it stands who is on call: a Slack user group, a JSON file, or what a schedule answers at a URL. One of them."""
+
+    user_group: str = ""
+    file: Path | None = None
+    webhook: str = ""
+
+    @property
+    def problem(self) -> str:
+        sources = [bool(self.user_group), self.file is not None, bool(self.webhook)]
+        if sum(sources) != 1:
+            return "name one of user_group, file and webhook"
+        return "" if not self.webhook or self.webhook.startswith("https://") else "a webhook must begin with https://"
+
+
+class ApproverSet(NamedPeople):
+    """Who is in it: users, user groups, and whoever is on call by a source of `on_call`."""
+
+    on_call: tuple[str, ...] = ()
+
+
+class SetRule(StrictModel):
+    """Which sets decide: about hosts of these groups (none: of all), with these risks (none: with all)."""
+
+    removed_fields: ClassVar[Mapping[str, str]] = {"when": HOURS_REMOVED_HINT}
+
+    groups: tuple[str, ...] = ()
+    risks: tuple[Risk, ...] = ()
+    sets: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class ApproverTable(StrictModel):
+    """What a site says of who approves. Without it every channel has its own approvers, about everything."""
+
+    removed_fields: ClassVar[Mapping[str, str]] = {
+        "hours": HOURS_REMOVED_HINT,
+        "break_glass": f"name everybody who may approve; {USE_USER_GROUP_HINT}",
+        "delegation_hours": f"an approver cannot lend the right to approve; {USE_USER_GROUP_HINT}",
+    }
+
+    sets: Mapping[str, ApproverSet] = Field(default_factory=dict)
+    rules: tuple[SetRule, ...] = ()
+    on_call: Mapping[str, OnCallSource] = Field(default_factory=dict)
+
+    def find_sets(self, groups: Iterable[str], risk: Risk) -> tuple[str, ...]:
+        """Return the sets that decide about each of these groups."""
+        rows = [self._find_first_sets(group, risk) for group in dict.fromkeys(groups)] or [(CHANNEL_SET,)]
+        return tuple(name for name in rows[0] if all(name in row for row in rows[1:])) or (NOBODY_SET,)
+
+    def _find_first_sets(self, group: str, risk: Risk) -> tuple[str, ...]:
+        for rule in self.rules:
+            if (not rule.groups or group in rule.groups) and (not rule.risks or risk in rule.risks):
+                return rule.sets
+        return (CHANNEL_SET,)
+
+    def list_problems(self, groups: Iterable[str] | None = None) -> list[tuple[tuple[str | int, ...], str]]:
+        """Return (position, problem) of every undefined name. `groups`: those of the inventory, if known."""
+        known_sets, hosts = {*self.sets, CHANNEL_SET}, None if groups is None else set(groups)
+        problems: list[tuple[tuple[str | int, ...], str]] = []
+        for at, rule in enumerate(self.rules):
+            problems += [(("rules", at, "sets"), f"there is no set {name!r}") for name in rule.sets if name not in known_sets]
+            problems += [
+                (("rules", at, "groups"), f"the inventory has no group {g!r}") for g in rule.groups if hosts is not None and g not in hosts
+            ]
+        for name, row in self.sets.items():
+            problems += [(("sets", name), f"{name!r} is taken; choose another name")] if name in (CHANNEL_SET, NOBODY_SET) else []
+            problems += [
+                (("sets", name), f"there is no source {source!r} under on_call") for source in row.on_call if source not in self.on_call
+            ]
+            problems += [] if row or row.on_call else [(("sets", name), "it has no members")]
+        return problems + [(("on_call", name), source.problem) for name, source in self.on_call.items() if source.problem]
+
+
 log = structlog.get_logger()
 RULES_VERSION = 2  # Bump when a rule below changes its meaning: open actions are then proposed anew.
 QUORUM_BY_RISK: Mapping[Risk, int] = {"intrusive": 1, "disruptive": 1, "destructive": 2}
-UNGUARDED_QUORUM, RELAXED_QUORUM = 2, 1
-DECIDE_SECONDS, START_SECONDS = 900, 300
-
+UNGUARDED_QUORUM = 2
+RELAXED_QUORUM = 1
+DECIDE_SECONDS = 900
+START_SECONDS = 300
 # Relaxes the quorum for cancelling an incident's own stalled job.
 STALLED_JOB_CONDITION = Condition(
     "controller", "the stalled job is still there", ("squeue", "-h", "-j", "{job}", "-o", "%T"), "RUNNING|COMPLETING", id="stalled"
@@ -78,8 +166,8 @@ def can_still_approve(record: ActionRecord, voter: str) -> bool:
 
 def can_still_be_decided(record: ActionRecord, now: datetime) -> bool:
     """Return whether enough approvers are left, in time; otherwise a reminder is pointless."""
-    left = sum(can_still_approve(record, voter) for voter in record.terms.approvers)
-    return record.state is State.PENDING and now < record.decide_by and record.approvals + left >= record.terms.quorum
+    remaining_votes = sum(can_still_approve(record, voter) for voter in record.terms.approvers)
+    return record.state is State.PENDING and now < record.decide_by and record.approvals + remaining_votes >= record.terms.quorum
 
 
 class Directory(Protocol):
@@ -123,8 +211,8 @@ class ApprovalRights:
 
     def find_sets(self, hosts: Iterable[str], risk: Risk) -> tuple[str, ...]:
         """Return the sets that decide about an action on these hosts."""
-        known = self.inventory.hosts
-        return self.table.find_sets([known[host].group if host in known else "" for host in hosts], risk)
+        known_hosts = self.inventory.hosts
+        return self.table.find_sets([known_hosts[host].group if host in known_hosts else "" for host in hosts], risk)
 
     async def list_record_approvers(self, record: ActionRecord) -> frozenset[str]:
         """Return the current members of the sets in the action's terms, asked anew: a decision depends on it."""
@@ -152,14 +240,14 @@ class ApprovalRights:
         groups = [await self.directory.list_approvers(group, team) for group in row.groups]
         called = [await self._list_on_call(source) for source in row.on_call]
         users = sorted(frozenset(row.users).union(*called))
-        named = [f"{team}:{user}" for user in users if await self._is_active_human(f"{team}:{user}", team, fresh)]
-        return frozenset(named).union(*groups)
+        people = [f"{team}:{user}" for user in users if await self._is_active_human(f"{team}:{user}", team, fresh)]
+        return frozenset(people).union(*groups)
 
     async def _list_on_call(self, source: str) -> frozenset[str]:
         try:
             return await self.schedule.list_on_call(source)
-        except Refusal as why:
-            log.warning("approvals.on_call_unknown", source=source, why=str(why)[:200])
+        except Refusal as error:
+            log.warning("approvals.on_call_unknown", source=source, why=str(error)[:200])
             return frozenset()
 
     async def _is_active_human(self, who: str, team: str, fresh: bool) -> bool:
@@ -177,9 +265,9 @@ class ApprovalRights:
         if sets and CHANNEL_SET not in sets:
             return next((group for name in sets if name in self.table.sets for group in self.table.sets[name].groups), "")
         rows = {row.channel: row for row in self.inventory.channels}
-        came = find_tenant_channel(origin, rows)
-        if came and came.approvers:
-            return came.approvers
+        tenant_channel = find_tenant_channel(origin, rows)
+        if tenant_channel and tenant_channel.approvers:
+            return tenant_channel.approvers
         row = rows.get(origin.channel)
         return (row.approvers or (rows[row.internal].approvers if row.internal in rows else "")) if row else ""
 
@@ -192,9 +280,9 @@ class ApprovalRights:
         group = self.get_mention_group(origin)
         if fresh:
             self.directory.refresh(group, *self.fallback)
-        named = [await self.directory.get_person(user) for user in self.fallback]
-        found = await self.directory.list_approvers(group, origin.team)
-        return found | {f"{who.team}:{who.id}" for who in named if who.human and who.team == origin.team}
+        named_people = [await self.directory.get_person(user) for user in self.fallback]
+        approvers = await self.directory.list_approvers(group, origin.team)
+        return approvers | {f"{person.team}:{person.id}" for person in named_people if person.human and person.team == origin.team}
 
     async def get_person_name(self, who: str) -> str:
         """Return the display name of `TEAM:USER`, or the user id if Slack does not answer."""
@@ -208,7 +296,7 @@ class ApprovalRights:
         """Refuse everyone but an active human full member of the click's own team."""
         team, _, user = voter.partition(":")
         self.directory.refresh(user)
-        who = await self.directory.get_person(user)
-        if not user or who.id != user:
+        person = await self.directory.get_person(user)
+        if not user or person.id != user:
             raise NotAllowed(NOT_FULL_MEMBER_TEXT)
-        require_colleague(who, team)
+        require_colleague(person, team)

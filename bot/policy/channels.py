@@ -17,11 +17,11 @@ ChannelType = Literal["channel", "group", "im", "mpim", "app_home", ""]
 
 # Outsiders read these, so they name no host, group or tenant.
 REFUSAL_TEXTS: Mapping[str, str] = {
-    "im": "I do not take incidents in direct messages, because nobody else would see them. Mention me in the incident channel.",
+    "im": "I do not take incidents in direct messages, because your colleagues would not see them. Mention me in the incident channel.",
     "shared": "This channel is shared with another organisation, so I stay silent here. Mention me in a channel of your own that I work in.",
     "tenant": "I do not answer in this channel yet. Please write to the people who run the machines for you; they can mention me in theirs.",
-    "mentions": "In this channel I answer mentions alone: mention me, and say what is wrong and on which machines or in which job.",
-    "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel; whoever runs me can let me in here too.",
+    "mentions": "In this channel I answer only when mentioned: mention me, and say what is wrong and on which machines or in which job.",
+    "unbound": "I do not know this channel, so I do nothing here. Mention me in the incident channel, or ask my administrator to add this channel.",
 }
 NOT_A_MEMBER_TEXT = "I show incidents to people of the incident channels only. Ask to be added to one."
 NOT_FULL_MEMBER_TEXT = (
@@ -121,9 +121,9 @@ def can_read_channel(reader: ChannelRow, other: ChannelRow) -> bool:
 
 def can_follow_thread(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> bool:
     """Return whether `other` may be linked to and joined in `reader`."""
-    here, there = bound.get(reader.channel), bound.get(other.channel)
+    own_binding, other_binding = bound.get(reader.channel), bound.get(other.channel)
     slack = reader.kind == "slack" and other.kind == "slack" and reader.team == other.team
-    return slack and here is not None and there is not None and can_read_channel(here, there)
+    return slack and own_binding is not None and other_binding is not None and can_read_channel(own_binding, other_binding)
 
 
 def get_incident_visibility(reader: Origin, other: Origin, bound: Mapping[str, ChannelRow]) -> DisclosureLevel:
@@ -133,9 +133,9 @@ def get_incident_visibility(reader: Origin, other: Origin, bound: Mapping[str, C
     """
     if can_follow_thread(reader, other, bound):
         return "whole"
-    here, there = bound.get(reader.channel), bound.get(other.channel)
+    own_binding, other_binding = bound.get(reader.channel), bound.get(other.channel)
     slack = reader.kind == "slack" and other.kind == "slack" and reader.team == other.team
-    both = here is not None and there is not None and here.kind == there.kind == "operators"
+    both = own_binding is not None and other_binding is not None and own_binding.kind == other_binding.kind == "operators"
     return "own_hosts" if slack and both else "nothing"
 
 
@@ -156,8 +156,8 @@ def _has_internal_channel(row: ChannelRow, bound: Mapping[str, ChannelRow]) -> b
 def parse_person(user: Mapping[str, Any]) -> Person:
     """Parse a Slack user. A missing flag counts against the user, except two flags that Slack sends for few."""
     profile = user.get("profile") or {}
-    known = all(user.get(flag) is False for flag in ("deleted", "is_bot", "is_restricted", "is_ultra_restricted"))
-    human = known and not any(user.get(doubt) for doubt in ("is_stranger", "is_workflow_bot"))
+    is_full_member = all(user.get(flag) is False for flag in ("deleted", "is_bot", "is_restricted", "is_ultra_restricted"))
+    human = is_full_member and not any(user.get(doubt) for doubt in ("is_stranger", "is_workflow_bot"))
     human = human and bool(user.get("id")) and user.get("id") != "USLACKBOT"
     name = profile.get("display_name") or user.get("real_name") or profile.get("real_name") or user.get("name") or user.get("id", "")
     return Person(str(user.get("id", "")), str(user.get("team_id", "")), str(name), human)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bot.policy.approver_sets import ApproverTable, OnCallSource
+from bot.policy.approvals import ApproverTable, OnCallSource
 from bot.policy.quotas import Quota, Quotas
 from bot.policy.roles import NamedPeople, RoleTable
 from kb.schema import StrictModel
@@ -37,10 +37,10 @@ def load_policy(path: Path, inventory: Inventory | None = None) -> SitePolicy:
                 document.find_position("shares", "tenants", tenant), f"no host and no channel of the inventory is of a tenant {tenant!r}"
             )
     if document and policy:
-        for act, why in policy.roles.list_problems():
-            problems.add(document.find_position("roles", "only", act), why)
-        for where, why in policy.approvers.list_problems(inventory.groups if inventory else None):
-            problems.add(document.find_position("approvers", *where), why)
+        for act, problem in policy.roles.list_problems():
+            problems.add(document.find_position("roles", "only", act), problem)
+        for position, problem in policy.approvers.list_problems(inventory.groups if inventory else None):
+            problems.add(document.find_position("approvers", *position), problem)
     if policy is None or problems.found:
         raise BadPolicy(tuple(problems.found))
     return policy
@@ -77,9 +77,9 @@ def _format_on_call_source(source: OnCallSource) -> str:
 
 
 def _format_roles(table: RoleTable) -> tuple[str, ...]:
-    named = [f"{role.replace('_', ' ')}s: {_format_people(people)}" for role, people in table.named_people if people]
+    role_texts = [f"{role.replace('_', ' ')}s: {_format_people(people)}" for role, people in table.named_people if people]
     only = [f"only {', '.join(sorted(table.get_roles(act)))} may: {act}" for act in table.only]
-    return (*named, *only)
+    return (*role_texts, *only)
 
 
 def _format_people(named: NamedPeople) -> str:

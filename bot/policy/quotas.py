@@ -25,7 +25,7 @@ class QuotaLimit(StrEnum):
 
 
 class Quota(StrictModel):
-    """What one tenant may have. `turns` is how often its turn comes where several tenants wait: twice as often with 2."""
+    """Limits of one tenant. `turns` is its weight in the queue: 2 is served twice as often as 1."""
 
     removed_fields: ClassVar[Mapping[str, str]] = {
         "look_seconds_per_hour": "bound a customer with `incidents` and `mentions_per_hour`",
@@ -39,20 +39,20 @@ class Quota(StrictModel):
 
 # For the documentation and a file's error messages.
 LIMIT_DESCRIPTIONS: Mapping[str, str] = {
-    "incidents": "incidents of theirs at which we are at once; one that was handed over to your people or answered counts no more",
-    "mentions_per_hour": "messages and clicks of theirs that begin a look, within an hour",
-    "turns": "how often their turn comes where several customers wait, compared with the others",
+    "incidents": "open incidents at once; answered or handed-over ones do not count",
+    "mentions_per_hour": "messages and clicks that start checks, within an hour",
+    "turns": "weight in the queue: 2 is served twice as often as 1",
 }
 
 
 class Quotas(StrictModel):
-    """The table of a site: what every customer may have, and those who may have something else."""
+    """The quotas of a site: the default, and those of single tenants."""
 
     every: Quota = Quota()
     tenants: Mapping[str, Quota] = Field(default_factory=dict)
 
     def get_quota(self, tenant: str) -> Quota:
-        """Return the tenant's quota. Operators (no tenant) have no counted limits."""
+        """Return the tenant's quota, or the default. Callers exempt operators."""
         return self.tenants.get(tenant, self.every)
 
 

@@ -28,7 +28,7 @@ class PersonRole(StrEnum):
 
 
 ROLE_DESCRIPTIONS: Final[Mapping[PersonRole, str]] = {
-    PersonRole.CUSTOMER: "whoever speaks in a customer's channel, of whichever workspace; also one of your own people, while they speak there",
+    PersonRole.CUSTOMER: "any person who writes in a customer's channel, from any workspace; also your own people while they write there",
     PersonRole.OPERATOR: "a full member of your workspace in an operators' channel",
     PersonRole.APPROVER: "whom the channel's user group, `RACKMEDIC_APPROVERS` or a set of the policy names",
     PersonRole.ADMIN: "whom the policy names: they may also let repairs go on after a stop",
@@ -62,7 +62,7 @@ _CUSTOMER_INTENTS: Final = frozenset(
 # fmt: off
 _INTERACTION_ACTS: Final[Mapping[str, Act]] = {
     "button.diagnosis.hand_off":       Act(INTERNAL_ROLES,   "hand the incident to people"),
-    "button.diagnosis.recheck":        Act(INTERNAL_ROLES,   "have it looked at again"),
+    "button.diagnosis.recheck":        Act(INTERNAL_ROLES,   "ask for another check"),
     "button.diagnosis.details":        Act(INTERNAL_ROLES,   "see everything that was read"),
     "button.feedback.vote":         Act(INTERNAL_ROLES,   "say whether a diagnosis helped"),
     "button.more.menu":             Act(INTERNAL_ROLES,   "open the forms below"),
@@ -73,13 +73,13 @@ _INTERACTION_ACTS: Final[Mapping[str, Act]] = {
     "button.ticket.report":         Act(INTERNAL_ROLES,   "have an incident written down as a file in its thread"),
     "button.held.ask_return":       Act(INTERNAL_ROLES,   "ask to return a node that is held"),
     "button.approval.approve":      Act(APPROVER_ROLES, "approve an action", fixed=True, by_request=True),
-    "button.approval.approve_all":  Act(APPROVER_ROLES, "approve several, each counted by itself", fixed=True, by_request=True),
+    "button.approval.approve_all":  Act(APPROVER_ROLES, "approve several at once; each counts separately", fixed=True, by_request=True),
     "button.approval.reject":       Act(APPROVER_ROLES, "deny an action, with a reason", fixed=True, by_request=True),
     "button.approval.ran":          Act(APPROVER_ROLES, "say that an action in doubt ran", fixed=True, by_request=True),
     "button.approval.not_ran":      Act(APPROVER_ROLES, "say that it did not", fixed=True, by_request=True),
-    "button.approval.let_go":       Act(APPROVER_ROLES, "let the next wave be put up though one did not pass", fixed=True, by_request=True),
-    "button.approval.edit":         Act(INTERNAL_ROLES,   "propose other arguments; whoever does may not approve them"),
-    "button.approval.revoke":       Act(INTERNAL_ROLES,   "take back what has not begun"),
+    "button.approval.let_go":       Act(APPROVER_ROLES, "propose the next wave although a host did not pass", fixed=True, by_request=True),
+    "button.approval.edit":         Act(INTERNAL_ROLES,   "propose other arguments; the editor may not approve them"),
+    "button.approval.revoke":       Act(INTERNAL_ROLES,   "revoke an approval that has not started"),
     "button.approval.ask_again":    Act(INTERNAL_ROLES,   "have an action proposed once more"),
     "button.approval.show_all":     Act(INTERNAL_ROLES,   "read every command of a batch"),
     "button.customer.tell":         Act(INTERNAL_ROLES,   "open the form that tells the customer something"),
@@ -110,7 +110,7 @@ _INTERACTION_ACTS: Final[Mapping[str, Act]] = {
     "command.help":                 Act(INTERNAL_ROLES,   "the list of what can be said"),
     "command.status":               Act(INTERNAL_ROLES,   "what is open, and the brakes"),
     "command.stop":                 Act(INTERNAL_ROLES,   "stop all repairs", fixed=True),
-    "command.resume":               Act(BRAKE_ROLES,   "let repairs go on, or reset a group's breaker"),
+    "command.resume":               Act(BRAKE_ROLES,   "resume repairs, or reset a group's breaker"),
     "shortcut.diagnose_this":            Act(INTERNAL_ROLES,   "begin a diagnosis of a message"),
 }
 # fmt: on
@@ -148,12 +148,12 @@ class RoleTable(StrictModel):
 
     def get_roles(self, act: str) -> frozenset[PersonRole]:
         """Return the roles that may. Raise KeyError for an unknown act."""
-        kept = self.only.get(act)
-        return ACTS[act].who if kept is None else ACTS[act].who & frozenset(kept)
+        roles = self.only.get(act)
+        return ACTS[act].who if roles is None else ACTS[act].who & frozenset(roles)
 
     def list_problems(self) -> list[tuple[str, str]]:
         """Return (act, problem) of each invalid row of `only`."""
-        return [(act, why) for act, roles in self.only.items() if (why := self._find_problem(act, frozenset(roles)))]
+        return [(act, problem) for act, roles in self.only.items() if (problem := self._find_problem(act, frozenset(roles)))]
 
     def _find_problem(self, act: str, roles: frozenset[PersonRole]) -> str:
         if act not in ACTS:
@@ -162,12 +162,14 @@ class RoleTable(StrictModel):
             return f"who may {ACTS[act].does} cannot be changed"
         if wider := sorted(roles - ACTS[act].who):
             return f"{', '.join(wider)} may not {ACTS[act].does} at all; a file takes away and never gives"
-        empty = {role for role, named in self.named_people if not named}
-        return "nobody would be left who may; name them under admin or knowledge_editor" if not roles - empty else ""
+        empty = {role for role, people in self.named_people if not people}
+        return "no person would be left with this right; name people under admin or knowledge_editor" if not roles - empty else ""
 
 
 def require_role(table: RoleTable, act: str, roles: frozenset[PersonRole]) -> None:
     """Raise NotAllowed unless one of the roles may do the act."""
-    who = table.get_roles(act)
-    if not who & roles:
-        raise NotAllowed(f"Only {' and '.join(f'{name}s' for name in sorted(role.replace('_', ' ') for role in who))} may do that here.")
+    allowed_roles = table.get_roles(act)
+    if not allowed_roles & roles:
+        raise NotAllowed(
+            f"Only {' and '.join(f'{name}s' for name in sorted(role.replace('_', ' ') for role in allowed_roles))} may do that here."
+        )

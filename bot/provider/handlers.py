@@ -11,33 +11,31 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.buttons import ButtonClick, OldButton
-from bot.incidents.context import HandlerContext, guard_store
-from bot.incidents.dispatch.dispatcher import ReportPublisher
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
-from bot.provider.cards import provider_ticket
-from bot.provider.cards.provider_ticket import ProviderTicketView
+from bot.provider import cards as provider_ticket
+from bot.provider.cards import ProviderTicketView
 from bot.provider.provider_updates import ProviderMessage, build_card_causes, parse_found_causes
-from bot.provider.ticket_document import BuiltTicket, IncidentNotFound
+from bot.provider.ticket_documents import BuiltTicket, IncidentNotFound
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
-from bot.store.outbox import ClickResult, Outbox, OutboxRow
-from graph.context import Progress
+from bot.store.external_outbox import ClickResult, Outbox, OutboxRow
+from bot.store.unreachable import guard_store
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import IncidentState, Origin
 from kb.taxonomy.taxonomy import Taxonomy
 
 log = structlog.get_logger()
-CARD_NAME, ANNOUNCED_NAME, PROVIDER_EVENT_TYPE, MOVED_EVENT_TYPE = (
-    "provider",
-    "provider_told",
-    "rackmedic_provider",
-    "rackmedic_provider_moved",
-)
+CARD_NAME = "provider"
+ANNOUNCED_NAME = "provider_told"
+PROVIDER_EVENT_TYPE = "rackmedic_provider"
+MOVED_EVENT_TYPE = "rackmedic_provider_moved"
 MESSAGE_EVENT_TYPE = "rackmedic_provider_said"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "This is not what would be sent now. Press “Send to provider…” again to see it."
@@ -65,8 +63,8 @@ class ProviderCards:
             return
         try:
             await self._put_card(origin, incident)
-        except SLACK_ERRORS as trouble:
-            log.warning("provider.not_painted", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("provider.not_painted", incident=incident, error=str(error)[:200])
 
     async def _put_card(self, origin: Origin, incident: str) -> None:
         async with self.kept.cards.hold_lock(incident, CARD_NAME, wait=LOCK_WAIT) as alone:
@@ -103,12 +101,12 @@ class ProviderCards:
             await IdempotentPoster(self.client, self.kept.cards).post_once(
                 origin, incident, f"provider_said:{about}", provider_ticket.render_provider_message(ticket, words.text), marked
             )
-        except SLACK_ERRORS as trouble:
-            log.warning("provider.not_said", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("provider.not_said", incident=incident, error=str(error)[:200])
             return False
         return True
 
-    async def update_after_turn(self, incident: str, state: IncidentState) -> None:
+    async def update_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
         """Offer a ticket once the provider is needed; then keep it up to date."""
         row = await self.outbox.load_row(incident)
         if row.stage != "offered" or _needs_provider(IncidentView(state), self.taxonomy):
@@ -124,25 +122,11 @@ def _needs_provider(incident_view: IncidentView, taxonomy: Taxonomy) -> bool:
     return any(leaf.owner != "customer" for leaf in found)
 
 
-class ProviderObserver:
-    """Publishes, then updates the provider message."""
-
-    def __init__(self, publisher: ReportPublisher, cards: ProviderCards) -> None:
-        self._board, self._cards = publisher, cards
-
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        await self._cards.update_after_turn(incident, state)
-
-
 @dataclass(frozen=True, slots=True)
 class ProviderHandlers:
     """Handles buttons: only for this workspace's members, in the incident's own thread."""
 
-    surface: HandlerContext
+    context: HandlerContext
     cards: ProviderCards
     document_of: TicketDocumentBuilder
 
@@ -151,10 +135,10 @@ class ProviderHandlers:
         pressed = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
         origin = await self._authorize_click(payload, pressed)
-        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
+        await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
         match pressed.does:
             case "show":
-                self.surface.tasks.spawn_task("provider_shows", self._show_document(origin, pressed.incident))
+                self.context.tasks.spawn_task("provider_shows", self._show_document(origin, pressed.incident))
             case "send":
                 await self._queue_sending(pressed, user)
             case _:
@@ -164,10 +148,10 @@ class ProviderHandlers:
 
     async def _authorize_click(self, payload: Payload, click: ButtonClick) -> Origin:
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
-        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
+        await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(click.incident)
-            known = await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload))
+            origin = await self.context.inbox.get_origin(click.incident)
+            known = await self.context.inbox.find_incident(team, channel, get_thread_ts(payload))
         if origin is None or known != click.incident or origin.channel != channel:
             raise OldButton
         return origin
@@ -178,7 +162,7 @@ class ProviderHandlers:
             made = await self.document_of(incident)
             raw = made.document.to_canonical_bytes()
             whole = json.dumps(json.loads(raw), indent=1, ensure_ascii=False)
-            await self.surface.client.files_upload_v2(
+            await self.context.client.files_upload_v2(
                 channel=origin.channel,
                 thread_ts=origin.thread_ts,
                 content=whole,
@@ -186,10 +170,10 @@ class ProviderHandlers:
                 title="What would leave for your provider",
                 initial_comment=provider_ticket.format_attachment_note(facts_kept=made.facts_kept),
             )
-        except (IncidentNotFound, *SLACK_ERRORS) as why:
-            log.warning("provider.not_shown", incident=incident, error=str(why)[:200])
-            words = str(why) if isinstance(why, IncidentNotFound) else NOT_SHOWN
-            await post_message(self.surface.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
+        except (IncidentNotFound, *SLACK_ERRORS) as error:
+            log.warning("provider.not_shown", incident=incident, error=str(error)[:200])
+            words = str(error) if isinstance(error, IncidentNotFound) else NOT_SHOWN
+            await post_message(self.context.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
             return
         await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())
         await self.cards.update_card(incident)
@@ -203,4 +187,9 @@ class ProviderHandlers:
         self._spawn_update(click.incident)
 
     def _spawn_update(self, incident: str) -> None:
-        self.surface.tasks.spawn_task("provider_card", self.cards.update_card(incident))
+        self.context.tasks.spawn_task("provider_card", self.cards.update_card(incident))
+
+
+def build_provider_handlers(handlers: ProviderHandlers | None) -> SlackHandlers:
+    """Return the table of the buttons; without a provider each is refused."""
+    return SlackHandlers(clicks=dict.fromkeys(provider_ticket.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

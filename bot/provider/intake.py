@@ -13,14 +13,22 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
-from bot.inbound.webhook import MAX_CLOCK_SKEW, SignedMessage, Unsigned, check_headers, verify_message
+from bot.inbound import (
+    MAX_CLOCK_SKEW,
+    InboundRequest,
+    InboundResponse,
+    InboundRoute,
+    SignedMessage,
+    Unsigned,
+    check_headers,
+    verify_message,
+)
 from bot.provider.ticket_importer import NoOperatorChannel, TicketImporter
 from bot.provider.ticket_states import TicketStates
 from bot.provider.wire_messages import STATES_ASKED, TICKET_SENT, BadMessage, parse_message, parse_states_request
 from bot.store.keys import RedisKeys
 from graph.ticket_export.document import MAX_DOCUMENT_BYTES
-from graph.ticket_export.ticket_parser import BadTicket, ParsedTicket, parse_ticket
+from graph.ticket_export.received_ticket import BadTicket, ParsedTicket, parse_ticket
 
 log = structlog.get_logger()
 MAX_BODY_BYTES = MAX_DOCUMENT_BYTES + 4096
@@ -51,8 +59,8 @@ class ProviderIntake:
         """Refuse by headers alone, without revealing which tenants exist."""
         try:
             check_headers(headers, self.arrivals.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=str(why))
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=str(error))
         return None
 
     async def handle_message(self, request: InboundRequest) -> InboundResponse:
@@ -60,19 +68,19 @@ class ProviderIntake:
         tenant, body = request.parts["tenant"], request.body
         try:
             message = verify_message(self.keys.get(tenant, ()), request.headers, body, self.arrivals.clock.now())
-        except Unsigned as why:
-            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {why}")
-        if not await self._is_first_delivery(tenant, message):
-            return InboundResponse(409, {"error": "this very message was heard before; sign it anew to send it again"})
+        except Unsigned as error:
+            return replace(UNAUTHORIZED_ANSWER, why=f"{tenant[:80]}: {error}")
+        if not await self._record_delivery(tenant, message):
+            return InboundResponse(409, {"error": "this message was received before; sign it again to send it again"})
         try:
             kind, data = parse_message(body)
             return await self._dispatch_message(tenant, kind, data)
-        except BadMessage as why:
-            return InboundResponse(400, {"error": str(why)})
-        except BadTicket as why:
-            return InboundResponse(422, {"error": "; ".join(why.problems)[:1000]})
-        except NoOperatorChannel as why:
-            log.warning("intake.no_place", tenant=tenant, why=str(why))
+        except BadMessage as error:
+            return InboundResponse(400, {"error": str(error)})
+        except BadTicket as error:
+            return InboundResponse(422, {"error": "; ".join(error.problems)[:1000]})
+        except NoOperatorChannel as error:
+            log.warning("intake.no_place", tenant=tenant, why=str(error))
             return InboundResponse(503, {"error": "the provider's inventory has no place for this ticket yet"}, after=600)
 
     async def _dispatch_message(self, tenant: str, kind: str, data: dict[str, Any]) -> InboundResponse:
@@ -90,14 +98,14 @@ class ProviderIntake:
         return await self._import_ticket(tenant, await asyncio.to_thread(parse_ticket, json.dumps(data).encode()))
 
     async def _import_ticket(self, tenant: str, read: ParsedTicket) -> InboundResponse:
-        came = await self.arrivals.import_ticket(tenant, read.document)
-        log.info("intake.ticket", tenant=tenant, incident=came.incident, opened=came.opened, again=came.again)
-        if not came.again:
-            await self.wake(came.incident)
-        state = (await self.states.get_states(tenant, (came.incident,))).get(came.incident, "received")
-        return InboundResponse(200, {"ticket": came.incident, "state": state, "ignored": list(read.ignored)})
+        arrival = await self.arrivals.import_ticket(tenant, read.document)
+        log.info("intake.ticket", tenant=tenant, incident=arrival.incident, opened=arrival.opened, again=arrival.again)
+        if not arrival.again:
+            await self.wake(arrival.incident)
+        state = (await self.states.get_states(tenant, (arrival.incident,))).get(arrival.incident, "received")
+        return InboundResponse(200, {"ticket": arrival.incident, "state": state, "ignored": list(read.ignored)})
 
-    async def _is_first_delivery(self, tenant: str, message: SignedMessage) -> bool:
+    async def _record_delivery(self, tenant: str, message: SignedMessage) -> bool:
         key = self.names.intake_key("heard", f"{tenant}:{message.nonce}")
         return bool(await self.redis.set(key, "1", nx=True, ex=REPLAY_WINDOW))
 

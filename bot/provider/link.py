@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from bot.inbound.limited_body import IDENTITY_ENCODING_HEADERS, read_limited_body
-from bot.inbound.webhook import build_signed_headers
+from bot.inbound import IDENTITY_ENCODING_HEADERS, build_signed_headers, read_limited_body
 from bot.provider.wire_messages import (
     BadMessage,
     StatesAnswer,
@@ -22,7 +21,8 @@ from bot.provider.wire_messages import (
 from kb.redact import redact_start
 from tools.clock import Clock
 
-TIMEOUT_SECONDS, MAX_ANSWER_BYTES = 20.0, 64 << 10
+TIMEOUT_SECONDS = 20.0
+MAX_ANSWER_BYTES = 64 << 10
 RETRY_STATUSES = frozenset({408, 409, 425, 429})  # the message is sent again, newly signed
 
 
@@ -57,15 +57,15 @@ class HttpProviderLink:
     async def send_ticket(self, id_: str, body: bytes) -> TicketAnswer:
         try:
             return parse_ticket_answer(await self._post_message(id_, body))
-        except BadMessage as why:
-            raise LinkUnavailable(str(why)) from why
+        except BadMessage as error:
+            raise LinkUnavailable(str(error)) from error
 
     async def fetch_states(self, after: Mapping[str, int]) -> StatesAnswer:
         try:
             answer = await self._post_message(f"ask_{uuid4().hex}", build_states_message(after, self.clock.now()))
             return await asyncio.to_thread(parse_states_answer, answer)
-        except BadMessage as why:
-            raise LinkUnavailable(str(why)) from why
+        except BadMessage as error:
+            raise LinkUnavailable(str(error)) from error
 
     async def _post_message(self, id_: str, body: bytes) -> bytes:
         headers = {
@@ -78,26 +78,26 @@ class HttpProviderLink:
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS), auto_decompress=False) as session,
                 session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer,
             ):
-                said = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
-                if said is None:
+                answer_body = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
+                if answer_body is None:
                     raise LinkUnavailable(f"the intake answers more than {MAX_ANSWER_BYTES >> 10} KiB")
-                return _check_response(answer.status, answer.headers.get("Retry-After", ""), said)
-        except (aiohttp.ClientError, TimeoutError, OSError) as why:
-            raise LinkUnavailable(f"the intake cannot be reached: {str(why)[:160] or type(why).__name__}") from why
+                return _check_response(answer.status, answer.headers.get("Retry-After", ""), answer_body)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise LinkUnavailable(f"the intake cannot be reached: {str(error)[:160] or type(error).__name__}") from error
 
 
 def _check_response(status: int, after: str, said: bytes) -> bytes:
     if status == 200:
         return said
-    why = f"the intake answers {status}{_format_error(said)}"
+    problem = f"the intake answers {status}{_format_error(said)}"
     if status in RETRY_STATUSES or status >= 500:
-        raise LinkUnavailable(why, float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0)
-    raise LinkRefused(why)
+        raise LinkUnavailable(problem, float(after) if after.isascii() and after.isdigit() and len(after) < 6 else 0.0)
+    raise LinkRefused(problem)
 
 
 def _format_error(said: bytes) -> str:
     try:
-        told = json.loads(said)["error"]
+        error_text = json.loads(said)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return f": {redact_start(told, 300)}" if isinstance(told, str) else ""
+    return f": {redact_start(error_text, 300)}" if isinstance(error_text, str) else ""

@@ -7,11 +7,11 @@ from functools import partial
 
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import list_operator_channels
-from bot.provider.ticket_store import TicketStore
+from bot.provider.ticket_documents import TicketStore
 from bot.refusal import Refusal
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin
 from graph.ticket_export.document import TicketDocument
-from graph.ticket_export.imported_evidence import build_item_data, build_report_text
+from graph.ticket_export.received_ticket import build_item_data, build_report_text
 from tools.clock import Clock
 from tools.inventory.inventory import Inventory
 
@@ -42,11 +42,11 @@ class TicketImporter:
         """Import a document once; a newer one becomes a reply. Raises NoOperatorChannel."""
         ticket = build_ticket_id(tenant, document.incident)
         origin = Origin(kind="slack", channel=find_operator_channel(self.inventory, tenant), tenant=tenant, ticket=ticket)
-        known = await self.inbox.find_incident(*origin.source_key)
+        incident = await self.inbox.find_incident(*origin.source_key)
         key = f"{ticket}:{hash_document(document)}"
-        if known is None or not await self.inbox.is_already_stored(key):
+        if incident is None or not await self.inbox.is_already_stored(key):
             await self.book.store_document(ticket, document)
-        make = partial(self._build_item, document, key, "reply" if known else "mention")
+        make = partial(self._build_item, document, key, "reply" if incident else "mention")
         received = await self.inbox.open_or_join(origin, key, make)
         await self.book.attach_to_incident(ticket, received.incident)
         return ImportedTicket(received.incident, received.opened, received.duplicate)
@@ -79,11 +79,11 @@ def find_operator_channel(inventory: Inventory, tenant: str) -> str:
             f"no host of the inventory belongs to tenant {tenant!r}: known are {', '.join(list_tenants(inventory)) or 'none'}", 2
         )
     bound = {row.channel: row for row in inventory.channels}
-    ours = list_operator_channels(bound)
+    operator_channels = list_operator_channels(bound)
     for row in inventory.channels:
-        if row.kind == "tenant" and row.tenant == tenant and row.internal in ours:
+        if row.kind == "tenant" and row.tenant == tenant and row.internal in operator_channels:
             return row.internal
-    for channel in ours:
+    for channel in operator_channels:
         if any(inventory.hosts[name].tenant == tenant for name in inventory.list_group_hosts(bound[channel].groups)):
             return channel
     raise NoOperatorChannel(f"no operators' channel of the inventory speaks of the hosts of tenant {tenant!r}", 2)

@@ -11,13 +11,13 @@ from redis.exceptions import RedisError
 from bot.provider.link import LinkRefused, LinkUnavailable, ProviderLink
 from bot.provider.provider_updates import PROVIDER_CAUSES_ADAPTER, ProviderMessage, count_heard_messages
 from bot.provider.wire_messages import build_ticket_message
-from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
+from bot.store.external_outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
 from bot.tasks import run_periodically
 
 log = structlog.get_logger()
 SWEEP_INTERVAL_SECONDS = 2.0
-# default of `provider_poll_seconds`; slower once the repair is proved
-POLL_INTERVAL, SLOW_POLL_INTERVAL = timedelta(seconds=30), timedelta(minutes=10)
+POLL_INTERVAL = timedelta(seconds=30)  # default of `provider_poll_seconds`
+SLOW_POLL_INTERVAL = timedelta(minutes=10)  # slower once the repair is proved
 
 
 async def leave_with_provider(incident: str, ticket: str, words: ProviderMessage) -> bool:
@@ -39,15 +39,15 @@ class TicketSender:
 
     async def sweep(self) -> int:
         """Send and poll due rows; return their number."""
-        due = await self.outbox.claim_due()
-        for incident in due:
+        due_rows = await self.outbox.claim_due()
+        for incident in due_rows:
             try:
                 await self._process_row(await self.outbox.load_row(incident))
             except RedisError:
                 raise
             except Exception:
                 log.exception("provider.step_failed", incident=incident)  # one bad row must not block the others
-        return len(due)
+        return len(due_rows)
 
     async def run(self) -> None:
         """Sweep at once and until cancelled: a restart finds what was queued before a crash."""
@@ -59,12 +59,12 @@ class TicketSender:
             return
         try:
             await (self._send_ticket(row) if row.pending else self._poll_state(row))
-        except LinkUnavailable as away:
-            log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(away))
-            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
-        except LinkRefused as no:
-            log.warning("provider.refused", incident=row.incident, why=str(no))
-            await self._handle_refusal(row, str(no))
+        except LinkUnavailable as error:
+            log.warning("provider.away", incident=row.incident, tries=row.tries + 1, why=str(error))
+            await self.outbox.postpone_row(row, str(error), max(compute_retry_delay(row.tries), timedelta(seconds=error.after)))
+        except LinkRefused as error:
+            log.warning("provider.refused", incident=row.incident, why=str(error))
+            await self._handle_refusal(row, str(error))
         await self.paint(row.incident)
 
     async def _send_ticket(self, row: OutboxRow) -> None:
@@ -80,24 +80,24 @@ class TicketSender:
             log.warning("provider.ticket_gone", incident=row.incident, ticket=row.ticket)
             await self.outbox.record_state(row, row.state, None)
             return
-        told = answer.told.get(row.ticket, ())
-        heard = await self._post_messages(row, told)
-        again = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
-        if told:  # there may be more messages, or posting failed
-            again = self.ask_every
-        found = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
-        await self.outbox.record_state(row, state, again, found=found, heard=str(heard))
+        messages = answer.told.get(row.ticket, ())
+        heard_count = await self._post_messages(row, messages)
+        interval = {"closed": None, "proved": max(SLOW_POLL_INTERVAL, self.ask_every)}.get(state, self.ask_every)
+        if messages:  # there may be more messages, or posting failed
+            interval = self.ask_every
+        causes_json = PROVIDER_CAUSES_ADAPTER.dump_json(answer.found.get(row.ticket, ())).decode()
+        await self.outbox.record_state(row, state, interval, found=causes_json, heard=str(heard_count))
 
     async def _post_messages(self, row: OutboxRow, told: Sequence[ProviderMessage]) -> int:
         """Return the number of the last posted message."""
-        heard = count_heard_messages(row.notes)
+        heard_count = count_heard_messages(row.notes)
         for words in told:
-            if words.n <= heard:
+            if words.n <= heard_count:
                 continue
             if not await self.say(row.incident, row.ticket, words):
                 break
-            heard = words.n
-        return heard
+            heard_count = words.n
+        return heard_count
 
     async def _handle_refusal(self, row: OutboxRow, why: str) -> None:
         """End an unsent ticket; retry a poll later."""

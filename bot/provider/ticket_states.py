@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from bot.incidents.dispatch.inbox import Inbox
-from bot.provider.message_store import ProviderMessageStore
-from bot.provider.provider_updates import ProviderCause, ProviderMessage, build_provider_causes
+from bot.provider.provider_updates import ProviderCause, ProviderMessage, ProviderMessageStore, build_provider_causes
 from bot.provider.wire_messages import ProviderState, StatesAnswer, StatesRequest, to_provider_state
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.incident_view import IncidentView
 from graph.state import IncidentState
 from kb.customers.cause_words import CustomerWords
@@ -45,8 +43,8 @@ class TicketStates:
     async def answer_states_request(self, tenant: str, asked: StatesRequest) -> StatesAnswer:
         """Return all states, and messages and causes as far as they fit."""
         states: dict[str, ProviderState] = {}
-        told: dict[str, tuple[ProviderMessage, ...]] = {}
-        found: dict[str, tuple[ProviderCause, ...]] = {}
+        messages_by_ticket: dict[str, tuple[ProviderMessage, ...]] = {}
+        causes_by_ticket: dict[str, tuple[ProviderCause, ...]] = {}
         room = MAX_UPDATE_BYTES
         for ticket in dict.fromkeys(asked.tickets):
             view = await self.build_view(tenant, ticket)
@@ -59,9 +57,9 @@ class TicketStates:
             room -= sum(map(_measure_bytes, fitting))
             words = _select_fitting(await self.told.list_messages_after(ticket, asked.after[ticket]), room)
             room -= sum(map(_measure_bytes, words))
-            found |= {ticket: fitting} if fitting else {}
-            told |= {ticket: words} if words else {}
-        return StatesAnswer(states=states, told=told, found=found)
+            causes_by_ticket |= {ticket: fitting} if fitting else {}
+            messages_by_ticket |= {ticket: words} if words else {}
+        return StatesAnswer(states=states, told=messages_by_ticket, found=causes_by_ticket)
 
     async def build_view(self, tenant: str, ticket: str) -> TenantView | None:
         """Return the tenant card's view, or None for another tenant's ticket."""
@@ -78,13 +76,13 @@ class TicketStates:
 
 def _select_fitting(rows: Sequence[Row], room: int) -> tuple[Row, ...]:
     """Return the first rows that fit into `room` bytes."""
-    kept: list[Row] = []
+    fitting: list[Row] = []
     for row in rows:
         room -= _measure_bytes(row)
         if room < 0:
             break
-        kept.append(row)
-    return tuple(kept)
+        fitting.append(row)
+    return tuple(fitting)
 
 
 def _measure_bytes(row: ProviderCause | ProviderMessage) -> int:

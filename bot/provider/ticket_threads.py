@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from bot.cards.blocks import Card
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.thread_roots import ThreadRoots
-from bot.provider.cards import received_ticket
-from bot.provider.ticket_store import TicketStore
+from bot.provider import cards as received_ticket
+from bot.provider.ticket_documents import TicketStore
 from bot.slack.client import SlackClient
 from bot.slack.people import People
 from bot.slack.posted_messages import IdempotentPoster, PostedCards
 from graph.state import InboxItem, Origin
 
-ROOT_EVENT_TYPE, NEWS_EVENT_TYPE = "rackmedic_ticket_root", "rackmedic_ticket_news"
+ROOT_EVENT_TYPE = "rackmedic_ticket_root"
+NEWS_EVENT_TYPE = "rackmedic_ticket_news"
 OriginResolver = Callable[[InboxItem], Awaitable[Origin | None]]
 
 

@@ -75,8 +75,8 @@ def parse_message(body: bytes) -> tuple[str, dict[str, Any]]:
     """Return (type, data). Raises BadMessage."""
     try:
         envelope = _Envelope.model_validate_json(body)
-    except ValidationError as why:
-        raise BadMessage("a message has `type` and `data`") from why
+    except ValidationError as error:
+        raise BadMessage("a message has `type` and `data`") from error
     return envelope.type, envelope.data
 
 
@@ -84,21 +84,21 @@ def parse_states_request(data: dict[str, Any]) -> StatesRequest:
     """Raises BadMessage."""
     try:
         return StatesRequest.model_validate(data)
-    except ValidationError as why:
-        raise BadMessage(f"tickets: at most {MAX_ASKED_TICKETS} ids; after: a number for each") from why
+    except ValidationError as error:
+        raise BadMessage(f"tickets: at most {MAX_ASKED_TICKETS} ids; after: a number for each") from error
 
 
 def parse_ticket_answer(body: bytes) -> TicketAnswer:
     """Raises BadMessage."""
     try:
         return TicketAnswer.model_validate_json(body)
-    except ValidationError as why:
-        raise BadMessage("the intake's answer is not one to a ticket") from why
+    except ValidationError as error:
+        raise BadMessage("the intake's answer is not one to a ticket") from error
 
 
 def parse_states_answer(body: bytes) -> StatesAnswer:
     """Raises BadMessage."""
     try:
         return StatesAnswer.model_validate_json(body)
-    except ValidationError as why:
-        raise BadMessage("the intake's answer is not one about states") from why
+    except ValidationError as error:
+        raise BadMessage("the intake's answer is not one about states") from error

@@ -9,7 +9,7 @@ import structlog
 from bot.policy.approvals import ApprovalRights
 from bot.refusal import Refusal
 from bot.remediation.action_runner import ActionCardPublisher, IncidentStateLoader
-from graph.execution.execution import ActionDeferred
+from graph.execution.action_effects import ActionDeferred
 from tools.action import Action
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
@@ -44,8 +44,8 @@ class ApproverLookup:
     async def __call__(self, record: ActionRecord) -> frozenset[str]:
         try:
             return await self.rights.list_record_approvers(record)
-        except Refusal as why:
-            raise ActionDeferred(str(why)) from why
+        except Refusal as error:
+            raise ActionDeferred(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class ActionStartAnnouncer:
         try:
             async with asyncio.timeout(self.seconds):
                 await self.show.update_card(await self.book.get_record(approval))
-        except Exception as why:
-            log.warning("action.not_shown", approval=approval, error=str(why)[:200])  # a missing update must not fail the action
+        except Exception as error:
+            log.warning("action.not_shown", approval=approval, error=str(error)[:200])  # a missing update must not fail the action
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class ContactLossNotifier:
         try:
             async with asyncio.timeout(self.seconds):
                 await self.show.show_contact_state(await self.book.get_record(action.approval), format_contact_loss(action, since))
-        except Exception as why:
-            log.warning("action.contact_not_shown", approval=action.approval, error=str(why)[:200])
+        except Exception as error:
+            log.warning("action.contact_not_shown", approval=action.approval, error=str(error)[:200])
 
 
 def format_contact_loss(action: Action, since: datetime | None) -> str:

@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
 import structlog
@@ -23,9 +24,7 @@ from bot.policy import channels
 from bot.policy.approvals import ApprovalRights, can_still_be_decided
 from bot.policy.channels import SlackPlace
 from bot.remediation.approval_card_data import ApprovalCardLoader, ApprovalCardSources, IncidentKnowledge
-from bot.remediation.card_batches import CardBatches
-from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import outcomes, shared_card
+from bot.remediation.cards import approval_card, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.client import build_message_args
 from bot.slack.people import People
@@ -33,18 +32,96 @@ from bot.slack.posted_messages import POSTING, IdempotentPoster, OriginLookup, P
 from bot.slack.rate_limits import Urgency, with_urgency
 from graph.context import GraphContext
 from graph.state import IncidentState, Origin
-from tools.execution.cancel_preview import preview_cancel
-from tools.execution.delete_preview import preview_delete
-from tools.execution.dry_run import dry_run
-from tools.execution.node_jobs import read_node_jobs
+from tools.action import Action
+from tools.execution.conditions import dry_run
+from tools.execution.previews import preview_cancel, preview_delete, read_node_jobs
 from tools.ledger.reader import LedgerReader
-from tools.ledger.record import ActionRecord, Refused
+from tools.ledger.record import ActionRecord, Refused, list_targets
 from tools.ledger.states import TERMINAL_STATES, State
 from tools.transport import Transport
 
+# Decide which actions share a card: same remedy and cause, proposed within two minutes, one per host.
+#
+# Each keeps its own digest, votes and claim. A Redis script decides atomically, so that no action gets two cards.
+
+MAX_ACTIONS_PER_CARD = 10  # Further actions get another card.
+JOIN_WINDOW = timedelta(minutes=2)  # A later action gets its own card and mention.
+JOIN_CARD_SCRIPT = """
+local h, id, key = KEYS[1], ARGV[1], ARGV[2]
+local now, after, most = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local weight, room, shut = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local on = redis.call('HGET', h, 'batch:'..id)
+if on then return on end
+local batch = redis.call('HGET', h, 'joinable:'..key)
+if batch and batch ~= shut and redis.call('HEXISTS', h, 'card:'..id) == 0 then
+  local rows, since, used = redis.call('HGET', h, 'rows:'..batch), redis.call('HGET', h, 'since:'..batch), redis.call('HGET', h, 'used:'..batch)
+  local _, others = string.gsub(rows, ' ', ' ')
+  if tonumber(since) >= after and others + 1 < most and tonumber(used) + weight <= room then
+    redis.call('HSET', h, 'rows:'..batch, rows..' '..id, 'used:'..batch, tonumber(used) + weight, 'batch:'..id, batch)
+    return batch
+  end
+end
+redis.call('HSET', h, 'rows:'..id, id, 'since:'..id, ARGV[3], 'used:'..id, ARGV[6], 'batch:'..id, id, 'joinable:'..key, id)
+return id
+"""
+
+
+class CardBatches:
+    """Batches, each named by the approval id of its first action."""
+
+    def __init__(self, cards: PostedCards) -> None:
+        self._cards = cards
+
+    async def get_batch(self, action: Action) -> str:
+        return await self._cards.get(action.incident, f"batch:{action.approval}") or action.approval
+
+    async def list_approvals(self, incident: str, batch: str) -> list[str]:
+        """Return the approval ids in joining order."""
+        return (await self._cards.get(incident, f"rows:{batch}")).split() or [batch]
+
+    async def join_batch(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
+        """Assign the action and all pending ones like it to batches. `others` are the incident's records."""
+        waiting = [row for row in others if row.state is State.PENDING and build_batch_key(row.action) == build_batch_key(record.action)]
+        for row in sorted(waiting, key=lambda row: row.action.target):
+            await self._join_action(row, others, now)
+        return await self._join_action(record, others, now)
+
+    async def _join_action(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
+        action = record.action
+        shut = await self._find_closed_batch(action, others)
+        weight = shared_card.count_row_chars(action)
+        numbers = (_to_milliseconds(now), _to_milliseconds(now - JOIN_WINDOW), MAX_ACTIONS_PER_CARD, weight, shared_card.MAX_ROWS_CHARS)
+        return await self._cards.run_script(
+            JOIN_CARD_SCRIPT, action.incident, action.approval, build_batch_key(action), *map(str, numbers), shut
+        )
+
+    async def _find_closed_batch(self, action: Action, others: Sequence[ActionRecord]) -> str:
+        """Return the latest such batch if it is all decided or already has this host."""
+        batch = await self._cards.get(action.incident, f"joinable:{build_batch_key(action)}")
+        if not batch:
+            return ""
+        names = set(await self.list_approvals(action.incident, batch))
+        batch_records = [row for row in others if row.approval in names]
+        has_pending = any(row.state is State.PENDING for row in batch_records)
+        batch_hosts = {host for row in batch_records for host in list_targets(row.action)}
+        return "" if has_pending and not batch_hosts.intersection(list_targets(action)) else batch
+
+
+def build_batch_key(action: Action) -> str:
+    """Return what must be equal on one card. An exclusive check never shares one."""
+    alone = action.approval if action.remedy == "run_check" else ""
+    return f"{action.remedy} {action.proves} {action.requested_by} {alone}".rstrip()
+
+
+def _to_milliseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
 log = structlog.get_logger()
 APPROVAL_EVENT_TYPE = "rackmedic_approval"
-CARD_KIND, REMINDER_KIND, OUTCOME_KIND = "card", "remind", "outcome"
+CARD_KIND = "card"
+REMINDER_KIND = "remind"
+OUTCOME_KIND = "outcome"
 # No retry can fix these: logged and dropped.
 PERMANENT_SLACK_ERRORS = frozenset(
     {"message_not_found", "channel_not_found", "is_archived", "cant_update_message", "not_in_channel", "thread_not_found"}
@@ -109,10 +186,10 @@ class ActionCards:
             try:
                 with with_urgency(Urgency.DECISION):
                     await self._render_and_post(record, batch, what)
-            except SlackApiError as trouble:
-                if trouble.response["error"] not in PERMANENT_SLACK_ERRORS:
+            except SlackApiError as error:
+                if error.response["error"] not in PERMANENT_SLACK_ERRORS:
                     raise
-                log.warning("action_cards.gone", approval=record.approval, what=what, error=trouble.response["error"])
+                log.warning("action_cards.gone", approval=record.approval, what=what, error=error.response["error"])
         await self._living.refresh_message(record.action.incident)
 
     def _get_lock(self, name: str) -> asyncio.Lock:
@@ -125,15 +202,15 @@ class ActionCards:
         if what == CARD_KIND:
             await self._paint_card(origin, record, batch)
             return
-        shown = await self._load_card_data(origin, record, batch)
-        own = next((one for one in shown if one.record.approval == record.approval), shown[0])
+        card_data = await self._load_card_data(origin, record, batch)
+        own = next((one for one in card_data if one.record.approval == record.approval), card_data[0])
         if what == REMINDER_KIND and can_still_be_decided(own.record, self.sources.clock.now()):
             await self._post_once(
                 origin,
                 record,
                 REMINDER_KIND,
                 batch,
-                outcomes.render_reminder(own) if len(shown) == 1 else outcomes.render_shared_reminder(shown),
+                outcomes.render_reminder(own) if len(card_data) == 1 else outcomes.render_shared_reminder(card_data),
             )
         if what == OUTCOME_KIND and own.record.state is State.UNKNOWN:
             await self._post_once(
@@ -141,29 +218,31 @@ class ActionCards:
                 record,
                 f"{OUTCOME_KIND}:{own.record.state}",
                 record.approval,
-                outcomes.render_outcome(own, among_others=len(shown) > 1),
+                outcomes.render_outcome(own, among_others=len(card_data) > 1),
             )
 
     async def _paint_card(self, origin: Origin, record: ActionRecord, batch: str) -> None:
         """Post or edit until the card matches the ledger: records may change while Slack answers."""
         incident, name, painted = record.action.incident, f"{CARD_KIND}:{batch}", ""
         while True:
-            shown = await self._load_card_data(origin, record, batch)
+            card_data = await self._load_card_data(origin, record, batch)
             before = await self._cards.get(incident, name)
-            if not before and all(one.record.state in TERMINAL_STATES for one in shown):
+            if not before and all(one.record.state in TERMINAL_STATES for one in card_data):
                 return
             card = await self._redact_for_channel(
                 origin,
-                approval.render_approval_card(shown[0]) if len(shown) == 1 else shared_card.render_shared_card(shown, self.sources.brakes),
+                approval_card.render_approval_card(card_data[0])
+                if len(card_data) == 1
+                else shared_card.render_shared_card(card_data, self.sources.brakes),
             )
-            looks = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
-            if looks == painted:
+            card_digest = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+            if card_digest == painted:
                 return
-            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, looks)
-            if looks != await self._cards.get(incident, f"looks:{batch}"):
+            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, card_digest)
+            if card_digest != await self._cards.get(incident, f"looks:{batch}"):
                 await self._client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
-                await self._cards.set(incident, f"looks:{batch}", looks)
-            painted = looks
+                await self._cards.set(incident, f"looks:{batch}", card_digest)
+            painted = card_digest
 
     async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
         """Post the card. If it was posted before, it may be outdated, and the caller edits it."""
@@ -194,8 +273,8 @@ class ActionCards:
         try:
             shared = await self._people.is_shared(origin.channel)
             channels.require_operator_channel(SlackPlace(origin.team, origin.channel, shared=shared), self.sources.bound)
-        except channels.ChannelNotServed as no:
-            return notes.render_refusal(str(no))
+        except channels.ChannelNotServed as error:
+            return notes.render_refusal(str(error))
         return card
 
     # -- what is on a card ------------------------------------------------------------------------------------------
@@ -207,20 +286,20 @@ class ActionCards:
 
     async def _load_records(self, record: ActionRecord, batch: str) -> list[ActionRecord]:
         """Return the batch's current records. Skip unreadable ones, except `record` itself."""
-        found: list[ActionRecord] = []
+        records: list[ActionRecord] = []
         for name in await self._batches.list_approvals(record.action.incident, batch):
             try:
-                found.append(await self.sources.record_of(name))
-            except Refused as why:
-                log.warning("action_cards.unreadable", approval=name, why=str(why)[:200])
-                found += [record] if name == record.approval else []
-        return found or [record]
+                records.append(await self.sources.record_of(name))
+            except Refused as error:
+                log.warning("action_cards.unreadable", approval=name, why=str(error)[:200])
+                records += [record] if name == record.approval else []
+        return records or [record]
 
     async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:
         try:
             return await self.sources.of_incident(record.action.incident)
-        except Refused as why:
-            log.warning("action_cards.alone", approval=record.approval, why=str(why)[:200])
+        except Refused as error:
+            log.warning("action_cards.alone", approval=record.approval, why=str(error)[:200])
             return []
 
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from graph.engine.stale_facts import ProvenRemedyRun
+from graph.engine.fact_history import ProvenRemedyRun
 from tools.clock import Clock
 from tools.ledger.record import ActionRecord
 from tools.ledger.redis_replies import decode_hash, decode_texts
@@ -84,8 +84,8 @@ class ActionIndex:
         for host in names:
             pipe.hgetall(self._names.treatments_key(host))
         rows = zip(names, await pipe.execute() if names else (), strict=True)
-        told = (_parse_treatment(host, devices, at) for host, row in rows for devices, at in decode_hash(row).items())
-        return tuple(filter(None, told))
+        treatments = (_parse_treatment(host, devices, at) for host, row in rows for devices, at in decode_hash(row).items())
+        return tuple(filter(None, treatments))
 
 
 def _parse_treatment(host: str, devices: str, at: str) -> ProvenRemedyRun | None:

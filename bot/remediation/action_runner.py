@@ -17,9 +17,9 @@ from redis.exceptions import RedisError
 from bot.incidents.dispatch.lease import Lease, Leases
 from bot.policy.approvals import can_still_be_decided
 from bot.remediation.action_index import ActionIndex, is_host_repair
-from bot.remediation.wave_scheduler import find_queue_note
+from bot.remediation.waves import find_queue_note
 from graph.checkpoints.fence import LostLease, WorkerStopping
-from graph.execution.execution import ActionDeferred, StillRunning, estimate_claim_time, has_started
+from graph.execution.action_effects import ActionDeferred, StillRunning, estimate_claim_time, has_started
 from graph.incident_view import IncidentView
 from graph.state import InboxItem, IncidentState
 from tools.clock import Clock
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 REMIND_BEFORE = timedelta(minutes=5)
-RETRY_INTERVAL, CARD_RETRY_INTERVAL = timedelta(seconds=10), timedelta(seconds=30)
+RETRY_INTERVAL = timedelta(seconds=10)
+CARD_RETRY_INTERVAL = timedelta(seconds=30)
 THREAD_RETENTION = timedelta(days=30)
 DRAIN_REMEDY_ID = "drain_node"  # Its incident records who approved it.
 IncidentStateLoader = Callable[[str], Awaitable[IncidentState]]
@@ -130,33 +131,33 @@ class ActionRunner:
         with structlog.contextvars.bound_contextvars(approval=approval):
             try:
                 await lease.guard(self._run_under_lease(approval), self.stopping.is_set)
-            except (LostLease, WorkerStopping, Refused) as why:
-                lease.held = not isinstance(why, LostLease)
-                log.warning("action.left", why=f"{type(why).__name__}: {why}"[:300])
+            except (LostLease, WorkerStopping, Refused) as error:
+                lease.held = not isinstance(error, LostLease)
+                log.warning("action.left", why=f"{type(error).__name__}: {error}"[:300])
             finally:
                 await _release_lease(lease)
 
     async def _run_under_lease(self, approval: str) -> None:
         mark = await self.index.begin_check(approval, RETRY_INTERVAL)
         try:
-            seen = await self.ledger.get_record(approval)
+            record = await self.ledger.get_record(approval)
         except NotFound:
             await self.index.finish_check(approval, mark, None)
             return
-        seen, progress, held = await self._advance_record(seen)
-        if seen.state not in OPEN_STATES and seen.state is not State.EXECUTING:
-            await self._deliver_result(seen, progress)
-        shown = await self._update_cards(seen, held)
-        at = self._get_next_check_time(seen, shown, IncidentView(await self.state_of(seen.action.incident)).quiet_until)
-        if seen.state in TERMINAL_STATES and at is None:
+        record, progress, held_back = await self._advance_record(record)
+        if record.state not in OPEN_STATES and record.state is not State.EXECUTING:
+            await self._deliver_result(record, progress)
+        is_shown = await self._update_cards(record, held_back)
+        at = self._get_next_check_time(record, is_shown, IncidentView(await self.state_of(record.action.incident)).quiet_until)
+        if record.state in TERMINAL_STATES and at is None:
             await self.threads.prune_thread(approval, THREAD_RETENTION)
         await self.index.finish_check(approval, mark, at)
 
     async def _advance_record(self, record: ActionRecord) -> "tuple[ActionRecord, ActionProgress, str]":
         """Return the advanced record, its graph progress, and why it waits."""
         now = self.clock.now()
-        due = record.get_due_time()
-        if record.state in OPEN_STATES and due is not None and now > due:
+        due_at = record.get_due_time()
+        if record.state in OPEN_STATES and due_at is not None and now > due_at:
             with suppress(Refused):
                 await self.ledger.end_action(record.approval, Transition.EXPIRE, "rackmedic", _get_expiry_reason(record))
             record = await self.ledger.get_record(record.approval)
@@ -165,8 +166,8 @@ class ActionRunner:
             return record, {}, ""
         if record.state is State.EXECUTING and record.beat_until is not None and now <= record.beat_until:
             return record, {}, ""
-        progress, held = await self._advance_thread(record)
-        return await self.ledger.get_record(record.approval), progress, held
+        progress, held_back = await self._advance_thread(record)
+        return await self.ledger.get_record(record.approval), progress, held_back
 
     async def _advance_thread(self, record: ActionRecord) -> "tuple[ActionProgress, str]":
         """Resume the graph. The claim may supersede other actions: check them now, or later if this worker dies."""
@@ -175,9 +176,9 @@ class ActionRunner:
             await self.index.schedule_check(name, self.clock.now() + CARD_RETRY_INTERVAL)
         try:
             return await self.threads.resume_action(record), ""
-        except ActionDeferred as why:
-            log.info("action.not_now", why=str(why))
-            return {}, str(why)
+        except ActionDeferred as error:
+            log.info("action.not_now", why=str(error))
+            return {}, str(error)
         except StillRunning:
             return {}, ""
         finally:
@@ -186,9 +187,9 @@ class ActionRunner:
 
     async def _deliver_result(self, record: ActionRecord, progress: "ActionProgress") -> None:
         key = f"action:{record.approval}:{record.state.value}"
-        who = await self.name_of(record.ended_by) if record.state in (State.DENIED, State.REVOKED) and record.ended_by else ""
-        by = await self._format_approver_names(record) if record.action.remedy == DRAIN_REMEDY_ID else ""
-        result = build_result_event(record, progress, self.clock.now(), who) | {"by": by}
+        ended_by = await self.name_of(record.ended_by) if record.state in (State.DENIED, State.REVOKED) and record.ended_by else ""
+        approver_names = await self._format_approver_names(record) if record.action.remedy == DRAIN_REMEDY_ID else ""
+        result = build_result_event(record, progress, self.clock.now(), ended_by) | {"by": approver_names}
         if is_host_repair(record):
             await self.index.record_treatment(record, datetime.fromisoformat(result["since"]))
         if await self.deliver.send_event(record.action.incident, key, result):
@@ -201,33 +202,39 @@ class ActionRunner:
     async def _update_cards(self, record: ActionRecord, held: str) -> bool:
         """Return whether everything was shown."""
         try:
-            for what, said, show in await self._list_card_updates(record, held):
+            for update, state_text, show in await self._list_card_updates(record, held):
                 await show()
-                await self.index.record_shown_news(record.approval, what, said)
+                await self.index.record_shown_news(record.approval, update, state_text)
         except RedisError:
             raise
-        except Exception as why:
-            log.warning("action.not_shown", error=f"{type(why).__name__}: {why}"[:300])  # Slack may be down; the next check retries
+        except Exception as error:
+            log.warning("action.not_shown", error=f"{type(error).__name__}: {error}"[:300])  # Slack may be down; the next check retries
             return False
         return True
 
     async def _list_card_updates(self, record: ActionRecord, held: str) -> list[tuple[str, str, Callable[[], Awaitable[None]]]]:
         """Return the updates not shown yet, in order: kind, text, publisher."""
-        told = await self.index.get_shown_news(record.approval)
+        shown_news = await self.index.get_shown_news(record.approval)
         state = await self.state_of(record.action.incident)
         over = record.state not in OPEN_STATES and record.state is not State.EXECUTING
         queued = find_queue_note(await self.index.get_shown_news(record.action.incident), record.action.proves, [record.approval])
-        looks, carded, now = f"{record.state.value} {len(record.votes)} {record.outcome}{queued}", "card" in told, self.clock.now()
-        known = told.get("changed", told.get("card"))
+        card_state, carded, now = (
+            f"{record.state.value} {len(record.votes)} {record.outcome}{queued}",
+            "card" in shown_news,
+            self.clock.now(),
+        )
+        known_state = shown_news.get("changed", shown_news.get("card"))
         reminds = now >= get_reminder_time(record) and not IncidentView(state).is_muted(now)
         rows: list[tuple[str, str, bool, Callable[[], Awaitable[None]]]] = [
-            ("card", looks, record.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(record, state)),
-            ("changed", looks, carded and known != looks, lambda: self.show.update_card(record)),
+            ("card", card_state, record.state in OPEN_STATES and not carded, lambda: self.show.post_approval_card(record, state)),
+            ("changed", card_state, carded and known_state != card_state, lambda: self.show.update_card(record)),
             ("held", held, bool(held), lambda: self.show.show_wait_reason(record, held)),
             ("remind", "done", reminds and can_still_be_decided(record, now), lambda: self.show.post_reminder(record)),
             ("outcome", f"{record.state.value} {record.outcome}", over, lambda: self.show.post_outcome(record)),
         ]
-        return [(what, said, show) for what, said, wanted, show in rows if wanted and told.get(what) != said]
+        return [
+            (update, state_text, show) for update, state_text, is_wanted, show in rows if is_wanted and shown_news.get(update) != state_text
+        ]
 
     def _get_next_check_time(self, record: ActionRecord, shown: bool, quiet: datetime | None) -> datetime | None:
         """Return the next check, or None. No reminder is due before `quiet`."""
@@ -250,12 +257,12 @@ def get_reminder_time(record: ActionRecord) -> datetime:
 
 def build_result_event(record: ActionRecord, progress: "ActionProgress", now: datetime, who: str = "") -> dict[str, Any]:
     """Return the event of an ended or unknown action; `who` is the name of the person who ended it."""
-    began = record.state in (State.DONE, State.FAILED, State.UNKNOWN)
+    has_begun = record.state in (State.DONE, State.FAILED, State.UNKNOWN)
     return {
         "event": record.state.value,
         "approval": record.approval,
         "remedy": record.action.remedy,
-        "outcome": record.outcome if began else _get_supersede_reason(record, progress),
+        "outcome": record.outcome if has_begun else _get_supersede_reason(record, progress),
         "says": _format_result_text(record, progress, who),
         "ran": has_started(record) or record.state is State.UNKNOWN,
         "since": (progress.get("since") or estimate_claim_time(record, now).isoformat())
@@ -278,7 +285,7 @@ def _get_supersede_reason(record: ActionRecord, progress: "ActionProgress") -> s
 
 
 def _get_expiry_reason(record: ActionRecord) -> str:
-    return "nobody decided in time" if record.state is State.PENDING else "approved, but it could not start in time"
+    return "no decision in time" if record.state is State.PENDING else "approved, but it could not start in time"
 
 
 async def _release_lease(lease: Lease) -> None:

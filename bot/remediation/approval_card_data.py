@@ -7,21 +7,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from bot.remediation.cards import card_parts, deleted_files, job_tasks, killed_process, node_jobs, wave_queue
+from bot.remediation.cards import card_parts, side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.wave_scheduler import find_queue_note
+from bot.remediation.waves import find_queue_note
 from bot.slack.people import People
 from bot.slack.posted_messages import OriginLookup, PostedCards
 from graph.state import Origin
+from kb.needle_search import split_lines
 from kb.redact import redact
-from kb.scan import split_lines
 from tools.action import Action
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
-from tools.execution.cancel_preview import CancelPreview
 from tools.execution.conditions import ConditionResult
-from tools.execution.delete_preview import DeletePreview
-from tools.execution.node_jobs import NodeJobs
+from tools.execution.previews import CancelPreview, DeletePreview, NodeJobs
 from tools.fact import Fact
 from tools.inventory.inventory import ChannelRow
 from tools.ledger.brakes import Brakes
@@ -91,12 +89,12 @@ class ApprovalCardLoader:
     sources: ApprovalCardSources
 
     async def load_card_data(self, origin: Origin, record: ActionRecord) -> ApprovalCardView:
-        seen, at = _parse_seen(await self.get_note(record, "seen"))
+        condition_rows, at = _parse_seen(await self.get_note(record, "seen"))
         return ApprovalCardView(
             record,
             group=self.sources.group_of(origin, record.terms.sets),
             names=await self._get_names(record),
-            seen=seen,
+            seen=condition_rows,
             seen_at=at,
             began=await self._get_start_time(record),
             held=await self.get_note(record, note) if (note := WAITING_NOTES.get(record.state)) else "",
@@ -105,10 +103,10 @@ class ApprovalCardLoader:
             warning=self.sources.warning,
         )
 
-    async def get_queued(self, records: Sequence[ActionRecord]) -> wave_queue.QueuedHosts | None:
+    async def get_queued(self, records: Sequence[ActionRecord]) -> card_parts.QueuedHosts | None:
         """Return the wave queue behind these actions."""
         first = records[0].action
-        return wave_queue.parse_queue_note(
+        return card_parts.parse_queue_note(
             find_queue_note(await self.sources.known.told(first.incident), first.proves, [record.approval for record in records])
         )
 
@@ -120,17 +118,17 @@ class ApprovalCardLoader:
         if await self.get_note(record, "known"):
             return
         jobs = await self.sources.node_jobs(record.action)
-        known = [*(node_jobs.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
-        if known:
-            await self.set_note(record, "known", json.dumps(known))
+        effects = [*(side_effects.build_job_rows(jobs) if jobs is not None else ()), *await self._list_known_effects(record.action)]
+        if effects:
+            await self.set_note(record, "known", json.dumps(effects))
 
-    async def _list_known_effects(self, action: Action) -> killed_process.KnownRows:
-        if action.remedy in killed_process.PROCESS_REMEDIES:
-            return killed_process.build_process_rows(action, await self.sources.known.facts_of(action.incident))
-        if (seen := await self.sources.would_delete(action)) is not None:
-            return deleted_files.build_file_rows(seen)
+    async def _list_known_effects(self, action: Action) -> side_effects.KnownRows:
+        if action.remedy in side_effects.PROCESS_REMEDIES:
+            return side_effects.build_process_rows(action, await self.sources.known.facts_of(action.incident))
+        if (preview := await self.sources.would_delete(action)) is not None:
+            return side_effects.build_file_rows(preview)
         ends = await self.sources.would_cancel(action)
-        return job_tasks.build_task_rows(ends) if ends is not None else ()
+        return side_effects.build_task_rows(ends) if ends is not None else ()
 
     async def _note_dry_run(self, record: ActionRecord) -> None:
         if not await self.get_note(record, "seen"):
@@ -146,17 +144,17 @@ class ApprovalCardLoader:
         await self.cards.set(record.action.incident, f"{name}:{record.approval}", value)
 
     async def _get_names(self, record: ActionRecord) -> dict[str, str]:
-        asked = set(card_parts.list_policy_deciders(record)[: card_parts.MAX_NAMED_PEOPLE])
-        people = {vote.voter for vote in record.votes} | asked | list_requesters(record.action) | {record.ended_by}
-        return {who: await self.people.get_name(who.partition(":")[2]) for who in sorted(people) if ":" in who}
+        policy_deciders = set(card_parts.list_policy_deciders(record)[: card_parts.MAX_NAMED_PEOPLE])
+        people = {vote.voter for vote in record.votes} | policy_deciders | list_requesters(record.action) | {record.ended_by}
+        return {person: await self.people.get_name(person.partition(":")[2]) for person in sorted(people) if ":" in person}
 
     async def _get_start_time(self, record: ActionRecord) -> datetime | None:
         """Return when the action was first seen running."""
         if record.state is not State.EXECUTING:
             return None
-        if not (began := await self.get_note(record, "began")):
-            await self.set_note(record, "began", began := self.sources.clock.now().isoformat())
-        return datetime.fromisoformat(began)
+        if not (start_note := await self.get_note(record, "began")):
+            await self.set_note(record, "began", start_note := self.sources.clock.now().isoformat())
+        return datetime.fromisoformat(start_note)
 
     async def _read_output_tail(self, record: ActionRecord) -> list[str]:
         text = await self.sources.evidence.get_text(record.output) if record.output else None
@@ -166,5 +164,5 @@ class ApprovalCardLoader:
 def _parse_seen(note: str) -> tuple[list[ConditionResult], datetime | None]:
     if not note:
         return [], None
-    kept: dict[str, Any] = json.loads(note)
-    return [ConditionResult(says, ok, saw) for says, ok, saw in kept["rows"]], datetime.fromisoformat(kept["at"])
+    stored: dict[str, Any] = json.loads(note)
+    return [ConditionResult(sentence, ok, saw) for sentence, ok, saw in stored["rows"]], datetime.fromisoformat(stored["at"])

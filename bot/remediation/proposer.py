@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.policy.approvals import STALLED_JOB_CONDITION, ApprovalRights, build_terms
-from bot.policy.approver_sets import CHANNEL_SET
+from bot.policy.approvals import CHANNEL_SET, STALLED_JOB_CONDITION, ApprovalRights, build_terms
 from graph.remediation.fault_condition import get_step_precondition
 from graph.state import Remediation, RemediationStep
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Action, Risk
 from tools.clock import Clock
 from tools.execution.build import ActionRequest, HostIdentity, build_action, build_check_action, find_execution_host
@@ -71,23 +70,23 @@ class Proposer:
         step = remediation.current_step
         if step is None:
             raise ProposalDeferred("cannot", "no rung is left")
-        wanted = ActionRequest(
+        request = ActionRequest(
             step.remedy, step.args, incident, remediation.label, step.devices, requested_by, fault=get_step_precondition(remediation)
         )
         approvers = await self._find_deciders(incident, remediation.target.split(","), REMEDIES[step.remedy].risk)
         try:
             if step.remedy == "run_check":
-                return self._build_check_proposal(wanted, remediation, approval, approvers)
-            return await self._build_change_proposal(wanted, remediation, step, approval, approvers)
-        except BadArgument as why:
-            raise ProposalDeferred("cannot", str(why)) from why
-        except Unreachable as why:
-            raise ProposalDeferred("unreachable", str(why)) from why
+                return self._build_check_proposal(request, remediation, approval, approvers)
+            return await self._build_change_proposal(request, remediation, step, approval, approvers)
+        except BadArgument as error:
+            raise ProposalDeferred("cannot", str(error)) from error
+        except Unreachable as error:
+            raise ProposalDeferred("unreachable", str(error)) from error
 
     def _build_check_proposal(self, request: ActionRequest, remediation: Remediation, approval: str, approvers: Deciders) -> Proposal:
         hosts = remediation.target.split(",")
-        made = build_check_action(request, hosts, policy=self.rights.get_policy_hash(), catalogue=self.catalogue)
-        action = replace(made, approval=approval)
+        check_action = build_check_action(request, hosts, policy=self.rights.get_policy_hash(), catalogue=self.catalogue)
+        action = replace(check_action, approval=approval)
         group = self.inventory.hosts[hosts[0]].group if hosts[0] in self.inventory.hosts else ""
         return Proposal(action, self._build_terms(action, group, drained=False, stalled=False, approvers=approvers))
 
@@ -98,11 +97,13 @@ class Proposer:
         if target is None:
             raise ProposalDeferred("cannot", f"{remediation.target} is not in the inventory")
         via = find_execution_host(REMEDIES[step.remedy], target, self.inventory.hosts)
-        seen = HostIdentity(await read_boot_id(via.name, self.transport), await read_host_key_fingerprint(via.name, self.transport))
+        identity = HostIdentity(await read_boot_id(via.name, self.transport), await read_host_key_fingerprint(via.name, self.transport))
         drained = await self._is_drained(target)
         relaxing = drained and REMEDIES[step.remedy].risk == "destructive"
         request = replace(request, args=await self._resolve_live_args(step, target), needs_drained=relaxing)
-        action = build_action(request, target, via, seen, policy=self.rights.get_policy_hash(), catalogue=self.catalogue, approval=approval)
+        action = build_action(
+            request, target, via, identity, policy=self.rights.get_policy_hash(), catalogue=self.catalogue, approval=approval
+        )
         stalled = step.remedy == "cancel_job" and await self._is_job_stalled(request.incident, step.args["job"], target)
         if stalled:
             action = replace(action, conditions=(*action.conditions, fill_condition(STALLED_JOB_CONDITION, action.args)))
@@ -129,16 +130,16 @@ class Proposer:
 
     def _require_conditions(self, action: Action, missing: Sequence[ConditionResult]) -> None:
         """Raise ProposalDeferred unless every controller condition holds."""
-        for one in missing:
-            if action.remedy == "cancel_job" and (one.ok is False or is_job_forgotten(one)):
+        for condition in missing:
+            if action.remedy == "cancel_job" and (condition.ok is False or is_job_forgotten(condition)):
                 raise ProposalDeferred("over", f"job {action.args['job']} has ended by itself")
-            if one.ok is None:
-                raise ProposalDeferred("unreachable", f"could not see whether {one.says}: {one.saw}")
-            if one.id == SLURM_DRAINED.id:
-                raise ProposalDeferred("not_idle", f"{action.target} is {format_drain_status(one) or 'not drained'}")
-            if action.remedy == "drain_node" and one.saw.startswith(("drain", "inval", "cordoned")):
-                raise ProposalDeferred("held", f"{action.target} is out of service already ({split_lines(one.saw)[0]})")
-            raise ProposalDeferred("cannot", f"not so: {one.says} (it says {one.saw[:80]!r})")
+            if condition.ok is None:
+                raise ProposalDeferred("unreachable", f"could not see whether {condition.says}: {condition.saw}")
+            if condition.id == SLURM_DRAINED.id:
+                raise ProposalDeferred("not_idle", f"{action.target} is {format_drain_status(condition) or 'not drained'}")
+            if action.remedy == "drain_node" and condition.saw.startswith(("drain", "inval", "cordoned")):
+                raise ProposalDeferred("held", f"{action.target} is out of service already ({split_lines(condition.saw)[0]})")
+            raise ProposalDeferred("cannot", f"not so: {condition.says} (it says {condition.saw[:80]!r})")
 
     def _build_terms(self, action: Action, group: str, *, drained: bool, stalled: bool, approvers: Deciders) -> ApprovalTerms:
         size = len(self.inventory.groups.get(group, ()))
@@ -146,9 +147,9 @@ class Proposer:
         return replace(plain, sets=approvers.sets)
 
     async def _find_deciders(self, incident: str, hosts: Sequence[str], risk: Risk) -> Deciders:
-        named = self.rights.find_sets(hosts, risk)
-        who = await self.rights.list_set_members(incident, named)
-        return Deciders(who, () if named == (CHANNEL_SET,) else named)
+        sets = self.rights.find_sets(hosts, risk)
+        members = await self.rights.list_set_members(incident, sets)
+        return Deciders(members, () if sets == (CHANNEL_SET,) else sets)
 
 
 def is_job_stalled(facts: Sequence[Fact], hosts: Sequence[str], now: datetime) -> bool:

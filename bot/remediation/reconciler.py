@@ -4,7 +4,7 @@ The stored remediations say what is wanted. The reconciler makes the ledger and 
 inbox. It changes no remediation itself and is idempotent.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,11 +15,10 @@ from bot.incidents.dispatch.lease import Leases
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import EventDelivery, IncidentStateLoader
-from bot.remediation.drained_nodes import DrainedNodeMonitor, get_in_service_state, is_resting_drained
 from bot.remediation.proposer import DRAIN_REASON_PREFIX, ProposalDeferred, Proposer
-from bot.remediation.wave_scheduler import WaveScheduler
+from bot.remediation.waves import WaveScheduler
 from graph.checkpoints.fence import LostLease
-from graph.execution.execution import estimate_claim_time, has_started
+from graph.execution.action_effects import estimate_claim_time, has_started
 from graph.execution.verification import ActionVerifier
 from graph.incident.lifecycle import is_all_cured
 from graph.incident.remediations import QUIET_EVENT
@@ -27,15 +26,97 @@ from graph.incident_view import IncidentView
 from graph.remediation.build import NODE_EMPTYING_REMEDIES
 from graph.remediation.drained_nodes import is_returning
 from graph.remediation.fault_condition import get_step_precondition
+from graph.remediation.state_machine import IN_SERVICE_EVENT, SCHEDULER_OBSERVED_EVENT, SCHEDULER_UNOBSERVED_EVENT
 from graph.state import IncidentState, Remediation
 from tools.clock import Clock
 from tools.evidence import EvidenceStore
+from tools.execution.conditions import ConditionResult
 from tools.execution.drain_status import read_drain_reason, read_drain_status
 from tools.execution.identity import read_boot_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import ActionRecord, DuplicateAction, NotFound, NotOpen, Refused, WrongDigest
-from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, Transition
+from tools.ledger.states import OPEN_STATES, TERMINAL_STATES, State, Transition
 from tools.transport import Unreachable
+
+# Check whether the scheduler still has drained nodes out of service, since an operator may return one by hand.
+#
+# Only a state in which jobs may run counts as returned. If the scheduler does not answer, only that is reported.
+
+# `sinfo -o %T` states, and `schedulable` for an uncordoned Kubernetes node. Down, drained, maintenance or not answering
+# (`*`) is not in service.
+IN_SERVICE_STATES = frozenset({"idle", "mixed", "allocated", "completing", "planned", "reserved", "schedulable"})
+
+
+def is_resting_drained(remediation: Remediation) -> bool:
+    """Return whether the node is drained and no step but its return is left to run."""
+    return remediation.drained and (not remediation.is_open or is_returning(remediation))
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedNodeMonitor:
+    """Reports changes of drained nodes to the incident's inbox, once a turn."""
+
+    ledger: Ledger
+    event_delivery: EventDelivery
+    proposer: Proposer
+    clock: Clock
+
+    async def check_drained_nodes(
+        self, incident: str, state: IncidentState, remediations: Sequence[Remediation], records: Iterable[ActionRecord]
+    ) -> None:
+        """Check each resting drained node, except one that RackMedic itself returns."""
+        known_records = list(records)
+        for remediation in remediations:
+            if is_resting_drained(remediation) and not any(_is_return_action(row, remediation, self.clock) for row in known_records):
+                await self.check_drained_node(incident, state, remediation)
+
+    async def check_drained_node(self, incident: str, state: IncidentState, remediation: Remediation) -> str:
+        """Return the text that says the node is in service, or an empty string."""
+        states = await self._get_scheduler_states(remediation.target)
+        if states is None:
+            if remediation.unasked is None:
+                await self._send_observation(incident, state, remediation, SCHEDULER_UNOBSERVED_EVENT)
+        elif states and states <= IN_SERVICE_STATES:
+            word = "+".join(sorted(states))
+            await self.ledger.record_seen_in_service(incident, remediation.target, word)
+            notice = (
+                f"{remediation.target} is back in service since {self.clock.now():%Y-%m-%d %H:%M} UTC at the latest, not by us ({word})"
+            )
+            await self._send_observation(incident, state, remediation, IN_SERVICE_EVENT, says=notice)
+            return notice
+        elif remediation.unasked is not None:
+            await self._send_observation(incident, state, remediation, SCHEDULER_OBSERVED_EVENT)
+        return ""
+
+    async def _get_scheduler_states(self, name: str) -> frozenset[str] | None:
+        """Return one state per partition; None if the scheduler could not be asked."""
+        host = self.proposer.inventory.hosts.get(name)
+        if host is None or not host.controller:
+            return None
+        status = await read_drain_status(host, self.proposer.transport)
+        return None if status.ok is None else frozenset(status.saw.lower().split())
+
+    async def _send_observation(self, incident: str, state: IncidentState, remediation: Remediation, event: str, **more: Any) -> None:
+        """Send the event at most once a turn."""
+        key = f"hold:{remediation.id}:{event}:{state.get('turns', 0)}"
+        at = self.clock.now().isoformat()
+        await self.event_delivery.send_event(incident, key, {"event": event, "ladder": remediation.id, "seen": at, **more})
+
+
+def get_in_service_state(seen: ConditionResult) -> str:
+    """Return the node's state if jobs may run in every partition, else an empty string."""
+    states = frozenset(seen.saw.lower().split()) if seen.ok is not None else frozenset()
+    return "+".join(sorted(states)) if states and states <= IN_SERVICE_STATES else ""
+
+
+def _is_return_action(record: ActionRecord, remediation: Remediation, clock: Clock) -> bool:
+    """Return whether a RackMedic action returns the node now, or has since it was drained."""
+    if record.action.remedy != "resume_node" or record.action.target != remediation.target:
+        return False
+    if record.state is State.EXECUTING or record.state is State.UNKNOWN:
+        return True
+    return has_started(record) and (remediation.drained_at is None or estimate_claim_time(record, clock.now()) > remediation.drained_at)
+
 
 log = structlog.get_logger()
 TAKEOVER_DELAY = timedelta(seconds=60)
@@ -55,10 +136,10 @@ class RemediationReconciler:
     """`reconcile` is idempotent and safe to call concurrently."""
 
     ledger: Ledger
-    looks: ActionVerifier
+    verifier: ActionVerifier
     leases: Leases
     index: ActionIndex
-    deliver: EventDelivery
+    event_delivery: EventDelivery
     proposer: Proposer
     evidence: EvidenceStore
     state_of: IncidentStateLoader
@@ -78,8 +159,8 @@ class RemediationReconciler:
         with structlog.contextvars.bound_contextvars(incident=incident):
             try:
                 await lease.guard(self._reconcile_under_lease(incident))
-            except LostLease as why:
-                log.info("ladders.left", why=str(why))
+            except LostLease as error:
+                log.info("remediation.left", why=str(error))
             finally:
                 if lease.held:
                     await lease.release()
@@ -94,8 +175,8 @@ class RemediationReconciler:
         going = [row for row in list_wanted_remediations(state, remediations) if row.id not in late]
         paused = IncidentView(state).is_muted(self.clock.now())
         stirred = [await self._reconcile_remediation(incident, remediation, records, paused=paused) for remediation in going]
-        told = await self.wave_scheduler.record_queue_notes(incident, remediations)
-        for approval in dict.fromkeys(filter(None, (*stirred, *told))):  # only now, so that the first card shown finds the others
+        queue_notes = await self.wave_scheduler.record_queue_notes(incident, remediations)
+        for approval in dict.fromkeys(filter(None, (*stirred, *queue_notes))):  # only now, so that the first card shown finds the others
             await self.wake(approval)
         await self._drained_node_monitor.check_drained_nodes(incident, state, remediations, records.values())
         await self._report_all_cured(incident, state, remediations)
@@ -103,18 +184,18 @@ class RemediationReconciler:
 
     async def _withdraw_unwanted(self, state: IncidentState, remediations: Sequence[Remediation], records: Any) -> None:
         """Supersede open actions that no remediation waits for."""
-        wanted = {row.approval for row in list_wanted_remediations(state, remediations)}
-        for seen in records:
-            wanted |= {seen.replaced_by} if seen.approval in wanted else set()
-            if seen.state in OPEN_STATES and seen.approval not in wanted and seen.terms.turn <= state.get("turns", 0):
-                await self.index.schedule_check(seen.approval)  # first: if this worker dies, the card still loses its buttons
+        wanted_approvals = {row.approval for row in list_wanted_remediations(state, remediations)}
+        for record in records:
+            wanted_approvals |= {record.replaced_by} if record.approval in wanted_approvals else set()
+            if record.state in OPEN_STATES and record.approval not in wanted_approvals and record.terms.turn <= state.get("turns", 0):
+                await self.index.schedule_check(record.approval)  # first: if this worker dies, the card still loses its buttons
                 try:
                     await self.ledger.end_action(
-                        seen.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
+                        record.approval, Transition.SUPERSEDE, "rackmedic", "no longer wanted: the incident went on without it"
                     )
                 except NotOpen:
                     continue
-                await self.wake(seen.approval)
+                await self.wake(record.approval)
 
     async def _reconcile_remediation(
         self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool
@@ -122,8 +203,8 @@ class RemediationReconciler:
         """Return the approval to run now, if any. An error does not stop the other remediations."""
         try:
             return await self._check_wait(incident, remediation, records, paused=paused)
-        except (Refusal, Refused, Unreachable) as why:
-            log.warning("ladder.not_tended", ladder=remediation.id, error=f"{type(why).__name__}: {why}"[:300])
+        except (Refusal, Refused, Unreachable) as error:
+            log.warning("remediation.not_reconciled", remediation=remediation.id, error=f"{type(error).__name__}: {error}"[:300])
             return ""
 
     async def _check_wait(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> str:
@@ -134,10 +215,10 @@ class RemediationReconciler:
         """
         match remediation.waiting_for:
             case "approval":
-                waits = paused and remediation.attempt > 1 and not remediation.asked_by
+                is_paused = paused and remediation.attempt > 1 and not remediation.asked_by
                 if own := records.get(remediation.approval):
                     return own.approval if own.state in TERMINAL_STATES else ""
-                return "" if waits else await self._propose_if_fault_persists(incident, remediation)
+                return "" if is_paused else await self._propose_if_fault_persists(incident, remediation)
             case "idle":
                 await self._check_drained(incident, remediation, paused=paused)
             case "node_back":
@@ -148,8 +229,8 @@ class RemediationReconciler:
 
     async def _propose_if_fault_persists(self, incident: str, remediation: Remediation) -> str:
         """Propose the step, unless the fault has gone meanwhile."""
-        if gone := await self._find_fault_gone_reason(incident, remediation):
-            await self._send_event(incident, remediation, "needless", says=gone)
+        if gone_reason := await self._find_fault_gone_reason(incident, remediation):
+            await self._send_event(incident, remediation, "needless", says=gone_reason)
             return ""
         return await self.propose_step(incident, remediation)
 
@@ -158,23 +239,23 @@ class RemediationReconciler:
         guard = get_step_precondition(remediation)
         if guard is None or (remediation.rung == 0 and remediation.attempt == 1):
             return ""
-        found = await self.looks.check_fault(guard, incident, self.clock.now())
-        return found.says if found.answer == "gone" else ""
+        fault_state = await self.verifier.check_fault(guard, incident, self.clock.now())
+        return fault_state.says if fault_state.answer == "gone" else ""
 
     async def propose_step(self, incident: str, remediation: Remediation) -> str:
         """Propose the current step and return its approval id. If deferred, send the remediation the reason."""
         try:
             return (await self.create_proposal(incident, remediation)).approval
-        except DuplicateAction as other:
+        except DuplicateAction as error:
             await self._send_event(
-                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=other.approval
+                incident, remediation, "joined", says="the same is decided in another incident", replaced_by=error.approval
             )
             return ""
-        except ProposalDeferred as why:
-            log.info("action.withheld", ladder=remediation.id, hears=why.event, why=str(why))
-            if why.event != RETRY_LATER_EVENT:
-                says = await self._describe_drain_owner(remediation, str(why)) if why.event == "held" else str(why)
-                await self._send_event(incident, remediation, why.event, says=says)
+        except ProposalDeferred as error:
+            log.info("action.withheld", ladder=remediation.id, hears=error.event, why=str(error))
+            if error.event != RETRY_LATER_EVENT:
+                reason = await self._describe_drain_owner(remediation, str(error)) if error.event == "held" else str(error)
+                await self._send_event(incident, remediation, error.event, says=reason)
             return ""
 
     async def _describe_drain_owner(self, remediation: Remediation, says: str) -> str:
@@ -201,7 +282,7 @@ class RemediationReconciler:
 
     @property
     def _drained_node_monitor(self) -> DrainedNodeMonitor:
-        return DrainedNodeMonitor(self.ledger, self.deliver, self.proposer, self.clock)
+        return DrainedNodeMonitor(self.ledger, self.event_delivery, self.proposer, self.clock)
 
     async def require_fault_gone(self, incident: str, remediation: Remediation) -> None:
         """Raise ProposalDeferred unless a new check shows the fault gone.
@@ -211,11 +292,13 @@ class RemediationReconciler:
         fault = remediation.fault
         if fault is None or (fault.lasts == "proved" and remediation.since):
             return
-        found = await self.looks.check_fault(fault, incident, remediation.since or self.clock.now(), changed=remediation.since is not None)
-        if found.answer == "unseen":
-            raise ProposalDeferred(RETRY_LATER_EVENT, f"could not see whether the fault is gone: {found.says}")
-        if found.answer != "gone":
-            raise ProposalDeferred("shows", f"the fault is there: {found.says}")
+        fault_state = await self.verifier.check_fault(
+            fault, incident, remediation.since or self.clock.now(), changed=remediation.since is not None
+        )
+        if fault_state.answer == "unseen":
+            raise ProposalDeferred(RETRY_LATER_EVENT, f"could not see whether the fault is gone: {fault_state.says}")
+        if fault_state.answer != "gone":
+            raise ProposalDeferred("shows", f"the fault is there: {fault_state.says}")
 
     async def create_proposal(
         self, incident: str, remediation: Remediation, *, requested_by: str = "", ahead: bool = False
@@ -225,41 +308,43 @@ class RemediationReconciler:
         The caller wakes the runner. With `ahead`, the incident learns of it only in the turn after all waiting inbox
         items.
         """
-        turn = (await self.state_of(incident)).get("turns", 0) + (1 + await self.deliver.count_waiting_items(incident) if ahead else 0)
+        turn = (await self.state_of(incident)).get("turns", 0) + (
+            1 + await self.event_delivery.count_waiting_items(incident) if ahead else 0
+        )
         await self.index.schedule_check(remediation.approval, self.clock.now() + timedelta(seconds=15))
         await self._require_return_allowed(incident, remediation)
-        asked = requested_by or remediation.asked_by
-        made = await self.proposer.build_proposal(incident, remediation, remediation.approval, requested_by=asked)
+        requester = requested_by or remediation.asked_by
+        proposal = await self.proposer.build_proposal(incident, remediation, remediation.approval, requested_by=requester)
         try:
-            seen = await self.ledger.propose(made.action, replace(made.terms, turn=turn), single=True)
+            record = await self.ledger.propose(proposal.action, replace(proposal.terms, turn=turn), single=True)
         except WrongDigest:  # another process proposed it at the same moment with other live values
-            seen = await self.ledger.get_record(remediation.approval)
-        log.info("action.proposed", approval=seen.approval, remedy=seen.action.remedy, target=seen.action.target)
-        return seen
+            record = await self.ledger.get_record(remediation.approval)
+        log.info("action.proposed", approval=record.approval, remedy=record.action.remedy, target=record.action.target)
+        return record
 
     async def _check_drained(self, incident: str, remediation: Remediation, *, paused: bool) -> None:
         host = self.proposer.inventory.hosts.get(remediation.target)
-        seen = await read_drain_status(host, self.proposer.transport) if host and host.controller else None
-        if seen is None or seen.ok:
+        drain_status = await read_drain_status(host, self.proposer.transport) if host and host.controller else None
+        if drain_status is None or drain_status.ok:
             await self._send_event(incident, remediation, "idle")
-        elif remediation.drained and (word := get_in_service_state(seen)):
+        elif remediation.drained and (word := get_in_service_state(drain_status)):
             await self._report_early_return(incident, remediation, word)
         elif self._is_due(remediation) and not (
             paused and remediation.current_step and remediation.current_step.remedy not in NODE_EMPTYING_REMEDIES
         ):
-            await self._send_event(incident, remediation, "busy", says=seen.saw[:100])
+            await self._send_event(incident, remediation, "busy", says=drain_status.saw[:100])
 
     async def _report_early_return(self, incident: str, remediation: Remediation, word: str) -> None:
         """Report a node returned by an operator, and whether the fault shows. Retry later if the host was not observed."""
         guard = get_step_precondition(remediation)
-        found = await self.looks.check_fault(guard, incident, self.clock.now()) if guard else None
-        if found is not None and found.answer == "unseen":
+        fault_state = await self.verifier.check_fault(guard, incident, self.clock.now()) if guard else None
+        if fault_state is not None and fault_state.answer == "unseen":
             return
         await self.ledger.record_seen_in_service(incident, remediation.target, word)
-        gone = found is not None and found.answer == "gone"
-        shows = "the fault shows no more" if gone else f"the fault is there{f': {found.says}' if found else ''}"
-        says = f"somebody returned {remediation.target} to service, and {shows}"
-        await self._send_event(incident, remediation, "given_back", says=says, outcome="gone" if gone else "")
+        is_gone = fault_state is not None and fault_state.answer == "gone"
+        shows = "the fault no longer shows" if is_gone else f"the fault is there{f': {fault_state.says}' if fault_state else ''}"
+        notice = f"a person returned {remediation.target} to service, and {shows}"
+        await self._send_event(incident, remediation, "given_back", says=notice, outcome="gone" if is_gone else "")
 
     async def _check_node_back(self, incident: str, remediation: Remediation, records: Mapping[str, ActionRecord], *, paused: bool) -> None:
         """Check whether the covering action has ended; without one, whether the host answers again."""
@@ -272,16 +357,16 @@ class RemediationReconciler:
             if covering.state not in TERMINAL_STATES:
                 return
             since = remediation.since or covering.proposed_at
-            proof, facts = await self.looks.verify_again(own, since)
+            proof, facts = await self.verifier.verify_again(own, since)
             if proof.looked:
                 sha = await self.evidence.put_facts(incident, facts) if facts else ""
                 await self._send_event(incident, remediation, "back", outcome=proof.outcome, says=proof.says, facts=sha)
             return
         try:
             await read_boot_id(remediation.target, self.proposer.transport)
-        except Unreachable as why:
+        except Unreachable as error:
             if self._is_due(remediation) and not paused:
-                await self._send_event(incident, remediation, "unreachable", says=str(why))
+                await self._send_event(incident, remediation, "unreachable", says=str(error))
             return
         await self._send_event(incident, remediation, "back")
 
@@ -291,13 +376,13 @@ class RemediationReconciler:
             return
         did = has_started(other)
         since = estimate_claim_time(other, self.clock.now()) if did else self.clock.now()
-        found = await self.looks.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
-        if found is None or found.answer in ("shown", "likely"):
+        fault_state = await self.verifier.check_fault(remediation.fault, incident, since, changed=did) if remediation.fault else None
+        if fault_state is None or fault_state.answer in ("shown", "likely"):
             await self._send_event(incident, remediation, "back")
-        elif found.answer == "gone" and did and remediation.current_step and remediation.current_step.part == "fix":
-            await self._send_event(incident, remediation, "back", outcome="passes_now", says=found.says)
-        elif found.answer == "gone":
-            await self._send_event(incident, remediation, "needless", says=found.says)
+        elif fault_state.answer == "gone" and did and remediation.current_step and remediation.current_step.part == "fix":
+            await self._send_event(incident, remediation, "back", outcome="passes_now", says=fault_state.says)
+        elif fault_state.answer == "gone":
+            await self._send_event(incident, remediation, "needless", says=fault_state.says)
 
     async def _find_record(self, approval: str) -> ActionRecord | None:
         try:
@@ -311,9 +396,9 @@ class RemediationReconciler:
         own = records.get(name) or await self._find_record(name)
         if own is None or not self._is_due(remediation):
             return
-        proof, facts = await self.looks.verify_again(own, remediation.since or own.proposed_at)
+        proof, facts = await self.verifier.verify_again(own, remediation.since or own.proposed_at)
         if not proof.looked:
-            log.info("ladder.not_proved_yet", ladder=remediation.id, why=proof.says)
+            log.info("remediation.not_verified_yet", remediation=remediation.id, why=proof.says)
             return
         good = proof.outcome == "passes_now"
         await self.ledger.record_outcome(own.approval, "cured" if good else "recurred")
@@ -325,12 +410,12 @@ class RemediationReconciler:
     async def _report_all_cured(self, incident: str, state: IncidentState, remediations: Sequence[Remediation]) -> None:
         over = [row.due for row in remediations if row.outcome == "cured" and row.due]
         if state.get("lifecycle") == "watching" and over and is_all_cured(remediations) and max(over) <= self.clock.now():
-            await self.deliver.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
+            await self.event_delivery.send_event(incident, f"quiet:{incident}:{max(over).isoformat()}", {"event": QUIET_EVENT})
 
     async def _send_event(self, incident: str, remediation: Remediation, event: str, **more: str) -> None:
         """Send the event once per state of the remediation."""
-        stands = f"{remediation.id}:{remediation.rung}:{remediation.attempt}:{remediation.waiting_for}:{remediation.due.isoformat() if remediation.due else ''}"
-        await self.deliver.send_event(incident, f"ladder:{stands}:{event}", {"event": event, "ladder": remediation.id, **more})
+        event_key = f"{remediation.id}:{remediation.rung}:{remediation.attempt}:{remediation.waiting_for}:{remediation.due.isoformat() if remediation.due else ''}"
+        await self.event_delivery.send_event(incident, f"ladder:{event_key}:{event}", {"event": event, "ladder": remediation.id, **more})
 
     def _is_due(self, remediation: Remediation) -> bool:
         return remediation.due is not None and remediation.due <= self.clock.now()

@@ -10,6 +10,8 @@ from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import ActionRunner
 from bot.remediation.reconciler import RemediationReconciler
 from bot.tasks import cancel_tasks, run_periodically
+from graph.report import Report
+from graph.state import IncidentState
 from tools.action import is_approval_id
 from tools.ledger.ledger import Ledger
 from tools.ledger.record import Refused
@@ -31,12 +33,12 @@ class ActionWorker:
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._ledger, self._driver, self._tender, self._index, self._wake, self._pause = ledger, runner, reconciler, index, wake, pause
+        self._ledger, self._runner, self._reconciler, self._index, self._wake, self._pause = ledger, runner, reconciler, index, wake, pause
         self._running: set[asyncio.Task[None]] = set()
 
     async def handle_wakeup(self, name: str) -> None:
         """Run an action or reconcile an incident. Starts nothing while stopping."""
-        if self._driver.stopping.is_set():
+        if self._runner.stopping.is_set():
             return
         task = asyncio.create_task(self.run_action(name) if is_approval_id(name) else self.reconcile_incident(name))
         self._running.add(task)
@@ -44,15 +46,20 @@ class ActionWorker:
         await task
 
     async def run_action(self, approval: str) -> None:
-        await self._driver.run(approval)
+        await self._runner.run(approval)
 
     async def reconcile_incident(self, incident: str) -> None:
-        await self._tender.reconcile(incident)
+        await self._reconciler.reconcile(incident)
 
     async def schedule_incident(self, incident: str) -> None:
-        """Schedule a check after a turn."""
+        """Schedule a check of the incident's remediations now."""
         await self._index.schedule_check(incident)
         await self._wake(incident)
+
+    async def schedule_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Schedule a check after a turn, where the incident has remediations."""
+        if state.get("ladders"):
+            await self.schedule_incident(incident)
 
     async def wake_due(self) -> int:
         """Wake everything due, here and in the ledger; return how many."""
@@ -67,7 +74,7 @@ class ActionWorker:
 
     async def drain(self, grace: float = 20.0) -> None:
         """Start nothing more. Running work stops at its next stored step; the next process continues it."""
-        self._driver.stopping.set()
+        self._runner.stopping.set()
         if self._running:
             _, late = await asyncio.wait(set(self._running), timeout=grace)
             await cancel_tasks(*late)

@@ -18,7 +18,8 @@ from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku
 from tools.ledger.record import ActionRecord
 
-MAX_HEATMAPS, MIN_HEATMAP_VALUES = 2, 2  # heat maps per page, and values that justify one
+MAX_HEATMAPS = 2  # heat maps per page
+MIN_HEATMAP_VALUES = 2  # values that justify one
 TIMELINE_NAME = "timeline"
 MIN_TIMELINE_MOMENTS = 3  # fewer are already in the table
 ExpectedBandwidthLookup = Callable[[str], Value]  # host → expected all-reduce bandwidth in GB/s, or None
@@ -67,8 +68,8 @@ def _build_timeline_drawings(inputs: FigureInputs) -> list[Drawing]:
 
 
 def _build_bandwidth_drawings(inputs: FigureInputs) -> list[Drawing]:
-    found = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
-    return [build_bandwidth_drawing(found)] if found.curves else []
+    measurements = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
+    return [build_bandwidth_drawing(measurements)] if measurements.curves else []
 
 
 def _build_trace_drawings(inputs: FigureInputs) -> list[Drawing]:

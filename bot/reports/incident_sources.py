@@ -14,8 +14,7 @@ from bot.reports.operator_report import render_operator_page
 from bot.reports.page import Page, sanitize_page
 from bot.reports.report_data import IncidentReportData, list_people
 from bot.reports.tenant_report import render_tenant_page
-from bot.tenants.cards.view import SlotValueLookup, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import SlotValueLookup, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.incident_view import IncidentView
 from graph.state import IncidentState, Origin
 from kb.customers.cause_words import CustomerWords
@@ -23,26 +22,26 @@ from tools.clock import Clock
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.inventory.inventory import Inventory
-from tools.ledger.history import ActionHistory
+from tools.ledger.audit import ActionHistory
 from tools.ledger.reader import LedgerReader
 from tools.ledger.record import ActionRecord, Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()
 APPROVED_STATES = frozenset({State.APPROVED, State.EXECUTING, State.DONE})
-NO_FACTS_TEXT = "The facts behind the diagnosis are not kept any more, or not on this machine: there are no pictures of them."
+NO_FACTS_TEXT = "The facts behind the diagnosis are no longer stored, or not on this machine: there are no pictures of them."
 NO_LEDGER_TEXT = "The ledger could not be read ({why}): what was tried and who decided is not known here."
 
 
 class UnknownIncident(Refusal):
-    """Nothing is kept of it."""
+    """Nothing of it is stored."""
 
     def __init__(self, incident: str) -> None:
-        super().__init__(f"{incident}: no such incident here, or nothing was looked at yet; its card shows its id")
+        super().__init__(f"{incident}: no such incident here, or it was not checked yet; its card shows its id")
 
 
 class NotTenantIncident(Refusal):
-    """It is about no customer, so there is nobody for whom a page would leave the rest out."""
+    """It belongs to no customer, so there is no customer's page of it."""
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"{incident} was reported by no customer, so it has no page for one; leave out --customer for your own")
@@ -73,7 +72,7 @@ class IncidentSources:
     async def build_operator_page(self, incident: str) -> Page:
         """Build the sanitized operator page. Raises UnknownIncident."""
         rows = await self._load_rows(incident)
-        records, why = await self._load_records(incident)
+        records, problem = await self._load_records(incident)
         matter = await self._collect_figure_inputs(rows, records)
         material = IncidentReportData(
             rows,
@@ -84,7 +83,7 @@ class IncidentSources:
             matter.names,
             self.titles,
             await asyncio.to_thread(lambda: draw_figures(list_drawings(matter))),
-            tuple(filter(None, (*matter.unread, why))),
+            tuple(filter(None, (*matter.unread, problem))),
         )
         return await asyncio.to_thread(lambda: sanitize_page(render_operator_page(material)))
 
@@ -129,17 +128,17 @@ class IncidentSources:
             return None, NO_LEDGER_TEXT.format(why=self.no_ledger or "none is set up")
         try:
             return tuple(await self.ledger.list_incident_records(incident)), ""
-        except Refused as why:
-            log.warning("postmortem.records_unreadable", incident=incident, why=str(why)[:200])
-            return None, NO_LEDGER_TEXT.format(why=why)
+        except Refused as error:
+            log.warning("postmortem.records_unreadable", incident=incident, why=str(error)[:200])
+            return None, NO_LEDGER_TEXT.format(why=error)
 
     async def _load_history(self, incident_view: IncidentView) -> ActionHistory:
         if self.ledger is None or incident_view.opened_at is None:
             return ActionHistory()
         try:
             return await self.ledger.get_history(incident_view.id, incident_view.opened_at)
-        except (Refused, RedisError) as why:
-            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(why)[:200])
+        except (Refused, RedisError) as error:
+            log.warning("postmortem.history_unreadable", incident=incident_view.id, why=str(error)[:200])
             return ActionHistory(whole=False)
 
 

@@ -1,20 +1,22 @@
-"""A page as values: sections of paragraphs, lists, tables, quotes and figures. Pure."""
+"""A page as values: sections of paragraphs, lists, tables, quotes and figures, and charts as tables. Pure."""
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from kb.needle_search import split_lines
 from kb.redact import redact_once, redact_start, show_invisible
-from kb.scan import split_lines
 
-# limits of a paragraph or cell, of a quoted line, and of a figure's rows
-MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_FIGURE_ROWS = 2000, 400, 200
+# A page as values: sections of paragraphs, lists, tables, quotes and figures.
+
+MAX_TEXT_CHARS = 2000  # limits of a paragraph or cell
+MAX_LINE_CHARS = 400  # of a quoted line
+MAX_FIGURE_ROWS = 200  # of a figure's rows
 SCHEMA_VERSION = 1
 APPENDIX_TITLE = "Appendix"
-
 Audience = Literal["operators", "customer"]
 
 
@@ -116,8 +118,12 @@ def _sanitize_part(part: PagePart) -> PagePart:
 
 def _sanitize_text(text: str) -> str:
     """Return one line: untrusted line breaks have no effect."""
-    shown = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
-    return shown if len(shown) <= MAX_TEXT_CHARS else f"{shown[:MAX_TEXT_CHARS]}… (+{max(len(shown), len(text)) - MAX_TEXT_CHARS:,})"
+    visible_text = show_invisible(re.sub(r"\s+", " ", redact_start(text, 2 * MAX_TEXT_CHARS))).strip()
+    return (
+        visible_text
+        if len(visible_text) <= MAX_TEXT_CHARS
+        else f"{visible_text[:MAX_TEXT_CHARS]}… (+{max(len(visible_text), len(text)) - MAX_TEXT_CHARS:,})"
+    )
 
 
 def _cut_text(text: str, most: int) -> str:
@@ -156,3 +162,40 @@ def _build_part_document(part: PagePart) -> dict[str, Any]:
             image = base64.b64encode(png).decode()
             cells = [list(row) for row in rows]
             return {"kind": "figure", "title": title, "words": words, "rows": cells, "more": more, "png": image}
+
+
+# Charts as tables that fit on paper.
+
+TABLES_TITLE: Final = "The pictures as tables"
+MAX_COLUMNS = 10  # columns of a table beside its first
+MAX_ADJACENT_TABLES = 2  # parts of a wide table
+
+
+def build_tables_section(page: Page) -> PageSection | None:
+    figures = [part for section in page.sections for part in section.parts if isinstance(part, Figure) and part.rows]
+    return (
+        PageSection(TABLES_TITLE, [part for figure in figures for part in _build_figure_tables(figure)], appendix=True) if figures else None
+    )
+
+
+def _build_figure_tables(figure: Figure) -> Iterator[PagePart]:
+    yield Paragraph(figure.title, strong=True)
+    yield Paragraph(figure.words)
+    head, *rows = figure.rows
+    names = [row[0] if row else "" for row in (head, *rows)]
+    wide = max(map(len, figure.rows)) - 1
+    for begin in range(0, max(1, min(wide, MAX_COLUMNS * MAX_ADJACENT_TABLES)), MAX_COLUMNS):
+        cells = [[name, *_slice_cells(row, begin, wide)] for name, row in zip(names, figure.rows, strict=True)]
+        yield PageTable(cells[0], cells[1:])
+    yield from (Paragraph(omission) for omission in list_omissions(figure, wide - MAX_COLUMNS * MAX_ADJACENT_TABLES))
+
+
+def _slice_cells(row: Sequence[str], begin: int, wide: int) -> list[str]:
+    count = min(MAX_COLUMNS, wide - begin)
+    cells = list(row[1 + begin : 1 + begin + count])
+    return cells + [""] * (count - len(cells))
+
+
+def list_omissions(figure: Figure, columns: int = 0) -> list[str]:
+    rows = [f"… and {figure.more} more rows."] if figure.more > 0 else []
+    return [*rows, *([f"… and {columns} more columns."] if columns > 0 else [])]

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
-from bot.reports.figure_tables import TABLES_TITLE as TABLES
-from bot.reports.figure_tables import build_tables_section
 from bot.reports.page import (
     APPENDIX_TITLE,
+    TABLES_TITLE,
     BulletList,
     Figure,
     Page,
@@ -21,28 +20,33 @@ from bot.reports.page import (
     PageTable,
     Paragraph,
     QuotedLines,
+    build_tables_section,
     find_first_appendix_section,
 )
 
-TEXT_FAMILY, MONO_FAMILY = "text", "mono"
+TEXT_FAMILY = "text"
+MONO_FAMILY = "mono"
 FONT_FILES: Final[Mapping[tuple[str, str], str]] = {
     (TEXT_FAMILY, ""): "DejaVuSans.ttf",
     (TEXT_FAMILY, "B"): "DejaVuSans-Bold.ttf",
     (MONO_FAMILY, ""): "DejaVuSansMono.ttf",
 }
 MISSING_GLYPH = "□"
-MAX_NAMED_LETTERS, FIGURE_DPI = 12, 120  # missing letters listed; dots per inch of a figure
-PAPER_COLOUR, INK_COLOUR, QUIET_COLOUR, LINE_COLOUR, SOFT_COLOUR, HEADING_COLOUR = (
-    (255, 255, 255),
-    (29, 36, 48),
-    (76, 90, 109),
-    (181, 188, 198),
-    (243, 245, 248),
-    (11, 83, 148),
-)
-SHORT_CELL_CHARS, MAX_CELL_LINES = 300, 50  # a cell this short fits any page; lines of the tallest cell
-MAX_NEUTRAL_RUN_CHARS, STRONG_DIRECTIONS, LEFT_TO_RIGHT_MARK = 100, frozenset({"L", "R", "AL"}), "\u200e"
-MARGIN_MM, NAME_COLUMN_MM = 15.0, 42.0  # page margin, and width of a first column that holds names
+MAX_NAMED_LETTERS = 12  # missing letters listed
+FIGURE_DPI = 120  # dots per inch of a figure
+PAPER_COLOUR = (255, 255, 255)
+INK_COLOUR = (29, 36, 48)
+QUIET_COLOUR = (76, 90, 109)
+LINE_COLOUR = (181, 188, 198)
+SOFT_COLOUR = (243, 245, 248)
+HEADING_COLOUR = (11, 83, 148)
+SHORT_CELL_CHARS = 300  # a cell this short fits any page
+MAX_CELL_LINES = 50  # lines of the tallest cell
+MAX_NEUTRAL_RUN_CHARS = 100
+STRONG_DIRECTIONS = frozenset({"L", "R", "AL"})
+LEFT_TO_RIGHT_MARK = "\u200e"
+MARGIN_MM = 15.0  # page margin
+NAME_COLUMN_MM = 42.0  # width of a first column that holds names
 # Drawn per letter. Hebrew and Tibetan need six; the library's work grows with the square of a letter's accents.
 MAX_ACCENTS = 8
 ACCENT_CATEGORIES = frozenset({"Mn", "Mc", "Me"})
@@ -178,8 +182,8 @@ class _PdfDocument:
         if len(words) <= SHORT_CELL_CHARS:
             return words
         lines = self._pdf.multi_cell(width - 2, 4, words, align="L", dry_run=True, output="LINES")
-        kept = "".join(lines[:MAX_CELL_LINES])
-        return words if len(lines) <= MAX_CELL_LINES else f"{kept}… (+{len(words) - len(kept):,})"
+        clipped = "".join(lines[:MAX_CELL_LINES])
+        return words if len(lines) <= MAX_CELL_LINES else f"{clipped}… (+{len(words) - len(clipped):,})"
 
     def _draw_figure(self, title: str, words: str, png: bytes, *, tabled: bool) -> None:
         wide, tall = self._measure_figure(png)
@@ -187,7 +191,7 @@ class _PdfDocument:
             self._pdf.add_page()
         self._pdf.image(io.BytesIO(png), w=wide, h=tall, alt_text=self._prepare_text(words))
         self._draw_text(f"{title}: {words}", size=8, colour=QUIET_COLOUR)
-        self._draw_text(f"As a table: below {TABLES if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
+        self._draw_text(f"As a table: below {TABLES_TITLE if tabled else 'Timeline'}.", size=8, colour=QUIET_COLOUR)
 
     def _measure_figure(self, png: bytes) -> tuple[float, float]:
         """Return millimetres: at most the page's width and half its height."""
@@ -208,10 +212,10 @@ class _PdfDocument:
             self._draw_text(note, size=7.5, colour=QUIET_COLOUR)
         if self.missing:
             lacks, more = self._words
-            named = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MAX_NAMED_LETTERS])
+            missing_letters = ", ".join(f"U+{ord(char):04X}" for char in list(self.missing)[:MAX_NAMED_LETTERS])
             rest = len(self.missing) - MAX_NAMED_LETTERS
-            said = f"{named} {more.format(rest=rest)}" if rest > 0 else named
-            self._draw_text(f"{lacks}: {said}.", size=7.5, colour=QUIET_COLOUR)
+            missing_text = f"{missing_letters} {more.format(rest=rest)}" if rest > 0 else missing_letters
+            self._draw_text(f"{lacks}: {missing_text}.", size=7.5, colour=QUIET_COLOUR)
 
     def _prepare_text(self, text: str) -> str:
         """Replace missing glyphs and bound what makes the library slow."""
@@ -225,7 +229,7 @@ def _limit_accents(text: str) -> str:
     """Drop accents above MAX_ACCENTS per letter, noting their count."""
     if text.isascii():
         return text
-    shown: list[str] = []
+    shown_chars: list[str] = []
     marks = 0
     for char in text:
         if unicodedata.category(char) in ACCENT_CATEGORIES:
@@ -233,10 +237,10 @@ def _limit_accents(text: str) -> str:
             if marks > MAX_ACCENTS:
                 continue
         elif marks:
-            shown += _format_left_out(marks)
+            shown_chars += _format_left_out(marks)
             marks = 0
-        shown.append(char)
-    return "".join((*shown, *_format_left_out(marks)))
+        shown_chars.append(char)
+    return "".join((*shown_chars, *_format_left_out(marks)))
 
 
 def _format_left_out(marks: int) -> list[str]:
@@ -247,14 +251,14 @@ def _insert_direction_marks(text: str) -> str:
     """Break long neutral runs by invisible marks: the library recurses once per character."""
     if len(text) <= MAX_NEUTRAL_RUN_CHARS:
         return text
-    shown, run = [], 0
+    shown_chars, run = [], 0
     for char in text:
         run = 0 if unicodedata.bidirectional(char) in STRONG_DIRECTIONS else run + 1
         if run > MAX_NEUTRAL_RUN_CHARS:
-            shown.append(LEFT_TO_RIGHT_MARK)
+            shown_chars.append(LEFT_TO_RIGHT_MARK)
             run = 1
-        shown.append(char)
-    return "".join(shown)
+        shown_chars.append(char)
+    return "".join(shown_chars)
 
 
 def _compute_widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: float) -> tuple[float, ...]:

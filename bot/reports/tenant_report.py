@@ -16,18 +16,19 @@ MAX_HOSTS_CHARS = 300  # length of a list of hosts
 
 def render_tenant_page(view: TenantView, reported: datetime | None, made: datetime) -> Page:
     """Return the page, unsanitized: pass it to `sanitize_page`."""
-    said = view.language
+    language = view.language
     sections = (
-        PageSection(get_phrase("report_glance", said), [PageTable((), list(_list_glance_rows(view, reported)))]),
-        PageSection(get_phrase("report_causes", said), [part for cause in view.causes for part in _build_cause_parts(cause, said)]),
-        PageSection(get_phrase("report_machines", said), _build_machine_parts(view)),
+        PageSection(get_phrase("report_glance", language), [PageTable((), list(_list_glance_rows(view, reported)))]),
+        PageSection(get_phrase("report_causes", language), [part for cause in view.causes for part in _build_cause_parts(cause, language)]),
+        PageSection(get_phrase("report_machines", language), _build_machine_parts(view)),
         PageSection(
-            get_phrase("report_questions", said), [BulletList([get_phrase(id_, said) for id_ in view.questions])] if view.questions else []
+            get_phrase("report_questions", language),
+            [BulletList([get_phrase(id_, language) for id_ in view.questions])] if view.questions else [],
         ),
     )
-    title = f"{get_phrase('ticket', said)} {view.incident}: {_format_headline(view)}"
-    note = get_phrase("report_made", said, when=f"{made:%Y-%m-%d %H:%M:%S}")
-    return Page(view.incident, "customer", title, _format_status(view), made, sections, (note,), said)
+    title = f"{get_phrase('ticket', language)} {view.incident}: {_format_headline(view)}"
+    note = get_phrase("report_made", language, when=f"{made:%Y-%m-%d %H:%M:%S}")
+    return Page(view.incident, "customer", title, _format_status(view), made, sections, (note,), language)
 
 
 def _format_headline(view: TenantView) -> str:
@@ -39,24 +40,24 @@ def _format_status(view: TenantView) -> str:
 
 
 def _list_glance_rows(view: TenantView, reported: datetime | None) -> Iterator[tuple[str, str]]:
-    said = view.language
-    yield get_phrase("report_stands", said), _format_status(view)
+    language = view.language
+    yield get_phrase("report_stands", language), _format_status(view)
     if reported:
-        yield get_phrase("report_reported", said), f"{reported:%Y-%m-%d %H:%M} UTC"
+        yield get_phrase("report_reported", language), f"{reported:%Y-%m-%d %H:%M} UTC"
     if view.hosts:
-        yield get_phrase("report_yours", said), _format_host_names(view.hosts)
+        yield get_phrase("report_yours", language), _format_host_names(view.hosts)
     if view.withdrawn:
-        yield get_phrase("report_note", said), get_phrase("withdrawn", said)
+        yield get_phrase("report_note", language), get_phrase("withdrawn", language)
     if view.stage in ("healthy", "people"):
-        yield get_phrase("report_note", said), get_phrase(f"{view.stage}_next", said)
+        yield get_phrase("report_note", language), get_phrase(f"{view.stage}_next", language)
 
 
 def _build_cause_parts(cause: TenantCause, said: str) -> Iterator[PagePart]:
-    where = f" ({_format_host_names(cause.hosts)})" if cause.hosts else ""
+    location = f" ({_format_host_names(cause.hosts)})" if cause.hosts else ""
     if cause.ours:
-        yield Paragraph(f"{cause.said.words}{where}")
+        yield Paragraph(f"{cause.said.words}{location}")
         return
-    yield Paragraph(f"{cause.said.title}{where}", strong=True)
+    yield Paragraph(f"{cause.said.title}{location}", strong=True)
     yield Paragraph(cause.said.words)
     if cause.shows:
         yield Paragraph(get_phrase("shows", said))
@@ -68,12 +69,12 @@ def _build_cause_parts(cause: TenantCause, said: str) -> Iterator[PagePart]:
 
 
 def _build_machine_parts(view: TenantView) -> list[PagePart]:
-    said, over = view.language, view.state in ("proved", "closed")
+    language, over = view.language, view.state in ("proved", "closed")
     parts: list[PagePart] = []
     if view.avoid and not over:
-        parts += [Paragraph(get_phrase("avoid", said)), QuotedLines([f"--exclude={fold_host_names(view.avoid)}"])]
+        parts += [Paragraph(get_phrase("avoid", language)), QuotedLines([f"--exclude={fold_host_names(view.avoid)}"])]
     rows = (("could_not_look", view.silent), ("unknown_hosts", view.unknown_hosts), ("unknown_job", (view.unknown_job,)))
-    lines = [get_phrase(id_, said, names=_format_host_names(names)) for id_, names in rows if any(names)]
+    lines = [get_phrase(id_, language, names=_format_host_names(names)) for id_, names in rows if any(names)]
     return [*parts, *([BulletList(lines)] if lines else [])]
 
 

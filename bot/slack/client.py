@@ -47,8 +47,8 @@ class PacedClient(AsyncWebClient):
             await gate.wait_turn()
             try:
                 return await super().api_call(api_method, **how)
-            except SlackApiError as no:
-                if not (after := _get_retry_after(no)):
+            except SlackApiError as error:
+                if not (after := _get_retry_after(error)):
                     raise
                 await gate.apply_retry_after(after)
                 if not left:

@@ -30,9 +30,9 @@ async def check_installation(token: str, base_url: str) -> Installation:
     """Compare the token's scopes with the manifest's. Raises NotInstalled, SlackUnreachable."""
     try:
         answer = await AsyncWebClient(token, base_url=base_url).auth_test()
-    except SlackApiError as why:
-        raise NotInstalled(str(why.response["error"])) from why
-    except (ClientError, OSError, TimeoutError) as why:
-        raise SlackUnreachable(f"{base_url}: {why or type(why).__name__}") from why
+    except SlackApiError as error:
+        raise NotInstalled(str(error.response["error"])) from error
+    except (ClientError, OSError, TimeoutError) as error:
+        raise SlackUnreachable(f"{base_url}: {error or type(error).__name__}") from error
     granted = set(filter(None, str(answer.headers.get("x-oauth-scopes", "")).split(",")))
     return Installation(str(answer["user"]), str(answer["team"]), tuple(sorted(set(SCOPES) - granted)) if granted else ())

@@ -16,7 +16,7 @@ from bot.policy import channels as policy
 from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
-from bot.store.channel_sharing import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
+from bot.store.slack_state import ANSWER_TTL_SECONDS, ChannelSharing, ChannelSharingCache
 
 T = TypeVar("T")
 CACHE_SECONDS = float(ANSWER_TTL_SECONDS)
@@ -149,8 +149,8 @@ class People:
             task.add_done_callback(lambda _: self._asking.pop(key, None))
         try:
             return cast(T, await asyncio.shield(task))
-        except SLACK_ERRORS as trouble:
-            raise SlackAnswerMissing from trouble
+        except SLACK_ERRORS as error:
+            raise SlackAnswerMissing from error
 
     async def _fetch_and_cache(self, key: tuple[str, str], ask: Callable[[str], Awaitable[Any]]) -> Any:
         told = await ask(key[1])

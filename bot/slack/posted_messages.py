@@ -126,8 +126,8 @@ class IdempotentPoster:
         """Drop the entry of a rate-limited post: there is no message to search for."""
         try:
             return await post_message(self._client, origin.channel, origin.thread_ts, card, metadata)
-        except SlackClientError as no:
-            if isinstance(no, SlackTurnTimeout) or (isinstance(no, SlackApiError) and no.response["error"] == "ratelimited"):
+        except SlackClientError as error:
+            if isinstance(error, SlackTurnTimeout) or (isinstance(error, SlackApiError) and error.response["error"] == "ratelimited"):
                 await self._cards.drop(incident, name)
             raise
 
@@ -177,10 +177,10 @@ class EditableMessages:
         plain = replace_plan_blocks(card)
         try:
             await self._put_card(origin, incident, name, card if self._plans else plain, marked, *earlier)
-        except SlackApiError as no:
-            if no.response["error"] not in UNKNOWN_BLOCK_ERRORS or not self._plans or plain == card:
+        except SlackApiError as error:
+            if error.response["error"] not in UNKNOWN_BLOCK_ERRORS or not self._plans or plain == card:
                 raise
-            log.warning("kept.plans_refused", error=str(no)[:200])
+            log.warning("posted_message.plans_refused", error=str(error)[:200])
             self._plans = False
             await self._put_card(origin, incident, name, plain, marked, *earlier)
 
@@ -200,10 +200,10 @@ class EditableMessages:
     async def _try_edit(self, origin: Origin, ts: str, card: Card, marked: dict[str, Any]) -> bool:
         try:
             await self._client.chat_update(channel=origin.channel, ts=ts, metadata=marked, **build_message_args(card))
-        except SlackApiError as trouble:
-            if trouble.response["error"] not in UNEDITABLE_ERRORS:
+        except SlackApiError as error:
+            if error.response["error"] not in UNEDITABLE_ERRORS:
                 raise
-            log.info("kept.posted_anew", ts=ts, error=trouble.response["error"])
+            log.info("posted_message.posted_anew", ts=ts, error=error.response["error"])
             return False
         return True
 

@@ -34,8 +34,8 @@ class BaselineStore:
         """Return the stored baselines; skip damaged values."""
         names = sorted(hosts)
         values = await self._redis.mget([self._names.baseline_key(host) for host in names]) if names else []
-        found = ((host, _parse_baseline(value)) for host, value in zip(names, values, strict=True) if value)
-        return {host: row for host, row in found if row is not None}
+        baselines = ((host, _parse_baseline(value)) for host, value in zip(names, values, strict=True) if value)
+        return {host: row for host, row in baselines if row is not None}
 
 
 def _parse_baseline(value: bytes | str) -> HostBaseline | None:

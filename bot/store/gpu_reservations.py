@@ -13,7 +13,7 @@ from bot.store.keys import RedisKeys
 
 
 class RedisGpuReservations:
-    """`tools.fleet.reservations.GpuReservations` for several processes."""
+    """`tools.fleet.gpu_permit.GpuReservations` for several processes."""
 
     def __init__(self, redis: Redis, names: RedisKeys | None = None) -> None:
         self._redis, self._names = redis, names or RedisKeys()
@@ -22,10 +22,10 @@ class RedisGpuReservations:
         """Return a token, or None where the host is held or Redis does not answer."""
         token = secrets.token_hex(8)
         try:
-            taken = await self._get_lock(host, seconds).acquire(blocking=False, token=token)
+            is_locked = await self._get_lock(host, seconds).acquire(blocking=False, token=token)
         except RedisError:
             return None
-        return token if taken else None
+        return token if is_locked else None
 
     async def release_host(self, host: str, token: str) -> None:
         """Release the lock; if that fails, it expires."""

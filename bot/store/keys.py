@@ -1,4 +1,4 @@
-"""Every Redis key. A changed name or value needs a new store version (`bot.store.version`).
+"""Every Redis key. A changed name or value needs a new store version (`bot.store.store`).
 
 The rest of two prefixes is named elsewhere: THREAD_KEY_PREFIX in `graph.checkpoints`, LEDGER_KEY_PREFIX in
 `tools.ledger`.
@@ -12,12 +12,11 @@ LEDGER_KEY_PREFIX = f"{KEY_PREFIX}:ledger:"  # the approval ledger
 VERSION_KEY = f"{KEY_PREFIX}:version"
 WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:wakeups"
 ACTION_WAKEUP_STREAM_KEY = f"{KEY_PREFIX}:action-wakeups"
-INCIDENT_METRICS_KEY, INCIDENT_METRICS_AGE_KEY, FEEDBACK_KEY = (
-    f"{KEY_PREFIX}:courses",
-    f"{KEY_PREFIX}:courses:age",
-    f"{KEY_PREFIX}:feedback",
-)
-LESSONS_KEY, LESSONS_VERSION_KEY = f"{KEY_PREFIX}:lessons", f"{KEY_PREFIX}:lessons:version"
+INCIDENT_METRICS_KEY = f"{KEY_PREFIX}:courses"
+INCIDENT_METRICS_AGE_KEY = f"{KEY_PREFIX}:courses:age"
+FEEDBACK_KEY = f"{KEY_PREFIX}:feedback"
+LESSONS_KEY = f"{KEY_PREFIX}:lessons"
+LESSONS_VERSION_KEY = f"{KEY_PREFIX}:lessons:version"
 
 
 class RedisKeys:

@@ -49,7 +49,7 @@ def rotate_log(directory: Path) -> bool:
 
 
 def find_server(path: str | None = None) -> str | None:
-    return next((found for name in SERVER_BINARIES if (found := shutil.which(name, path=path))), None)
+    return next((server_path for name in SERVER_BINARIES if (server_path := shutil.which(name, path=path))), None)
 
 
 class PrivateRedis:
@@ -98,9 +98,9 @@ class PrivateRedis:
             try:
                 self._process = await _spawn_server(argv)
                 await _wait_until_ready(self.socket, self._process, self.directory)
-            except (PrivateRedisFailed, OSError) as why:
+            except (PrivateRedisFailed, OSError) as error:
                 failed += 1
-                log.warning("private_redis.not_started", times=failed, why=str(why))
+                log.warning("private_redis.not_started", times=failed, why=str(error))
             else:
                 failed = 0
                 log.info("private_redis.started_again")
@@ -129,14 +129,14 @@ def _claim_directory(directory: Path) -> tuple[Path, IO[str] | None]:
 
 def _get_socket_path(directory: Path) -> Path:
     """Return the socket beside the data, or one in a private temporary directory where that path is too long."""
-    beside = directory.resolve() / "redis.sock"
-    if len(os.fsencode(beside)) <= MAX_SOCKET_PATH_BYTES:
-        return beside
+    socket_path = directory.resolve() / "redis.sock"
+    if len(os.fsencode(socket_path)) <= MAX_SOCKET_PATH_BYTES:
+        return socket_path
     home = Path(tempfile.gettempdir()) / f"rackmedic-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid() or home.stat().st_mode & 0o077:
-        raise PrivateRedisFailed(f"{home} is not ours alone: remove it, or give a data directory with a shorter path")
-    return home / f"{hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]}.sock"
+        raise PrivateRedisFailed(f"{home} is not only ours: remove it, or give a data directory with a shorter path")
+    return home / f"{hashlib.sha256(os.fsencode(socket_path)).hexdigest()[:16]}.sock"
 
 
 def _try_lock(path: Path) -> IO[str] | None:

@@ -10,13 +10,49 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
 from bot.settings import ENV_PREFIX
+from bot.store.keys import FIXED_KEYS, VERSION_KEY
 from bot.store.private_redis import PrivateRedis, PrivateRedisFailed, find_server, start_private_redis
-from bot.store.version import STORE_VERSION, claim_version
 from tools.ledger.redis_replies import decode_text
+
+# The version of all stored data: every Redis key, and the evidence folder.
+
+STORE_VERSION = 2  # raise it with every change of what is stored or how it is read
+PREVIOUS_STORE_VERSION = 1
+# Rows of this version are read unchanged: missing fields (owner of a job's log, unknown names in a file, brakes in an audit entry)
+# have neutral defaults. Processes of that version refuse the store from then on.
+
+CLAIM_VERSION_SCRIPT = """
+local version = redis.call('GET', KEYS[1])
+if version and version ~= ARGV[2] then return version end
+if version then
+  redis.call('SET', KEYS[1], ARGV[1])
+  return ARGV[1]
+end
+if redis.call('EXISTS', unpack(KEYS, 2)) > 0 then return '' end
+redis.call('SET', KEYS[1], ARGV[1])
+return ARGV[1]
+"""
+
+# KEYS: the version, then FIXED_KEYS, which show whether there is data.
+# One script, so that two processes that start on an empty store both succeed.
+
+
+async def claim_version(redis: Redis) -> str:
+    """Return the store's version, writing STORE_VERSION into an empty store or over PREVIOUS_STORE_VERSION.
+
+    Empty where there is data without a version.
+    """
+    return decode_text(
+        await redis.eval(
+            CLAIM_VERSION_SCRIPT, 1 + len(FIXED_KEYS), VERSION_KEY, *FIXED_KEYS, str(STORE_VERSION), str(PREVIOUS_STORE_VERSION)
+        )
+    )
+
 
 StoreKind = Literal["server", "private", "memory"]
 MIN_REDIS_VERSION = (7, 0)
-MAX_CONNECTIONS, CONNECTION_WAIT_SECONDS = 64, 20.0  # of one process, and how long a caller waits for a free one
+MAX_CONNECTIONS = 64  # open connections of one process
+CONNECTION_WAIT_SECONDS = 20.0  # how long a caller waits for a free one
 MAX_MEMORY_CONNECTIONS = 1 << 20  # a connection in memory costs nothing
 
 
@@ -91,24 +127,26 @@ class Store:
             return Durability("memory", problems=(self.describe(),))
         try:
             return await self._query_durability()
-        except REDIS_AWAY_ERRORS as e:
-            raise StoreNotAnswering(f"{self.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
+        except REDIS_AWAY_ERRORS as error:
+            raise StoreNotAnswering(f"{self.describe()} does not answer ({error}): start it, or fix the Redis URL") from error
 
     async def _query_durability(self) -> Durability:
         try:
             info: dict[str, Any] = await self.redis.info("server")
         except REDIS_AWAY_ERRORS:
             raise
-        except RedisError as e:
-            return Durability(self.kind, problems=(f"{self.describe()} does not tell what it is: {e}",))
+        except RedisError as error:
+            return Durability(self.kind, problems=(f"{self.describe()} does not tell what it is: {error}",))
         version = str(info.get("redis_version", "unknown"))
         try:
             raw = {decode_text(k): decode_text(v) for k, v in (await self.redis.config_get("append*", "maxmemory-policy")).items()}
         except REDIS_AWAY_ERRORS:
             raise
-        except RedisError as e:
+        except RedisError as error:
             return Durability(
-                self.kind, version, problems=(*_find_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {e}")
+                self.kind,
+                version,
+                problems=(*_find_version_problems(version), f"CONFIG GET is not allowed, so durability is unknown: {error}"),
             )
         return _judge_durability(self.kind, version, raw)
 
@@ -134,20 +172,20 @@ async def open_store(url: str | None, directory: Path | None, *, path: str | Non
 
 async def _check_version(store: Store) -> None:
     try:
-        found = await claim_version(store.redis)
-    except REDIS_AWAY_ERRORS as e:
-        raise StoreNotAnswering(f"{store.describe()} does not answer ({e}): start it, or mend the Redis URL") from e
-    except RedisError as e:
-        raise StoreUnavailable(f"{store.describe()} refuses us ({e}): mend its settings, or the Redis URL") from e
-    if found == str(STORE_VERSION):
+        version = await claim_version(store.redis)
+    except REDIS_AWAY_ERRORS as error:
+        raise StoreNotAnswering(f"{store.describe()} does not answer ({error}): start it, or fix the Redis URL") from error
+    except RedisError as error:
+        raise StoreUnavailable(f"{store.describe()} refuses us ({error}): fix its settings, or the Redis URL") from error
+    if version == str(STORE_VERSION):
         return
     # Call a migration of the previous version's rows here: it gets `store.redis` and raises the stored version at its end.
     database = "" if store.kind == "private" else f"{ENV_PREFIX}REDIS_URL to an empty database (another number) and "
-    anew = f"begin anew by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
-    if not found:
+    anew = f"start over by setting {database}{ENV_PREFIX}DATA_DIR to an empty folder"
+    if not version:
         raise WrongStoreVersion(f"{store.describe()} holds data without a store version", f"commit 578df5c reads it; or {anew}")
-    says = f"{store.describe()} has the store version {found[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
-    raise WrongStoreVersion(says, f"run the RackMedic that wrote it; or {anew}")
+    problem = f"{store.describe()} has the store version {version[:40]!r}, and this RackMedic reads {STORE_VERSION} alone"
+    raise WrongStoreVersion(problem, f"run the RackMedic that wrote it; or {anew}")
 
 
 async def _start_private_store(directory: Path | None, path: str | None) -> Store:
@@ -158,8 +196,8 @@ async def _start_private_store(directory: Path | None, path: str | None) -> Stor
         return Store(FakeAsyncRedis(max_connections=MAX_MEMORY_CONNECTIONS), "memory", None)
     try:
         private = await start_private_redis(binary, directory)
-    except (PrivateRedisFailed, OSError) as e:
-        raise StoreUnavailable(f"{e}. Mend that, or name a Redis by URL.") from e
+    except (PrivateRedisFailed, OSError) as error:
+        raise StoreUnavailable(f"{error}. Mend that, or name a Redis by URL.") from error
     return Store(_create_client(private.url), "private", private.url, private)
 
 
@@ -174,22 +212,24 @@ def _create_client(url: str, **settings: Any) -> Redis:
 
 
 async def _connect_server(url: str) -> Store:
-    shown = _mask_password(url)
+    masked_url = _mask_password(url)
     try:
         redis = _create_client(url, socket_connect_timeout=5, socket_timeout=30, health_check_interval=30)
-    except ValueError as e:
-        raise StoreUnavailable(f"{shown} is not a Redis URL ({e}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH") from e
+    except ValueError as error:
+        raise StoreUnavailable(
+            f"{masked_url} is not a Redis URL ({error}): write redis://:PASSWORD@HOST:6379/0, rediss://… or unix:///PATH"
+        ) from error
     try:
-        await _refuse_cluster(redis, shown)
-    except AuthenticationError as e:
+        await _refuse_cluster(redis, masked_url)
+    except AuthenticationError as error:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses the password ({e}): set the right one in the Redis URL") from e
-    except (*REDIS_AWAY_ERRORS, OSError) as e:
+        raise StoreUnavailable(f"{masked_url} refuses the password ({error}): set the right one in the Redis URL") from error
+    except (*REDIS_AWAY_ERRORS, OSError) as error:
         await redis.aclose()
-        raise StoreNotAnswering(f"{shown} does not answer ({e}): start it, or mend the Redis URL") from e
-    except RedisError as e:
+        raise StoreNotAnswering(f"{masked_url} does not answer ({error}): start it, or fix the Redis URL") from error
+    except RedisError as error:
         await redis.aclose()
-        raise StoreUnavailable(f"{shown} refuses us ({e}): mend its settings, or the Redis URL") from e
+        raise StoreUnavailable(f"{masked_url} refuses us ({error}): fix its settings, or the Redis URL") from error
     except StoreUnavailable:
         await redis.aclose()
         raise
@@ -207,22 +247,24 @@ async def _refuse_cluster(redis: Redis, shown: str) -> None:
 
 
 def _judge_durability(kind: StoreKind, version: str, config: dict[str, str]) -> Durability:
-    wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
-    wrong = [f"{key} is {config.get(key, 'unknown')}: set it to {good}" for key, good in wanted.items() if config.get(key) != good]
+    wanted_config = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+    problems = [
+        f"{key} is {config.get(key, 'unknown')}: set it to {good}" for key, good in wanted_config.items() if config.get(key) != good
+    ]
     return Durability(
         kind,
         version,
         config.get("appendonly", ""),
         config.get("appendfsync", ""),
         config.get("maxmemory-policy", ""),
-        (*_find_version_problems(version), *wrong),
+        (*_find_version_problems(version), *problems),
     )
 
 
 def _find_version_problems(version: str) -> tuple[str, ...]:
     parts = version.split(".")[:2]
-    known = all(part.isdigit() for part in parts)
-    old = known and tuple(int(part) for part in parts) < MIN_REDIS_VERSION
+    is_known = all(part.isdigit() for part in parts)
+    old = is_known and tuple(int(part) for part in parts) < MIN_REDIS_VERSION
     return (f"Redis {version} is older than 7.0: upgrade it, or use Valkey",) if old else ()
 
 

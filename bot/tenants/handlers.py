@@ -12,20 +12,21 @@ from typing import Any, Final
 
 from bot.cards.blocks import Card
 from bot.cards.buttons import OldButton
-from bot.incidents.context import HandlerContext, guard_store
 from bot.incidents.dispatch.fair_semaphore import FairSemaphore
 from bot.incidents.dispatch.thread_activity import AnswerPermit
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.messages import ALWAYS_ANSWERED_INTENTS, build_item, classify_message_addressing, parse_incoming_message
+from bot.incidents.handlers.services import MessageServices, ReportWriter
 from bot.policy import channels as policy
-from bot.policy.channels import SlackPlace
+from bot.policy.channels import ChannelNotServed, SlackPlace
 from bot.refusal import Refusal
-from bot.slack.client import build_message_args as blocks_of
+from bot.slack.client import build_message_args
+from bot.slack.handlers import BugEffects, SlackHandlers, refuse_old_button
 from bot.slack.payloads import EditedMessage, IncomingMessage, Payload, get_thread_ts
+from bot.store.unreachable import guard_store
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.cards.answers import AnswerKind, classify_answer
 from bot.tenants.cards.phrases import get_phrase
-from bot.tenants.error_cards import TenantErrorCards
 from bot.tenants.tenant_cards import TenantCards, build_tenant_place
 from graph.dialogue.addressed import Addressing
 from graph.dialogue.customers import ANY_TIME, TenantRequest, apply_tenant_request
@@ -36,8 +37,33 @@ from graph.incident.visibility import list_visible_hosts
 from graph.state import REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin, TenantThread
 from tools.inventory.inventory import ChannelRow, Inventory
 
-WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until somebody closes it."
+# What a tenant reads after a failed message or click, in their language and without internal names.
 
+REASON_PHRASES: Final = {"mentions": "not_mentions"}  # ChannelNotServed reason → phrase id; default `not_served`.
+
+
+@dataclass(frozen=True, slots=True)
+class TenantErrorCards:
+    language: str
+
+    def render_refusal(self, no: Refusal) -> Card:
+        """Render a refusal. Texts written for operators are replaced by a general phrase."""
+        if isinstance(no, OldButton):
+            return tenant_card.render_text_card(get_phrase("not_old_button", self.language))
+        if isinstance(no, ChannelNotServed):
+            return tenant_card.render_text_card(get_phrase(REASON_PHRASES.get(no.why, "not_served"), self.language))
+        return tenant_card.render_text_card(get_phrase("not_done", self.language))
+
+    def render_not_stored(self, *, will_retry: bool) -> Card:
+        """Render that the store is unreachable. `will_retry`: Slack delivers the message again."""
+        return tenant_card.render_text_card(get_phrase("not_stored_again" if will_retry else "not_stored", self.language))
+
+    def render_bug(self, reference: str, effects: BugEffects) -> Card:
+        """Render an internal error; `reference` finds it in our log. Nothing said or clicked there runs anything."""
+        return tenant_card.render_text_card(get_phrase("internal_error", self.language, reference=reference))
+
+
+WITHDRAWN_TEXT = "The customer took their report back. The incident stays open here until a person closes it."
 # Understood intent → what a tenant may ask for. Anything not answered by `classify_answer` or listed here is new facts.
 TENANT_INTENTS: Final[Mapping[Intent, Intent]] = {
     Intent.RECHECK: Intent.STILL_BROKEN,
@@ -70,25 +96,26 @@ MAX_CONCURRENT_MESSAGES: Final = 16
 class TenantHandlers:
     """Raises Refusal (to show) and StoreUnreachable (do not acknowledge)."""
 
-    surface: HandlerContext
+    services: MessageServices
     cards: TenantCards
     inventory: Inventory
+    report_writer: ReportWriter
     places: FairSemaphore = field(default_factory=lambda: FairSemaphore(MAX_CONCURRENT_MESSAGES))
 
     def is_tenant_channel(self, place: SlackPlace) -> bool:
-        row = self.surface.bound.get(place.channel)
+        row = self.services.context.channel_bindings.get(place.channel)
         return row is not None and row.kind == "tenant"
 
     async def handle_message(self, message: IncomingMessage) -> None:
         """Store the message, answer it, or ignore it."""
-        row = policy.require_tenant_channel(message.place, self.surface.bound)
+        row = policy.require_tenant_channel(message.place, self.services.context.channel_bindings)
         if message.alert:
             return
-        async with self.surface.in_order.acquire(f"{message.channel} {message.root}"), self.places.hold_slot(row.tenant):
+        async with self.services.thread_locks.acquire(f"{message.channel} {message.root}"), self.places.hold_slot(row.tenant):
             async with guard_store():
-                incident = await self.surface.inbox.find_incident(message.team, message.channel, message.root)
+                incident = await self.services.context.inbox.find_incident(message.team, message.channel, message.root)
             if message.mention and not message.twin:
-                self.surface.tasks.spawn_task("as_they_see", self._notify_operator(message, row))
+                self.services.context.tasks.spawn_task("as_they_see", self._notify_operator(message, row))
             if incident is not None:
                 await self._handle_reply(message, row, incident)
             elif message.mention:
@@ -99,37 +126,37 @@ class TenantHandlers:
 
         `first` returns whether a text is said for the first time. Raises as `handle_message`.
         """
-        row = policy.require_tenant_channel(edit.now.place, self.surface.bound)
+        row = policy.require_tenant_channel(edit.now.place, self.services.context.channel_bindings)
         async with guard_store():
-            incident = await self.surface.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
+            incident = await self.services.context.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
         if incident is None or not edit.called_before:
             await self.handle_message(edit.now)
         elif first(f"{edit.now.key} is not read again"):
             thread = edit.now.root if edit.now.in_thread else None
-            told = blocks_of(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
-            whisper = self.surface.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **told)
-            self.surface.tasks.spawn_task("not_read_again", whisper)
+            told = build_message_args(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
+            whisper = self.services.context.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **told)
+            self.services.context.tasks.spawn_task("not_read_again", whisper)
 
     def get_error_cards(self, channel: str) -> TenantErrorCards | None:
         """Return the error cards of a tenant's channel; None for another channel."""
-        row = self.surface.bound.get(channel)
+        row = self.services.context.channel_bindings.get(channel)
         return TenantErrorCards(row.language) if row is not None and row.kind == "tenant" else None
 
     # -- messages -----------------------------------------------------------------------------------------------------
 
     async def _open_incident(self, message: IncomingMessage, row: ChannelRow) -> None:
         origin = self._build_origin(message, row)
-        said = await parse_incoming_message(self.surface, message, origin)
+        said = await parse_incoming_message(self.services, message, origin)
         if not (message.files or message.in_thread) and (not said.text or is_empty_message(said, message.at)):
             await self._post_reply(message, tenant_card.render_text_card(get_phrase("say_more", row.language)))
             return
         async with guard_store():
             kind, data = _classify_first_message(said, message)
             make = partial(build_item, message, said, kind=kind, data={**data, SIDE_KEY: TENANT_SIDE})
-            received = await self.surface.inbox.open_or_join(origin, message.key, make)
+            received = await self.services.context.inbox.open_or_join(origin, message.key, make)
         if not received.duplicate:
-            self.surface.notify_stored(received.incident)
-            self.surface.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, row.channel))
+            self.services.context.notify_stored(received.incident)
+            self.services.context.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, row.channel))
 
     async def _handle_reply(self, message: IncomingMessage, row: ChannelRow, incident: str) -> None:
         """Handle a message in an incident's thread. Conversation among people is only quoted to operators."""
@@ -137,12 +164,14 @@ class TenantHandlers:
         if origin is None:
             return
         said, want = apply_tenant_request(
-            self._hide_foreign_hosts(await parse_incoming_message(self.surface, message, origin), origin), message.at
+            self._hide_foreign_hosts(await parse_incoming_message(self.services, message, origin), origin), message.at
         )
         said = _normalize_hand_off(said)
         async with guard_store():
-            before = await self.surface.pulse.record_message(incident, message.ts, message.user, question=said.text.endswith("?"))
-        heed = await classify_message_addressing(self.surface, message, said, before)
+            before = await self.services.thread_activity.record_message(
+                incident, message.ts, message.user, question=said.text.endswith("?")
+            )
+        heed = await classify_message_addressing(self.services, message, said, before)
         if heed is Addressing.SILENCE:
             self._quote_internally(origin, incident, message)
             return
@@ -167,39 +196,41 @@ class TenantHandlers:
         told = ParsedMessage(intent=intent, text=said.text)
         item = build_item(message, told, incident, kind=told.kind, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE})
         async with guard_store():
-            new = await self.surface.inbox.enqueue(item, message.key)
+            new = await self.services.context.inbox.enqueue(item, message.key)
         if new:
-            self.surface.notify_stored(incident)
+            self.services.context.notify_stored(incident)
             await self._post_reply(message, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language)))
 
     async def _admit_answer(self, message: IncomingMessage, row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
         """Return whether the thread may get another answer now; announce the limit once."""
         async with guard_store():
-            may = await self.surface.pulse.admit_answer(incident, message.ts, always=always, mention=message.mention, alone=alone)
+            may = await self.services.thread_activity.admit_answer(
+                incident, message.ts, always=always, mention=message.mention, alone=alone
+            )
         if may is AnswerPermit.TRIP:
             await self._post_reply(message, tenant_card.render_text_card(get_phrase("enough", row.language)))
         return may is AnswerPermit.GO
 
     async def _post_status(self, key: str, incident: str) -> None:
         if answer := await self.cards.refresh_status(incident):
-            await self.surface.queue_reply(answer[0], key, answer[1])
+            await self.services.context.queue_reply(answer[0], key, answer[1])
 
     async def _post_answer(self, key: str, origin: Origin, incident: str, message: ParsedMessage, kind: AnswerKind) -> None:
         """Answer in words, and start the tenant's report if it was requested."""
         if answer := await self.cards.answer_question(incident, message, kind):
-            await self.surface.queue_reply(answer[0], key, answer[1])
+            await self.services.context.queue_reply(answer[0], key, answer[1])
         where = self.cards.get_tenant_place(origin)
-        if kind != "report" or self.surface.writing is None or where is None:
+        if kind != "report" or where is None:
             return
         side, withdrawn = await self.cards.get_report_context(incident)
         with contextlib.suppress(Refusal):
-            self.surface.writing.begin_tenant_report(incident, where, side, withdrawn=withdrawn)
+            self.report_writer.begin_tenant_report(incident, where, side, withdrawn=withdrawn)
 
     async def _get_tenant_origin(self, message: IncomingMessage, incident: str) -> Origin | None:
         """Return the incident's origin; None if the channel now belongs to another tenant, whose mentions are refused."""
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(incident)
-        if origin is not None and policy.find_tenant_channel(origin, self.surface.bound) is not None:
+            origin = await self.services.context.inbox.get_origin(incident)
+        if origin is not None and policy.find_tenant_channel(origin, self.services.context.channel_bindings) is not None:
             return origin
         if message.mention:
             raise policy.ChannelNotServed("tenant")
@@ -226,24 +257,24 @@ class TenantHandlers:
         if origin.thread_ts and not message.twin:
             names = [file.name for file in message.files]
             words = slack_markup.render_plain_text(message.raw)
-            self.surface.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, message.key, words, names))
+            self.services.context.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, message.key, words, names))
 
     async def _post_reply(self, message: IncomingMessage, card: Card) -> None:
         """Post in the thread once; of a mention's two events only one answers."""
         if not message.twin:
             place = Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
-            await self.surface.queue_reply(place, message.key, card)
+            await self.services.context.queue_reply(place, message.key, card)
 
     def _spawn_reply(self, message: IncomingMessage, speaks: Coroutine[Any, Any, object]) -> None:
         """Of a mention's two events only one answers."""
         if message.twin:
             speaks.close()
         else:
-            self.surface.tasks.spawn_task("customer_answer", speaks)
+            self.services.context.tasks.spawn_task("customer_answer", speaks)
 
     async def _notify_operator(self, message: IncomingMessage, row: ChannelRow) -> None:
         """Tell an operator who mentions RackMedic there, ephemerally, that they are answered as a tenant."""
-        people = self.surface.people
+        people = self.services.context.people
         try:
             policy.require_colleague(await people.get_person(message.user), message.team)
             ours = message.user_team in ("", message.team) and await people.is_in_any(message.user, (row.internal,))
@@ -251,8 +282,8 @@ class TenantHandlers:
             return
         if ours:
             thread = message.root if message.in_thread else None
-            shown = blocks_of(internal_thread.render_visibility_note(row.tenant, row.internal))
-            await self.surface.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **shown)
+            shown = build_message_args(internal_thread.render_visibility_note(row.tenant, row.internal))
+            await self.services.context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **shown)
 
     # -- clicks -------------------------------------------------------------------------------------------------------
 
@@ -265,23 +296,25 @@ class TenantHandlers:
         intent, user, key = BUTTON_INTENTS[pressed.does], payload["user"], _build_click_key(payload, row)
         told = ParsedMessage(intent=intent)
         data = {**told.build_item_data(), SIDE_KEY: TENANT_SIDE}
-        item = InboxItem(id=key, kind=told.kind, incident=pressed.incident, at=self.surface.clock.now(), user=str(user["id"]), data=data)
+        item = InboxItem(
+            id=key, kind=told.kind, incident=pressed.incident, at=self.services.context.clock.now(), user=str(user["id"]), data=data
+        )
         async with guard_store():
-            new = await self.surface.inbox.enqueue(item, key)
+            new = await self.services.context.inbox.enqueue(item, key)
         if new:
-            self.surface.notify_stored(pressed.incident)
+            self.services.context.notify_stored(pressed.incident)
             where = build_tenant_place(origin.customer) if origin.customer else origin
             shown = tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language))
-            await self.surface.queue_reply(where, key, shown)
+            await self.services.context.queue_reply(where, key, shown)
 
     async def _withdraw_report(self, origin: Origin, incident: str, key: str) -> None:
         """Stop reminders for the tenant, and tell the incident, which decides."""
-        item = InboxItem(id=key, kind="timer", incident=incident, at=self.surface.clock.now(), data={"why": REPORT_WITHDRAWN})
+        item = InboxItem(id=key, kind="timer", incident=incident, at=self.services.context.clock.now(), data={"why": REPORT_WITHDRAWN})
         async with guard_store():
-            new = await self.surface.inbox.enqueue(item, key)
+            new = await self.services.context.inbox.enqueue(item, key)
         if new:
-            self.surface.notify_stored(incident)
-            self.surface.tasks.spawn_task("customer_withdraws", self._record_withdrawal(origin, incident))
+            self.services.context.notify_stored(incident)
+            self.services.context.tasks.spawn_task("customer_withdraws", self._record_withdrawal(origin, incident))
 
     async def _record_withdrawal(self, origin: Origin, incident: str) -> None:
         await self.cards.withdraw_report(incident)
@@ -290,13 +323,13 @@ class TenantHandlers:
     async def _check_click_thread(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
         """Return the origin if the click came from the incident's own tenant thread; else raise OldButton."""
         channel = str(payload["channel"]["id"])
-        row = policy.require_tenant_channel(SlackPlace("", channel), self.surface.bound)
+        row = policy.require_tenant_channel(SlackPlace("", channel), self.services.context.channel_bindings)
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(incident)
+            origin = await self.services.context.inbox.get_origin(incident)
         if (
             origin is None
             or origin.customer is None
-            or policy.find_tenant_channel(origin, self.surface.bound) is None
+            or policy.find_tenant_channel(origin, self.services.context.channel_bindings) is None
             or (origin.customer.channel, origin.customer.thread_ts) != (channel, get_thread_ts(payload))
         ):
             raise OldButton
@@ -323,3 +356,8 @@ def _normalize_hand_off(message: ParsedMessage) -> ParsedMessage:
     """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
     nearly = message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions
     return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else message
+
+
+def build_tenant_click_handlers(handlers: TenantHandlers | None) -> SlackHandlers:
+    """Return the table of the buttons on a tenant's card; where no tenant is served each is refused."""
+    return SlackHandlers(clicks=dict.fromkeys(tenant_card.BUTTONS, handlers.handle_click if handlers else refuse_old_button))

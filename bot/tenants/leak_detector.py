@@ -13,7 +13,7 @@ from functools import cached_property
 from ipaddress import IPv6Address
 from typing import Literal
 
-from graph.ticket_export.common_words import COMMON_WORDS
+from graph.ticket_export.pseudonymizer import COMMON_WORDS
 from kb.names import FoldedText, NameMatcher, fold_text
 from kb.redact import redact
 from tools.inventory.inventory import Inventory
@@ -157,19 +157,19 @@ class NumberedMachines:
     def find_spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the spans that name one of the numbers: alone, in a list or range, or by a wildcard."""
         at = 0
-        while found := self.begins.search(text, at):
-            at, named = self._parse_numbers(text, found.end())
-            if named:
-                yield found.start(), at
+        while match := self.begins.search(text, at):
+            at, numbers = self._parse_numbers(text, match.end())
+            if numbers:
+                yield match.start(), at
 
     def _parse_numbers(self, text: str, at: int) -> tuple[int, bool]:
         """Return where the number expression ends, and whether it names one of the numbers."""
-        if found := _BRACKET_LIST_PATTERN.match(text, at):
-            pieces = filter(None, (_RANGE_ITEM_PATTERN.fullmatch(piece) for piece in re.split("[,;]", found[2])))
-            spans = [(int(found[1] + piece[1]), int(found[1] + (piece[2] or piece[1]))) for piece in pieces]
-            return found.end(), self._contains_number(spans)
-        if found := _WILDCARD_PATTERN.match(text, at):
-            return found.end(), any(written.startswith(found[1]) for written in self.numbers.values())
+        if match := _BRACKET_LIST_PATTERN.match(text, at):
+            pieces = filter(None, (_RANGE_ITEM_PATTERN.fullmatch(piece) for piece in re.split("[,;]", match[2])))
+            spans = [(int(match[1] + piece[1]), int(match[1] + (piece[2] or piece[1]))) for piece in pieces]
+            return match.end(), self._contains_number(spans)
+        if match := _WILDCARD_PATTERN.match(text, at):
+            return match.end(), any(known_number.startswith(match[1]) for known_number in self.numbers.values())
         first = _NUMBER_PATTERN.match(text, at)
         if first is None or text[first.end() : first.end() + 1].isalpha() or self._is_not_machine(text, first):
             return at, False
@@ -188,8 +188,8 @@ class NumberedMachines:
         before = text[number.start() - 1]
         if self.device:
             return before not in "-_" and not number[0].startswith("0") and int(number[0]) < MAX_GPUS_PER_HOST
-        written = number[0] in self.numbers.values() and not re.match(r":\d", text[number.end() : number.end() + 2])
-        return self.word and before == " " and not written
+        is_known_number = number[0] in self.numbers.values() and not re.match(r":\d", text[number.end() : number.end() + 2])
+        return self.word and before == " " and not is_known_number
 
     def _match_next_number(self, text: str, end: int) -> tuple[bool, re.Match[str]] | None:
         """Return whether the next number ends a range, and the number."""
@@ -197,7 +197,7 @@ class NumberedMachines:
         sign = through or _LIST_SEPARATOR_PATTERN.match(text, end)
         if sign is None:
             return None
-        begins = again.end() if (again := self.again.match(text, sign.end())) else sign.end()
+        begins = next_match.end() if (next_match := self.again.match(text, sign.end())) else sign.end()
         number = _NUMBER_PATTERN.match(text, begins)
         return (through is not None, number) if number and not _WORD_CONTINUES_PATTERN.match(text, number.end()) else None
 
@@ -217,20 +217,20 @@ class LeakDetector:
 
     def find_leaks(self, text: str) -> tuple[Leak, ...]:
         """Return all leaks, each once."""
-        said = fold_text(text[:MAX_READ_CHARS])
-        found = [
-            *self._find_names(said),
-            *self._find_hosts(said),
-            *_find_pattern_leaks(said.cased),
-            *_find_ipv6_addresses(said.text),
-            *self._find_incidents(said.text),
+        folded = fold_text(text[:MAX_READ_CHARS])
+        leaks = [
+            *self._find_names(folded),
+            *self._find_hosts(folded),
+            *_find_pattern_leaks(folded.cased),
+            *_find_ipv6_addresses(folded.text),
+            *self._find_incidents(folded.text),
         ]
         secret = [Leak("a secret")] if redact(text) != text else []
-        return tuple(dict.fromkeys((*found, *secret)))
+        return tuple(dict.fromkeys((*leaks, *secret)))
 
     def _find_names(self, folded: FoldedText) -> Iterator[Leak]:
-        others = self._blank_tenant_names(folded)
-        yield from (Leak("another customer", name) for name in self._other_tenants if _is_tenant_named(name, others))
+        other_text = self._blank_tenant_names(folded)
+        yield from (Leak("another customer", name) for name in self._other_tenants if _is_tenant_named(name, other_text))
         for name in dict.fromkeys(part for person in self.people for part in (person, *person.split())):
             if len(name) >= MIN_NAME_CHARS and _is_person_named(name, folded):
                 yield Leak("a person", name)
@@ -240,23 +240,23 @@ class LeakDetector:
 
     def _find_hosts(self, folded: FoldedText) -> Iterator[Leak]:
         """Search names outside the tenant's own, but numbers everywhere: a range may begin with a host of the tenant."""
-        others = self._blank_tenant_names(folded).text
-        letters = _strip_separators(others)
+        other_text = self._blank_tenant_names(folded).text
+        letters = _strip_separators(other_text)
         for name in self._foreign_machine_names:
-            if _strip_separators(fold_text(name).text) in letters and _compile_name_pattern(name).search(others):
+            if _strip_separators(fold_text(name).text) in letters and _compile_name_pattern(name).search(other_text):
                 yield Leak("a machine that is not theirs", name)
-        theirs = list(self._find_tenant_name_spans(folded))
+        tenant_spans = list(self._find_tenant_name_spans(folded))
         for machines in self._numbered_machines:
             for start, end in machines.find_spans(folded.text):
-                if not any(first <= start and end < last for first, last in theirs):
+                if not any(first <= start and end < last for first, last in tenant_spans):
                     yield Leak("a machine that is not theirs", folded.cased[start:end])
-        for found in _MACHINE_NUMBER_PATTERN.finditer(folded.text):
-            if found[1] in self._padded_machine_numbers:
-                yield Leak("a machine that is not theirs", found[0])
+        for match in _MACHINE_NUMBER_PATTERN.finditer(folded.text):
+            if match[1] in self._padded_machine_numbers:
+                yield Leak("a machine that is not theirs", match[0])
 
     def _find_incidents(self, plain: str) -> Iterator[Leak]:
-        theirs = {number for name in (self.incident, self.ticket) for number in (name.casefold().rpartition("-")[2],) if number}
-        yield from (Leak("another incident", found[0]) for found in _INCIDENT_ID_PATTERN.finditer(plain) if found[1] not in theirs)
+        tenant_numbers = {number for name in (self.incident, self.ticket) for number in (name.casefold().rpartition("-")[2],) if number}
+        yield from (Leak("another incident", match[0]) for match in _INCIDENT_ID_PATTERN.finditer(plain) if match[1] not in tenant_numbers)
 
     def _blank_tenant_names(self, folded: FoldedText) -> FoldedText:
         """Blank the tenant's own names, which may contain a shorter foreign one."""
@@ -268,12 +268,14 @@ class LeakDetector:
     def _find_tenant_name_spans(self, folded: FoldedText) -> Iterator[tuple[int, int]]:
         for name in (fold_text(one).text for one in self._tenant_names):
             if name in folded.text:
-                yield from (found.span() for found in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", folded.text))
+                yield from (match.span() for match in re.finditer(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", folded.text))
 
     @cached_property
     def _tenant_names(self) -> frozenset[str]:
-        named = (name for host in self.inventory.hosts.values() if host.tenant == self.tenant for name in (host.name, host.name_for_tenant))
-        return frozenset(name for name in (self.tenant, *named) if name)
+        host_names = (
+            name for host in self.inventory.hosts.values() if host.tenant == self.tenant for name in (host.name, host.name_for_tenant)
+        )
+        return frozenset(name for name in (self.tenant, *host_names) if name)
 
     @cached_property
     def _other_tenants(self) -> tuple[str, ...]:
@@ -289,16 +291,16 @@ class LeakDetector:
     def _internal_channels(self) -> tuple[str, ...]:
         """Ids and names of all other channels. Only a name of several parts counts without `#`."""
         rows = [row for row in self.inventory.channels if row.tenant != self.tenant]
-        named = {row.name.lstrip("#") for row in rows if row.name}
-        return tuple(sorted({row.channel for row in rows} | {name if re.search(r"[-_]", name) else f"#{name}" for name in named}))
+        channel_names = {row.name.lstrip("#") for row in rows if row.name}
+        return tuple(sorted({row.channel for row in rows} | {name if re.search(r"[-_]", name) else f"#{name}" for name in channel_names}))
 
     @cached_property
     def _foreign_machines(self) -> frozenset[str]:
         """Other tenants' and our hosts, their addresses, and all switches, controllers and jump hosts."""
         foreign = [host for host in self.inventory.hosts.values() if host.tenant != self.tenant]
         shared = {name for host in self.inventory.hosts.values() for name in (host.leaf, host.controller, host.jump) if name}
-        named = {name for host in foreign for name in (host.name, host.address, host.alias) if name}
-        return frozenset(named | shared) - self._tenant_names
+        machine_names = {name for host in foreign for name in (host.name, host.address, host.alias) if name}
+        return frozenset(machine_names | shared) - self._tenant_names
 
     @cached_property
     def _foreign_machine_names(self) -> tuple[str, ...]:
@@ -317,9 +319,9 @@ class LeakDetector:
     @cached_property
     def _padded_machine_numbers(self) -> frozenset[str]:
         """`001` of `gpu-001`, if no host of the tenant has that number."""
-        theirs = {int(one.number) for one in filter(None, map(MachineName.parse, self._tenant_names))}
-        found = {one.number for one in filter(None, map(MachineName.parse, self._foreign_machines))}
-        return frozenset(number for number in found if number.startswith("0") and int(number) not in theirs)
+        tenant_numbers = {int(one.number) for one in filter(None, map(MachineName.parse, self._tenant_names))}
+        foreign_machines = {one.number for one in filter(None, map(MachineName.parse, self._foreign_machines))}
+        return frozenset(number for number in foreign_machines if number.startswith("0") and int(number) not in tenant_numbers)
 
 
 def _strip_separators(text: str) -> str:
@@ -368,11 +370,11 @@ def _build_word_pattern(name: str) -> str:
 
 
 def _find_pattern_leaks(plain: str) -> Iterator[Leak]:
-    yield from (Leak(kind, found[0][:80]) for kind, shape in _LEAK_PATTERNS for found in shape.finditer(plain))
+    yield from (Leak(kind, match[0][:80]) for kind, shape in _LEAK_PATTERNS for match in shape.finditer(plain))
 
 
 def _find_ipv6_addresses(plain: str) -> Iterator[Leak]:
     """Times of day do not parse as IPv6 and are skipped."""
-    for found in _IPV6_PATTERN.findall(plain):
+    for address in _IPV6_PATTERN.findall(plain):
         with contextlib.suppress(ValueError):
-            yield Leak("an address", str(IPv6Address(found)))
+            yield Leak("an address", str(IPv6Address(address)))

@@ -23,16 +23,16 @@ class QuotaNotices:
 
     async def post_notice(self, origin: Origin, item: InboxItem, no: ExceededLimit, quota: Quota) -> None:
         """Post the notice. A Slack error is only logged: the item waits anyway."""
-        where = self._cards.get_tenant_place(origin)
-        if where is None:
+        place = self._cards.get_tenant_place(origin)
+        if place is None:
             return
-        said = tenant_card.render_text_card(render_notice(no, quota, self._cards.get_language(origin)))
+        text_card = tenant_card.render_text_card(render_notice(no, quota, self._cards.get_language(origin)))
         marked = {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"about": item.id}}
         once = IdempotentPoster(self._cards.client, self._cards.kept.cards)
         try:
-            await once.post_once(where, item.incident, f"waits:{item.id}", said, marked)
-        except SLACK_ERRORS as trouble:
-            log.warning("customers.wait_not_told", incident=item.incident, error=str(trouble)[:200])
+            await once.post_once(place, item.incident, f"waits:{item.id}", text_card, marked)
+        except SLACK_ERRORS as error:
+            log.warning("quota.notice_not_sent", incident=item.incident, error=str(error)[:200])
 
 
 def render_notice(no: ExceededLimit, quota: Quota, language: str) -> str:

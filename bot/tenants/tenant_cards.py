@@ -12,7 +12,6 @@ from datetime import timedelta
 import structlog
 
 from bot.cards.blocks import Card
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.publishing.status_messages import UpdateInProgress, get_no_records, get_no_state
 from bot.incidents.publishing.thread_roots import ThreadRoots
@@ -22,12 +21,11 @@ from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster, PendingMessages
 from bot.tasks import KeyedLocks
-from bot.tenants.cards import answers, internal_thread, tenant_card, tenant_history
+from bot.tenants.cards import answers, internal_thread, tenant_card
 from bot.tenants.cards.phrases import get_phrase
-from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import SlotValueLookup, TenantView, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
-from graph.context import Progress, find_no_closed_incidents
+from graph.context import find_no_closed_incidents
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.incident.visibility import list_visible_hosts
@@ -41,12 +39,10 @@ from tools.ledger.record import ActionRecord, Refused
 from tools.ledger.states import State
 
 log = structlog.get_logger()
-ROOT_EVENT_TYPE, QUOTE_EVENT_TYPE, STATUS_EVENT_TYPE, NEWS_EVENT_TYPE = (
-    "rackmedic_customer_root",
-    "rackmedic_customer_said",
-    "rackmedic_customer",
-    "rackmedic_customer_moved",
-)
+ROOT_EVENT_TYPE = "rackmedic_customer_root"
+QUOTE_EVENT_TYPE = "rackmedic_customer_said"
+STATUS_EVENT_TYPE = "rackmedic_customer"
+NEWS_EVENT_TYPE = "rackmedic_customer_moved"
 LOCK_WAIT = timedelta(seconds=12)
 WITHDRAWN_NOTE = "customer_withdrawn"  # Set until the tenant writes again.
 ANSWERED_NOTE = "customer_answered"  # The tenant's last item that got its own message.
@@ -78,6 +74,7 @@ class TenantCards:
     words: CustomerWords
     bound: Mapping[str, ChannelRow]
     people: People
+    unsettled: PendingMessages
     known: SlotValueLookup = get_no_slot_values
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     _firsts: KeyedLocks = field(default_factory=KeyedLocks)
@@ -140,23 +137,31 @@ class TenantCards:
     async def update_card(self, incident: str, state: IncidentState | None = None) -> None:
         """Update the status message, and post news separately. Raises Slack's errors."""
         origin = await self.inbox.get_origin(incident)
-        where = self.get_tenant_place(origin)
-        if origin is None or where is None:
+        place = self.get_tenant_place(origin)
+        if origin is None or place is None:
             return
         async with self.kept.cards.hold_lock(incident, "customer", wait=LOCK_WAIT) as alone:
             if not alone:
                 raise UpdateInProgress(UpdateInProgress.__doc__)
             view = await self._build_view(incident, origin, state or await self._state_of(incident))
             marked = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": incident}}
-            await self.kept.put_message(where, incident, "customer", tenant_card.render_tenant_card(view), marked)
-            await self._post_news(where, view, _get_asking_item(state) if state else None)
+            await self.kept.put_message(place, incident, "customer", tenant_card.render_tenant_card(view), marked)
+            await self._post_news(place, view, _get_asking_item(state) if state else None)
+
+    async def update_after_turn(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Update the status message, or leave it to a sweep: a deleted thread must not keep the item in the inbox."""
+        try:
+            await self.update_card(incident, state)
+        except (*SLACK_ERRORS, UpdateInProgress) as error:
+            log.warning("tenant_card.follows_later", incident=incident, error=str(error)[:200])
+            await self.unsettled.add_pending(incident)
 
     async def update_card_quietly(self, incident: str) -> None:
         """Update the status message between turns; Slack errors are only logged."""
         try:
             await self.update_card(incident)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200])
+        except (*SLACK_ERRORS, UpdateInProgress) as error:
+            log.warning("tenant_card.not_painted", incident=incident, error=str(error)[:200])
 
     async def post_first_card(self, incident: str, channel: str) -> None:
         """Post the first status message with retries, one at a time per channel, which takes one message a second."""
@@ -164,8 +169,8 @@ class TenantCards:
             for seconds in RETRY_DELAYS_SECONDS:
                 try:
                     return await self.update_card(incident)
-                except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-                    log.warning("customers.not_painted", incident=incident, error=str(trouble)[:200], again=seconds)
+                except (*SLACK_ERRORS, UpdateInProgress) as error:
+                    log.warning("tenant_card.not_painted", incident=incident, error=str(error)[:200], again=seconds)
                 await self.pause(seconds)
         return await self.update_card_quietly(incident)
 
@@ -173,32 +178,32 @@ class TenantCards:
         """Update the status message and return an answer to a status question."""
         await self.update_card_quietly(incident)
         origin = await self.inbox.get_origin(incident)
-        where = self.get_tenant_place(origin)
+        place = self.get_tenant_place(origin)
         return (
-            None if origin is None or where is None else (where, tenant_card.render_progress_answer(await self.load_view(incident, origin)))
+            None if origin is None or place is None else (place, tenant_card.render_progress_answer(await self.load_view(incident, origin)))
         )
 
     async def answer_question(self, incident: str, message: ParsedMessage, kind: answers.AnswerKind) -> TenantAnswer | None:
         """Return the answer from what the tenant may already know."""
         origin = await self.inbox.get_origin(incident)
-        where = self.get_tenant_place(origin)
-        if origin is None or where is None:
+        place = self.get_tenant_place(origin)
+        if origin is None or place is None:
             return None
         view = await self.load_view(incident, origin)
         own = list_visible_hosts(self.inventory, origin)
-        named = tuple(self.inventory.hosts[host].name_for_tenant for host in message.hosts if host in own)
+        named_hosts = tuple(self.inventory.hosts[host].name_for_tenant for host in message.hosts if host in own)
         unknown = (*message.unknown_hosts, *(host for host in message.hosts if host not in own))
-        card = answers.render_answer(kind, view, named, unknown)
-        if kind == "again" and (seen := await self._list_past_reports(incident, origin)):
-            card = tenant_card.render_text_card(get_phrase("answer_again", view.language), *seen)
-        return where, card
+        card = answers.render_answer(kind, view, named_hosts, unknown)
+        if kind == "again" and (past_reports := await self._list_past_reports(incident, origin)):
+            card = tenant_card.render_text_card(get_phrase("answer_again", view.language), *past_reports)
+        return place, card
 
     async def _list_past_reports(self, incident: str, origin: Origin) -> list[str]:
         """Return the tenant's own similar past reports as lines."""
         state = await self._state_of(incident)
         reader = build_tenant_view_context(self.inventory, self.words, origin, self.get_language(origin), self.known, ())
-        asked = tenant_history.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
-        return tenant_history.format_past_incidents((await self._recall(asked)).found, origin, reader)
+        past_query = answers.build_past_query(IncidentView({**state, "id": incident}), origin, reader)
+        return answers.format_past_incidents((await self._recall(past_query)).found, origin, reader)
 
     async def get_report_context(self, incident: str) -> tuple[TenantReportContext, bool]:
         """Return the context of a tenant's report page, and whether the report was withdrawn."""
@@ -222,17 +227,17 @@ class TenantCards:
 
     async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
         """Post each news once, and an answer for each recheck. `item`: the tenant's item that a turn just answered."""
-        stands = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
+        shown_state = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
         before = await self.kept.cards.get(view.incident, "customer_told") or ""
         broken = item is not None and _is_still_broken(item)
         fresh = item is not None and item.id != await self.kept.cards.get(view.incident, ANSWERED_NOTE)
-        if not tenant_card.is_news(view, stands, before, broken=broken):
+        if not tenant_card.is_news(view, shown_state, before, broken=broken):
             if item is None or not fresh or not before:
                 return
-            await self._post_message(where, tenant_card.render_recheck_result(view, broken=broken), stands)
-        elif stands != QUIET_STATUS:
-            await self._post_message(where, tenant_card.render_update(view), stands)
-        await self.kept.cards.set(view.incident, "customer_told", stands)
+            await self._post_message(where, tenant_card.render_recheck_result(view, broken=broken), shown_state)
+        elif shown_state != QUIET_STATUS:
+            await self._post_message(where, tenant_card.render_update(view), shown_state)
+        await self.kept.cards.set(view.incident, "customer_told", shown_state)
         if item is not None:
             await self.kept.cards.set(view.incident, ANSWERED_NOTE, item.id)
 
@@ -254,33 +259,9 @@ class TenantCards:
     async def _list_begun_approvals(self, incident: str) -> frozenset[str]:
         try:
             return frozenset(row.approval for row in await self._records_of(incident) if row.state in APPROVED_STATES)
-        except Refused as why:
-            log.warning("customers.records_unreadable", incident=incident, why=str(why)[:200])
+        except Refused as error:
+            log.warning("tenant_card.records_unreadable", incident=incident, why=str(error)[:200])
             return frozenset()
-
-
-class TenantCardObserver:
-    """Publishes reports to operators and then to the tenant.
-
-    A failed tenant update is left to a sweep (`unsettled`): a deleted thread or archived channel must not block
-    operators.
-    """
-
-    def __init__(self, publisher: ReportPublisher, customers: TenantCards, unsettled: PendingMessages) -> None:
-        self._board, self._customers, self._unsettled = publisher, customers, unsettled
-
-    async def publish_progress(self, progress: Progress) -> None:
-        """Progress is shown to operators only."""
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """Publish to operators first, so that on-call has it in any case."""
-        await self._board.publish_report(incident, state, report)
-        try:
-            await self._customers.update_card(incident, state)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
-            log.warning("customers.follows_later", incident=incident, error=str(trouble)[:200])
-            await self._unsettled.add_pending(incident)
 
 
 def _list_file_names(item: InboxItem) -> tuple[str, ...]:
@@ -295,5 +276,5 @@ def _get_asking_item(state: IncidentState) -> InboxItem | None:
 
 
 def _is_still_broken(item: InboxItem) -> bool:
-    said = get_parsed_message(item)
-    return said is None or said.intent is not Intent.FIXED
+    parsed = get_parsed_message(item)
+    return parsed is None or parsed.intent is not Intent.FIXED

@@ -11,11 +11,15 @@ from typing import Any, Final
 from bot.cards.text import MAX_URL_CHARS, WEB_URL_PATTERN
 from bot.trackers.http import clean_remote_text, get_text_at
 from bot.trackers.tracker import OWN_COMMENT_PREFIX, RemoteComment
+from kb.needle_search import split_lines
 from kb.redact import redact_start, show_invisible
-from kb.scan import split_lines
 
 MAX_FETCHED_COMMENTS: Final = 20  # the newest comments
-MAX_READ_CHARS, MAX_TEXT_CHARS, MAX_COMMENT_LINES, MAX_LINE_CHARS, MAX_ADF_NODES = 8_000, 1500, 12, 300, 4000
+MAX_READ_CHARS = 8_000
+MAX_TEXT_CHARS = 1500
+MAX_COMMENT_LINES = 12
+MAX_LINE_CHARS = 300
+MAX_ADF_NODES = 4000
 _BLOCK_NODE_TYPES = frozenset(
     {"paragraph", "heading", "codeBlock", "listItem", "tableRow", "blockquote", "rule", "hardBreak", "mediaSingle", "mediaGroup"}
 )
@@ -36,20 +40,20 @@ def build_comment(id_: str, by: str, text: str, at: str = "", url: str = "", kin
 
 def select_newest(remarks: Iterable[RemoteComment | None]) -> tuple[RemoteComment, ...]:
     """Return the newest, oldest first; those without time count as oldest."""
-    known = [remark for remark in remarks if remark]
-    return tuple(sorted(known, key=lambda remark: remark.at or datetime.min.replace(tzinfo=UTC))[-MAX_FETCHED_COMMENTS:])
+    known_remarks = [remark for remark in remarks if remark]
+    return tuple(sorted(known_remarks, key=lambda remark: remark.at or datetime.min.replace(tzinfo=UTC))[-MAX_FETCHED_COMMENTS:])
 
 
 def split_bounded_lines(text: str) -> tuple[str, ...]:
     lines = [show_invisible(line).replace("\t", " ").strip() for line in split_lines(redact_start(text, MAX_READ_CHARS))]
-    said = [line if len(line) <= MAX_LINE_CHARS else f"{line[: MAX_LINE_CHARS - 1]}…" for line in lines if line]
-    kept: list[str] = []
-    for line in said[:MAX_COMMENT_LINES]:
-        if sum(map(len, kept)) + len(line) > MAX_TEXT_CHARS:
+    clipped_lines = [line if len(line) <= MAX_LINE_CHARS else f"{line[: MAX_LINE_CHARS - 1]}…" for line in lines if line]
+    kept_lines: list[str] = []
+    for line in clipped_lines[:MAX_COMMENT_LINES]:
+        if sum(map(len, kept_lines)) + len(line) > MAX_TEXT_CHARS:
             break
-        kept.append(line)
-    cut = len(said) > len(kept) or len(text) > MAX_READ_CHARS
-    return (*kept, *(["… more of it stands there"] if cut else []))
+        kept_lines.append(line)
+    cut = len(clipped_lines) > len(kept_lines) or len(text) > MAX_READ_CHARS
+    return (*kept_lines, *(["… the rest is there"] if cut else []))
 
 
 def parse_comment_time(text: str) -> datetime | None:
@@ -77,17 +81,17 @@ def get_rows_at(data: Any, *way: str) -> Sequence[Any]:
 
 def extract_adf_text(document: Any) -> str:
     """Return an Atlassian document's text, of at most MAX_ADF_NODES nodes."""
-    said: list[str] = []
+    texts: list[str] = []
     waiting: list[Any] = [document]
     for _ in range(MAX_ADF_NODES):
         if not waiting:
             break
         node = waiting.pop()
         if isinstance(node, str):
-            said.append(node)
+            texts.append(node)
         elif isinstance(node, dict):
             kind = str(node.get("type"))
-            said.append(get_text_at(node, "text") if kind == "text" else get_text_at(node, "attrs", _TEXT_ATTRIBUTES.get(kind, "")))
+            texts.append(get_text_at(node, "text") if kind == "text" else get_text_at(node, "attrs", _TEXT_ATTRIBUTES.get(kind, "")))
             waiting += ["\n"] if kind in _BLOCK_NODE_TYPES else []
             waiting += reversed(get_rows_at(node, "content"))
-    return "".join(said)
+    return "".join(texts)

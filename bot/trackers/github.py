@@ -9,11 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, select_newest
-from bot.trackers.config import TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_markdown
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from kb.numbers import parse_bounded_count
 from tools.clock import Clock
 
@@ -25,7 +24,9 @@ _FIX_HINTS: Final = {
     410: "Issues are switched off in the repository of {name}.repo: Settings → General → Features",
     422: "Check {name}.labels and {name}.repo",
 }
-MAX_PAGES, PAGE_SIZE, COMMENTS_PER_PAGE = 3, 100, 50
+MAX_PAGES = 3
+PAGE_SIZE = 100
+COMMENTS_PER_PAGE = 50
 MAX_COUNTED_COMMENTS = 1_000_000  # per issue
 MAX_CLOCK_SKEW: Final = timedelta(minutes=10)  # GitHub's clock may lag this much
 
@@ -89,25 +90,25 @@ class GitHubTracker(TrackerBase):
         if answer.status == 304:
             return None
         state, reason = get_text_at(answer.data, "state"), get_text_at(answer.data, "state_reason").replace("_", " ")
-        shown = f"{state} ({reason})" if state == "closed" and reason else state
-        asked = self._fetch_comments(_parse_number(ticket), answer.data)
-        remarks, unread = await read_comments(asked) if self.config.comments else ((), "")
+        state_text = f"{state} ({reason})" if state == "closed" and reason else state
+        comments = self._fetch_comments(_parse_number(ticket), answer.data)
+        remarks, unread = await read_comments(comments) if self.config.comments else ((), "")
         etag = answer.headers.get("etag", "")[:200]
-        return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(shown, 60), state == "closed", etag, remarks, unread)
+        return RemoteStatus(self._parse_ticket(answer.data), clean_remote_text(state_text, 60), state == "closed", etag, remarks, unread)
 
     async def _fetch_comments(self, number: int, issue: Any) -> tuple[RemoteComment, ...]:
         """Fetch the last one or two pages: GitHub lists oldest first."""
         last = -(-parse_bounded_count(get_text_at(issue, "comments"), MAX_COUNTED_COMMENTS) // COMMENTS_PER_PAGE)
-        found: list[Any] = []
+        rows: list[Any] = []
         for page in range(last, max(0, last - 2), -1):
             params = {"per_page": str(COMMENTS_PER_PAGE), "page": str(page)}
-            found = [
+            rows = [
                 *get_rows_at((await self.wire.send_request("GET", f"{self._issues_path}/{number}/comments", params=params)).data),
-                *found,
+                *rows,
             ]
-            if len(found) >= MAX_FETCHED_COMMENTS:
+            if len(rows) >= MAX_FETCHED_COMMENTS:
                 break
-        return select_newest(map(self._parse_comment, found))
+        return select_newest(map(self._parse_comment, rows))
 
     def _parse_comment(self, row: Any) -> RemoteComment | None:
         url = filter_remote_url(get_text_at(row, "html_url"), self.config.url)

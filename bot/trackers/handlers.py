@@ -12,18 +12,20 @@ import structlog
 
 from bot.cards.buttons import OldButton
 from bot.incidents.cards.report_rows import CauseTitles, get_cause_title
-from bot.incidents.context import HandlerContext, guard_store
+from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS, SlackClient, post_message
+from bot.slack.handlers import SlackHandlers, refuse_old_button
 from bot.slack.payloads import Payload, get_thread_ts
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, IdempotentPoster
-from bot.store.outbox import ClickResult, Outbox, OutboxRow
-from bot.trackers.cards import followed_ticket, ticket_form
-from bot.trackers.cards.followed_ticket import FollowedTicket, TicketComment, TicketStage
-from bot.trackers.cards.ticket_form import TrackerForm
+from bot.store.external_outbox import ClickResult, Outbox, OutboxRow
+from bot.store.unreachable import guard_store
+from bot.trackers import cards as followed_ticket
+from bot.trackers import cards as ticket_form
+from bot.trackers.cards import FollowedTicket, TicketComment, TicketStage, TrackerForm
 from bot.trackers.ticket_draft import TrackerDraft, build_draft, redact_tenants, render_plain_text, replace_title
 from bot.trackers.ticket_sync import BEGAN_KEY, COMMENTS_UNREAD_KEY, DONE_KEY, SHOWN_KEY, URL_KEY
 from bot.trackers.tracker import RemoteComment, Tracker, build_marker
@@ -33,10 +35,12 @@ from graph.state_reader import IncidentStateReader
 from tools.inventory.inventory import ChannelRow
 
 log = structlog.get_logger()
-TICKET_EVENT_TYPE, MOVED_EVENT_TYPE, REMARK_EVENT_TYPE = "rackmedic_tracker", "rackmedic_tracker_moved", "rackmedic_tracker_remark"
+TICKET_EVENT_TYPE = "rackmedic_tracker"
+MOVED_EVENT_TYPE = "rackmedic_tracker_moved"
+REMARK_EVENT_TYPE = "rackmedic_tracker_remark"
 LOCK_WAIT = timedelta(seconds=12)
 DRAFT_OUTDATED = "The incident moved on meanwhile, so this is not what would be sent now. Open the form again to see it."
-NOTHING_TO_SEND = "There is nothing to send yet: this incident was not looked at."
+NOTHING_TO_SEND = "There is nothing to send yet: this incident was not checked."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +60,16 @@ class TrackerCards:
         try:
             if where := await self._find_thread(name):
                 await self._put_card(*where)
-        except SLACK_ERRORS as trouble:
-            log.warning("trackers.not_painted", row=name, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("trackers.not_painted", row=name, error=str(error)[:200])
 
     async def quote_remark(self, name: str, said: RemoteComment, beside: str) -> bool:
         """Post a comment once. False if Slack failed; True also where it may not be shown."""
         try:
             where = await self._find_thread(name)
             return where is None or await self._post_remark(*where, said, beside)
-        except SLACK_ERRORS as trouble:
-            log.warning("trackers.not_told", row=name, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("trackers.not_told", row=name, error=str(error)[:200])
             return False
 
     async def _find_thread(self, name: str) -> tuple[Origin, str, Tracker] | None:
@@ -145,7 +149,7 @@ def _classify_progress(row: OutboxRow) -> TicketStage:
 class TrackerHandlers:
     """Works in the incident's own thread only. `customers`: tenant names, never sent."""
 
-    surface: HandlerContext
+    context: HandlerContext
     cards: TrackerCards
     titles: CauseTitles
     customers: Collection[str]
@@ -156,15 +160,15 @@ class TrackerHandlers:
         tracker = self._find_tracker(pressed.item)
         user, channel = str(payload["user"]["id"]), str(payload["channel"]["id"])
         team = str(payload["team"]["id"])
-        await self.surface.admit_user(SlackPlace(team, channel), user, fresh=True)
-        await self.surface.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel)
+        await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
+        await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, channel)
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(pressed.incident)
-            known = await self.surface.inbox.find_incident(team, channel, get_thread_ts(payload))
+            origin = await self.context.inbox.get_origin(pressed.incident)
+            known = await self.context.inbox.find_incident(team, channel, get_thread_ts(payload))
         if origin is None or known != pressed.incident or origin.channel != channel:
             raise OldButton
         form = await self._build_form(pressed.incident, origin, tracker)
-        await self.surface.client.views_open(trigger_id=str(payload["trigger_id"]), view=ticket_form.render_tracker_form(form))
+        await self.context.client.views_open(trigger_id=str(payload["trigger_id"]), view=ticket_form.render_tracker_form(form))
 
     async def handle_submission(self, payload: Payload) -> None:
         """Queue what was shown, with the given title. Raises Refusal, BadForm."""
@@ -172,11 +176,11 @@ class TrackerHandlers:
         tracker = self._find_tracker(form.tracker)
         team, user = str(payload["team"]["id"]), str(payload["user"]["id"])
         async with guard_store():
-            origin = await self.surface.inbox.get_origin(form.incident)
+            origin = await self.context.inbox.get_origin(form.incident)
         if origin is None or origin.team != team:
             raise OldButton
-        await self.surface.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
-        await self.surface.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
+        await self.context.admit_user(SlackPlace(team, origin.channel), user, fresh=True)
+        await self.context.require_permission(f"form.{payload['view']['callback_id']}", user, origin.channel, origin)
         name = f"{form.incident} {tracker.name}"
         async with guard_store():
             await self._require_no_ticket(name, tracker)
@@ -187,13 +191,13 @@ class TrackerHandlers:
             came = await self.cards.outbox.queue_draft(name, form.digest, user, instead=sent.to_stored_bytes(), once=True)
         if came is ClickResult.OLD:
             raise Refusal(DRAFT_OUTDATED)
-        self.surface.tasks.spawn_task("tracker_card", self.cards.update_card(name))
+        self.context.tasks.spawn_task("tracker_card", self.cards.update_card(name))
 
     async def _build_form(self, incident: str, origin: Origin, tracker: Tracker) -> TrackerForm:
         name = f"{incident} {tracker.name}"
         async with guard_store():
             await self._require_no_ticket(name, tracker)
-            state = await self.surface.state_of(incident)
+            state = await self.context.load_state(incident)
         if IncidentView(state).report is None:
             raise Refusal(NOTHING_TO_SEND)
         draft = await asyncio.to_thread(build_draft, incident, state, origin, self.titles, self.customers)
@@ -233,3 +237,11 @@ class ClosingCauses:
         held = rows.ticket
         said = [get_cause_title(held.true_label, self.titles), held.true_cause] if held else []
         return redact_tenants(". ".join(word for word in said if word) or "no cause was noted", self.customers)
+
+
+def build_tracker_handlers(handlers: TrackerHandlers | None) -> SlackHandlers:
+    """Return the table of the buttons and the form; without trackers each is refused."""
+    return SlackHandlers(
+        clicks=dict.fromkeys(ticket_form.BUTTONS, handlers.handle_click if handlers else refuse_old_button),
+        forms={ticket_form.CALLBACK_ID: handlers.handle_submission if handlers else refuse_old_button},
+    )

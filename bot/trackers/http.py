@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from bot.cards.text import MAX_URL_CHARS, WEB_URL_PATTERN
-from bot.inbound.limited_body import IDENTITY_ENCODING_HEADERS, read_limited_body
+from bot.inbound import IDENTITY_ENCODING_HEADERS, read_limited_body
 from bot.trackers.tracker import TrackerAnswerTooLong, TrackerRefused, TrackerTicketGone, TrackerUnavailable
 from kb.redact import redact_start, show_invisible
 from tools.clock import Clock
 
-TIMEOUT_SECONDS, MAX_ANSWER_BYTES, MAX_ERROR_CHARS = 20.0, 1 << 20, 300
+TIMEOUT_SECONDS = 20.0
+MAX_ANSWER_BYTES = 1 << 20
+MAX_ERROR_CHARS = 300
 RETRY_STATUSES = frozenset({408, 425, 429})
 DEFAULT_RETRY_SECONDS = 60.0  # wait after a rate limit without a stated delay
 MAX_RETRY_SECONDS = 6 * 3600.0
@@ -59,7 +61,7 @@ class TrackerHttpClient:
         """
         answer = await self._fetch_response(method, path, params, None if body is None else json.dumps(body).encode(), headers or {})
         if gone and answer.status in (404, 410):
-            raise TrackerTicketGone(f"{self.words} answers {answer.status}: it is not there any more, or not for us")
+            raise TrackerTicketGone(f"{self.words} answers {answer.status}: it is gone, or we may not read it")
         return self._check_response(method, answer)
 
     async def send_signed_body(self, body: bytes, headers: Mapping[str, str]) -> TrackerResponse:
@@ -95,30 +97,32 @@ class TrackerHttpClient:
                     allow_redirects=False,
                 ) as answer,
             ):
-                said = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
-                if said is None:
+                answer_body = await read_limited_body(answer.content.iter_any(), MAX_ANSWER_BYTES)
+                if answer_body is None:
                     raise TrackerAnswerTooLong(f"{self.words} answers more than {MAX_ANSWER_BYTES >> 20} MiB", maybe=method != "GET")
                 return TrackerResponse(
-                    answer.status, {name.lower(): _replace_surrogates(value) for name, value in answer.headers.items()}, _parse_json(said)
+                    answer.status,
+                    {name.lower(): _replace_surrogates(value) for name, value in answer.headers.items()},
+                    _parse_json(answer_body),
                 )
-        except aiohttp.ClientConnectorError as why:
-            raise TrackerUnavailable(f"{self.words} cannot be reached: {str(why)[:160]}") from why
-        except (aiohttp.ClientError, TimeoutError, OSError) as why:
+        except aiohttp.ClientConnectorError as error:
+            raise TrackerUnavailable(f"{self.words} cannot be reached: {str(error)[:160]}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TrackerUnavailable(
-                f"{self.words} does not answer: {str(why)[:160] or type(why).__name__}", maybe=method != "GET"
-            ) from why
+                f"{self.words} does not answer: {str(error)[:160] or type(error).__name__}", maybe=method != "GET"
+            ) from error
 
     def _build_error(self, method: str, answer: TrackerResponse) -> TrackerUnavailable | TrackerRefused:
-        said = clean_remote_text(self.why(answer.data)) if answer.data is not None else ""
-        why = f"{self.words} answers {answer.status}{f': {said}' if said else ''}"
+        error_text = clean_remote_text(self.why(answer.data)) if answer.data is not None else ""
+        message = f"{self.words} answers {answer.status}{f': {error_text}' if error_text else ''}"
         if _is_rate_limited(answer):
-            return TrackerUnavailable(why, parse_retry_after(answer.headers, self.clock.now()))
+            return TrackerUnavailable(message, parse_retry_after(answer.headers, self.clock.now()))
         if answer.status in RETRY_STATUSES or answer.status >= 500:
             return TrackerUnavailable(
-                why, parse_retry_after(answer.headers, self.clock.now(), least=0.0), maybe=method != "GET" and answer.status >= 500
+                message, parse_retry_after(answer.headers, self.clock.now(), least=0.0), maybe=method != "GET" and answer.status >= 500
             )
         mend = self.mends.get(answer.status) or (self.mends.get(301, "") if answer.status < 400 else "")
-        return TrackerRefused(f"{why}. {mend}".strip() if mend else why)
+        return TrackerRefused(f"{message}. {mend}".strip() if mend else message)
 
 
 def _is_rate_limited(answer: TrackerResponse) -> bool:
@@ -164,9 +168,9 @@ def filter_remote_url(url: object, base: str, below: str = "") -> str:
     """Return a URL on the tracker's host or below domain `below`, else empty."""
     if not isinstance(url, str) or len(url) > MAX_URL_CHARS or not WEB_URL_PATTERN.fullmatch(url):
         return ""
-    ours, theirs = _split_origin(base), _split_origin(url)
-    known = theirs == ours or theirs == (ours[0], ours[1].removeprefix("api."))
-    return url if known or (below and theirs[0] == "https" and theirs[1].endswith(f".{below}")) else ""
+    own_origin, other_origin = _split_origin(base), _split_origin(url)
+    is_known_origin = other_origin == own_origin or other_origin == (own_origin[0], own_origin[1].removeprefix("api."))
+    return url if is_known_origin or (below and other_origin[0] == "https" and other_origin[1].endswith(f".{below}")) else ""
 
 
 def _split_origin(url: str) -> tuple[str, str]:

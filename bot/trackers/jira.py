@@ -10,11 +10,10 @@ from urllib.parse import quote
 from pydantic import Field
 
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, extract_adf_text, get_rows_at, select_newest
-from bot.trackers.config import ShortText, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, build_adf_paragraph, format_outbound_line, render_adf
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import ShortText, TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 
 _FIX_HINTS: Final = {
@@ -67,10 +66,10 @@ class JiraTracker(TrackerBase):
     async def find_ticket(self, draft: TrackerDraft, since: datetime) -> RemoteTicket | None:
         jql = f'project = "{self.config.project}" AND labels = "{build_marker(draft.incident)}" ORDER BY created ASC'
         answer = await self.wire.send_request("POST", "/rest/api/3/search/jql", body={"jql": jql, "fields": ["status"], "maxResults": 2})
-        found = answer.data.get("issues") if isinstance(answer.data, dict) else None
-        if not isinstance(found, list):
+        issues = answer.data.get("issues") if isinstance(answer.data, dict) else None
+        if not isinstance(issues, list):
             raise TrackerUnavailable(f"{self.words} answers a search in a shape that is not known")
-        return self._parse_ticket(found[0]) if found else None
+        return self._parse_ticket(issues[0]) if issues else None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
         config = self.config
@@ -114,9 +113,9 @@ class JiraTracker(TrackerBase):
         rows = answer.data.get("issueTypes") or answer.data.get("values") or [] if isinstance(answer.data, dict) else []
         names = [get_text_at(row, "name") for row in rows]
         if self.config.type not in names:
-            known = clean_remote_text(", ".join(names))
+            missing_names = clean_remote_text(", ".join(names))
             raise TrackerRefused(
-                f"project {self.config.project} has no type {self.config.type!r} that we may make. Set {self.name}.type to one of: {known}"
+                f"project {self.config.project} has no type {self.config.type!r} that we may make. Set {self.name}.type to one of: {missing_names}"
             )
         return f"project {self.config.project}, type {self.config.type}"
 
@@ -145,16 +144,16 @@ def open_jira(name: str, config: JiraConfig, clock: Clock) -> JiraTracker:
 
 
 def _parse_comment(row: Any, url: str) -> RemoteComment | None:
-    id_, by = get_text_at(row, "id"), get_text_at(row, "author", "displayName")
+    id_, author = get_text_at(row, "id"), get_text_at(row, "author", "displayName")
     link = f"{url}?focusedCommentId={id_}" if id_.isascii() and id_.isdigit() and len(id_) < 20 else url
-    return build_comment(id_, by, extract_adf_text(row.get("body")), get_text_at(row, "created"), link)
+    return build_comment(id_, author, extract_adf_text(row.get("body")), get_text_at(row, "created"), link)
 
 
 def _format_error(data: Any) -> str:
     if not isinstance(data, dict):
         return ""
-    whole, fields = data.get("errorMessages"), data.get("errors")
-    said = [str(one) for one in whole] if isinstance(whole, list) else [get_text_at(data, "message")]
+    messages, fields = data.get("errorMessages"), data.get("errors")
+    texts = [str(one) for one in messages] if isinstance(messages, list) else [get_text_at(data, "message")]
     return "; ".join(
-        [word for word in said if word] + ([f"{field}: {words}" for field, words in fields.items()] if isinstance(fields, dict) else [])
+        [word for word in texts if word] + ([f"{field}: {words}" for field, words in fields.items()] if isinstance(fields, dict) else [])
     )

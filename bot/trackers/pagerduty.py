@@ -9,11 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from bot.trackers.comments import build_comment, get_rows_at, hash_comments, select_newest
-from bot.trackers.config import TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_plain_text
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 from tools.inventory.host_ranges import fold_host_names
 
@@ -121,11 +120,11 @@ class PagerDutyTracker(TrackerBase):
         if not re.fullmatch(r"[A-Za-z0-9]{1,40}", id_):
             return ()
         rows = get_rows_at((await api.send_request("GET", f"/incidents/{id_}/notes")).data, "notes")
-        said = (
+        notes = (
             (get_text_at(row, "id"), get_text_at(row, "user", "summary"), get_text_at(row, "content"), get_text_at(row, "created_at"))
             for row in rows
         )
-        return select_newest(build_comment(*words, url, "note") for words in said)
+        return select_newest(build_comment(*words, url, "note") for words in notes)
 
     async def close_ticket(self, ticket: str, words: str) -> None:
         """Resolve; the Events API has no comments."""
@@ -135,9 +134,9 @@ class PagerDutyTracker(TrackerBase):
     async def check_access(self) -> str:
         """Check the token only: an event would page someone."""
         if self.api is None:
-            return "the routing key is not tried, for that would page somebody; without a token neither link nor state comes back"
+            return "the routing key is not tried, because that would page a person; without a token neither link nor state comes back"
         await self.api.send_request("GET", "/incidents", params={"limit": "1"})
-        return "the token reads incidents; the routing key is not tried, for that would page somebody"
+        return "the token reads incidents; the routing key is not tried, because that would page a person"
 
     async def _send_event(self, event: Mapping[str, Any]) -> None:
         await self.wire.send_request("POST", "/v2/enqueue", body={"routing_key": self.config.routing_key.get_secret_value(), **event})

@@ -10,11 +10,10 @@ from urllib.parse import quote
 from pydantic import Field
 
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, select_newest
-from bot.trackers.config import ShortText, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, format_outbound_line, render_plain_text
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, TrackerRefused, TrackerUnavailable, build_marker, read_comments
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import ShortText, TrackerBase, TrackerConfig, TrackerSecret, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 
 _FIX_HINTS: Final = {
@@ -66,10 +65,10 @@ class ServiceNowTracker(TrackerBase):
         answer = await self.wire.send_request(
             "GET", self._table_path, params={"sysparm_query": query, "sysparm_limit": "2", "sysparm_fields": ROW_FIELDS}
         )
-        found = answer.data.get("result") if isinstance(answer.data, dict) else None
-        if not isinstance(found, list):
+        records = answer.data.get("result") if isinstance(answer.data, dict) else None
+        if not isinstance(records, list):
             raise TrackerUnavailable(f"{self.words} answers a search in a shape that is not known")
-        return self._parse_ticket(found[0]) if found else None
+        return self._parse_ticket(records[0]) if records else None
 
     async def create_ticket(self, draft: TrackerDraft) -> RemoteTicket:
         """Create and compare: ServiceNow silently ignores unknown and read-only fields."""
@@ -82,13 +81,13 @@ class ServiceNowTracker(TrackerBase):
             "correlation_display": "RackMedic",
         }
         params = {"sysparm_input_display_value": "true", "sysparm_exclude_reference_link": "true"}
-        made = _get_result((await self.wire.send_request("POST", self._table_path, params=params, body=row)).data)
-        if get_text_at(made, "correlation_id") != marker:
+        record = _get_result((await self.wire.send_request("POST", self._table_path, params=params, body=row)).data)
+        if get_text_at(record, "correlation_id") != marker:
             raise TrackerRefused(
-                f"{self.words} made {clean_remote_text(get_text_at(made, 'number'), 60) or 'a row'} and passed over correlation_id, by which it would be found "
+                f"{self.words} made {clean_remote_text(get_text_at(record, 'number'), 60) or 'a row'} and passed over correlation_id, by which it would be found "
                 f"again. Let the account of {self.name}.user write that field of {self.config.table}, and delete the row"
             )
-        return self._parse_ticket(made)
+        return self._parse_ticket(record)
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         params = {"sysparm_fields": ROW_FIELDS, "sysparm_display_value": "all"}
@@ -167,4 +166,4 @@ def _get_result(data: Any) -> Any:
 
 
 def _format_error(data: Any) -> str:
-    return ", ".join(said for part in ("message", "detail") if (said := get_text_at(data, "error", part)))
+    return ", ".join(error_text for part in ("message", "detail") if (error_text := get_text_at(data, "error", part)))

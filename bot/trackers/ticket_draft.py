@@ -3,20 +3,25 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from bot.incidents.cards import report_rows as shown
-from bot.incidents.cards.handoff import Handoff, TimelineEntry, build_handoff, build_timeline
+from bot.incidents.cards import report_rows
+from bot.incidents.cards.handoff_content import Handoff, TimelineEntry, build_handoff, build_timeline
 from bot.incidents.cards.report_rows import CauseTitles
 from graph.incident_view import IncidentView
 from graph.state import Hypothesis, IncidentState, Origin
-from graph.ticket_export.common_words import COMMON_WORDS
+from graph.ticket_export.pseudonymizer import COMMON_WORDS
 from kb.names import NameMatcher, fold_text, split_name
 from kb.redact import redact_start, show_invisible
 from kb.schema import StrictModel
 
 # limits of a draft and of a line; lines per section. The form shows all of it.
-MAX_TEXT_CHARS, MAX_LINE_CHARS, MAX_SECTION_LINES = 6000, 240, 12
-MAX_CAUSES, MAX_EVIDENCE_LINES, MAX_RIVALS = 3, 4, 6
-TENANT_PLACEHOLDER, DIGITS = "a customer", "0123456789"
+MAX_TEXT_CHARS = 6000
+MAX_LINE_CHARS = 240
+MAX_SECTION_LINES = 12
+MAX_CAUSES = 3
+MAX_EVIDENCE_LINES = 4
+MAX_RIVALS = 6
+TENANT_PLACEHOLDER = "a customer"
+DIGITS = "0123456789"
 
 
 class DraftSection(StrictModel):
@@ -43,20 +48,21 @@ class TrackerDraft(StrictModel):
 
 def build_draft(incident: str, state: IncidentState, origin: Origin, titles: CauseTitles, customers: Collection[str]) -> TrackerDraft:
     """Build a draft. `customers`: tenant names to remove."""
-    theirs = bool(origin.tenant or origin.customer or origin.ticket)
-    rows = IncidentView({**state, "id": incident, "said": []} if theirs else {**state, "id": incident})
-    whole = build_handoff(rows.stored)
-    told = _OutboundText(customers, whole.hosts)
+    is_tenant_incident = bool(origin.tenant or origin.customer or origin.ticket)
+    rows = IncidentView({**state, "id": incident, "said": []} if is_tenant_incident else {**state, "id": incident})
+    handoff = build_handoff(rows.stored)
+    outbound = _OutboundText(customers, handoff.hosts)
     parts = _select_fitting_sections(
-        told.build_section(head, lines, printed) for head, lines, printed in _list_parts(whole, build_timeline(rows), titles, theirs)
+        outbound.build_section(head, lines, printed)
+        for head, lines, printed in _list_parts(handoff, build_timeline(rows), titles, is_tenant_incident)
     )
     return TrackerDraft(
         incident=incident,
-        title=told.clean_line(whole.headline),
+        title=outbound.clean_line(handoff.headline),
         sections=tuple(parts),
         thread=build_thread_url(origin),
-        owner=told.clean_line(whole.ticket.owner),
-        hosts=tuple(told.clean_line(name) for name in whole.hosts[:64]),
+        owner=outbound.clean_line(handoff.ticket.owner),
+        hosts=tuple(outbound.clean_line(name) for name in handoff.hosts[:64]),
     )
 
 
@@ -88,8 +94,8 @@ class _OutboundText:
     def __init__(self, customers: Collection[str], hosts: Collection[str] = ()) -> None:
         self._names = NameMatcher(customers, COMMON_WORDS)
         self._pattern = self._names.build_pattern()
-        known = _build_alternation(self._build_host_pattern(name.lower()) for name in hosts)
-        self._hosts = re.compile(rf"(?<!\w){known}") if known else None
+        alternation = _build_alternation(self._build_host_pattern(name.lower()) for name in hosts)
+        self._hosts = re.compile(rf"(?<!\w){alternation}") if alternation else None
 
     def _build_host_pattern(self, name: str) -> str:
         """Match the name with any number, unless it is a tenant's name and a number."""
@@ -105,33 +111,33 @@ class _OutboundText:
     def _redact_tenant_names(self, text: str) -> str:
         if self._pattern is None:
             return text
-        said = fold_text(text)
-        hosts = [found.span() for found in self._hosts.finditer(said.text)] if self._hosts else []
-        told, behind = list[str](), 0
-        for start, end in self._names.iter_places(said, self._pattern):
+        folded = fold_text(text)
+        hosts = [match.span() for match in self._hosts.finditer(folded.text)] if self._hosts else []
+        redacted, behind = list[str](), 0
+        for start, end in self._names.iter_places(folded, self._pattern):
             if any(first <= start and end <= last for first, last in hosts):
                 continue
-            at, until = said.get_original_span(start, end)
-            told += [
+            at, until = folded.get_original_span(start, end)
+            redacted += [
                 text[behind:at],
                 "-" * text[max(0, at - 1) : at].isalnum(),
                 TENANT_PLACEHOLDER,
                 "-" * text[until : until + 1].isalnum(),
             ]
             behind = until
-        return "".join((*told, text[behind:]))
+        return "".join((*redacted, text[behind:]))
 
     def build_section(self, head: str, lines: Sequence[str], printed: bool) -> DraftSection:
         rest = len(lines) - MAX_SECTION_LINES
-        kept = [self.clean_line(text) for text in lines[:MAX_SECTION_LINES]]
+        kept_lines = [self.clean_line(text) for text in lines[:MAX_SECTION_LINES]]
         more = [f"… and {rest} more"] if rest > 0 else []
-        return DraftSection(head=head, lines=tuple(line for line in (*kept, *more) if line), printed=printed)
+        return DraftSection(head=head, lines=tuple(line for line in (*kept_lines, *more) if line), printed=printed)
 
 
 def _build_alternation(patterns: Iterable[str]) -> str:
     """Return a pattern of all, longest first."""
-    known = sorted(set(filter(None, patterns)), key=lambda one: (-len(one), one))
-    return f"(?:{'|'.join(known)})" if known else ""
+    ordered = sorted(set(filter(None, patterns)), key=lambda one: (-len(one), one))
+    return f"(?:{'|'.join(ordered)})" if ordered else ""
 
 
 def _list_parts(
@@ -140,7 +146,11 @@ def _list_parts(
     """Yield (heading, lines, quoted), most important first."""
     yield (
         "What",
-        [handoff.headline, f"Hosts: {shown.fold_hosts(handoff.hosts) or 'none named'}", f"For: {handoff.ticket.owner or 'nobody known'}"],
+        [
+            handoff.headline,
+            f"Hosts: {report_rows.fold_hosts(handoff.hosts) or 'none named'}",
+            f"For: {handoff.ticket.owner or 'unknown'}",
+        ],
         False,
     )
     yield (
@@ -149,7 +159,7 @@ def _list_parts(
         not theirs,
     )
     for cause in [row for row in handoff.hypotheses if row.verdict == "confirmed"][:MAX_CAUSES]:
-        yield f"Root cause: {shown.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
+        yield f"Root cause: {report_rows.get_cause_title(cause.label, titles)}", _list_cause_lines(cause), True
     yield "Not decided", _list_hypotheses(handoff, ("inconclusive", "open"), titles), False
     yield "Ruled out", _list_hypotheses(handoff, ("rejected",), titles), False
     yield "Could not look", [f"{row.host} {row.check}: {row.why}" for row in handoff.could_not_look], False
@@ -158,9 +168,9 @@ def _list_parts(
 
 
 def _list_cause_lines(cause: Hypothesis) -> list[str]:
-    where = f"{shown.format_cause_place(cause) or 'no machine at fault'}, {shown.format_confidence(cause.confidence)} sure, {cause.label}"
+    location = f"{report_rows.format_cause_place(cause) or 'not a host fault'}, {report_rows.format_confidence(cause.confidence)} sure, {cause.label}"
     return [
-        where,
+        location,
         *([cause.because] if cause.because else []),
         *(f"{row.host} {row.check}: {row.line}" for row in cause.evidence[:MAX_EVIDENCE_LINES]),
     ]
@@ -169,7 +179,7 @@ def _list_cause_lines(cause: Hypothesis) -> list[str]:
 def _list_hypotheses(handoff: Handoff, verdicts: Sequence[str], titles: CauseTitles) -> list[str]:
     rows = [row for row in handoff.hypotheses if row.verdict in verdicts]
     rest = [f"… and {len(rows) - MAX_RIVALS} more"] if len(rows) > MAX_RIVALS else []
-    return [*(shown.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
+    return [*(report_rows.get_cause_title(row.label, titles) for row in rows[:MAX_RIVALS]), *rest]
 
 
 def _select_fitting_sections(sections: Iterable[DraftSection]) -> Iterator[DraftSection]:

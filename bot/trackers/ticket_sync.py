@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from redis.exceptions import RedisError
 
-from bot.store.outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
+from bot.store.external_outbox import MAX_RETRY_DELAY, Outbox, OutboxRow, compute_retry_delay
 from bot.tasks import run_periodically
 from bot.trackers.comments import format_closing_comment
 from bot.trackers.ticket_draft import TrackerDraft
@@ -20,29 +20,34 @@ from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, Trac
 from tools.clock import Clock
 
 log = structlog.get_logger()
-SWEEP_INTERVAL_SECONDS, MAX_CONCURRENT_ROWS = 2.0, 8  # pause between sweeps, and rows processed at once
+SWEEP_INTERVAL_SECONDS = 2.0  # pause between sweeps
+MAX_CONCURRENT_ROWS = 8  # rows processed at once
 # share of the outbox lease that a step may take, so that it ends before another process takes over
 STEP_LEASE_RATIO = 5 / 6
-BEGAN_KEY, CHANGED_KEY, URL_KEY, SHOWN_KEY, SEEN_KEY, DONE_KEY, CLOSE_SENT_KEY = (
-    "began",
-    "changed",
-    "url",
-    "shown",
-    "seen",
-    "done",
-    "told_closed",
-)
-# notes on comments: hashes of handled ones, count shown, why unreadable, the one Slack rejects
-HANDLED_COMMENTS_KEY, COMMENT_COUNT_KEY, COMMENTS_UNREAD_KEY, STUCK_COMMENT_KEY = "remarked", "remarks", "unread", "stuck"
+BEGAN_KEY = "began"
+CHANGED_KEY = "changed"
+URL_KEY = "url"
+SHOWN_KEY = "shown"
+SEEN_KEY = "seen"
+DONE_KEY = "done"
+CLOSE_SENT_KEY = "told_closed"
+HANDLED_COMMENTS_KEY = "remarked"  # notes on comments: hashes of handled ones
+COMMENT_COUNT_KEY = "remarks"  # count shown
+COMMENTS_UNREAD_KEY = "unread"  # why unreadable
+STUCK_COMMENT_KEY = "stuck"  # the one Slack rejects
 # Comments shown per poll (newest) and per ticket; hashes kept, far more than are fetched; attempts per comment, over
 # some hours.
-MAX_COMMENTS_PER_POLL, MAX_COMMENTS_PER_TICKET, MAX_KEPT_COMMENT_HASHES, MAX_COMMENT_TRIES = 5, 100, 100, 12
+MAX_COMMENTS_PER_POLL = 5
+MAX_COMMENTS_PER_TICKET = 100
+MAX_KEPT_COMMENT_HASHES = 100
+MAX_COMMENT_TRIES = 12
 FIRST_POLL_DELAY = timedelta(seconds=5)
 POLL_INTERVAL = timedelta(minutes=1)  # for a recently changed ticket; default of `tracker_poll_seconds`
 # (time since the last change, multiple of the interval); after the last a ticket is not polled any more
 POLL_BACKOFF: tuple[tuple[timedelta, int], ...] = ((timedelta(hours=1), 1), (timedelta(days=1), 5), (timedelta(days=90), 30))
 # a ticket done there may be reopened, so it is polled for a while, at this multiple
-DONE_POLL_PERIOD, DONE_POLL_MULTIPLE = timedelta(days=7), 30
+DONE_POLL_PERIOD = timedelta(days=7)
+DONE_POLL_MULTIPLE = 30
 UNCERTAIN_DELIVERY_TEXT = "whether it arrived is not known: it is looked for before it is sent again"
 
 
@@ -79,11 +84,11 @@ class TicketSync:
 
     async def sweep(self) -> int:
         """Send and poll due rows; return their number."""
-        due = await self.outbox.claim_due(MAX_CONCURRENT_ROWS)
-        for failed in await asyncio.gather(*map(self._lease_and_process, due), return_exceptions=True):
+        due_rows = await self.outbox.claim_due(MAX_CONCURRENT_ROWS)
+        for failed in await asyncio.gather(*map(self._lease_and_process, due_rows), return_exceptions=True):
             if isinstance(failed, BaseException):
                 raise failed
-        return len(due)
+        return len(due_rows)
 
     async def _lease_and_process(self, name: str) -> None:
         try:
@@ -103,43 +108,43 @@ class TicketSync:
             return
         try:
             await (self._send_ticket(row, tracker) if row.pending else self._poll_ticket(row, tracker))
-        except TrackerUnavailable as away:
-            log.warning("trackers.away", row=row.name, tries=row.tries + 1, why=str(away))
-            await self.outbox.postpone_row(row, str(away), max(compute_retry_delay(row.tries), timedelta(seconds=away.after)))
-        except TrackerTicketGone as gone:
-            log.warning("trackers.gone", row=row.name, why=str(gone))
-            await self.outbox.mark_refused(row, str(gone), ticket="", began="")
-        except TrackerRefused as no:
-            log.warning("trackers.refused", row=row.name, why=str(no))
-            await self._handle_refusal(row, str(no))
+        except TrackerUnavailable as error:
+            log.warning("trackers.away", row=row.name, tries=row.tries + 1, why=str(error))
+            await self.outbox.postpone_row(row, str(error), max(compute_retry_delay(row.tries), timedelta(seconds=error.after)))
+        except TrackerTicketGone as error:
+            log.warning("trackers.gone", row=row.name, why=str(error))
+            await self.outbox.mark_refused(row, str(error), ticket="", began="")
+        except TrackerRefused as error:
+            log.warning("trackers.refused", row=row.name, why=str(error))
+            await self._handle_refusal(row, str(error))
         await self.paint(row.name)
 
     async def _send_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
         draft = TrackerDraft.model_validate_json(row.document)
-        began = _parse_moment(row.notes.get(BEGAN_KEY, ""))
-        if not tracker.repeatable and (found := await self._find_earlier_ticket(row, tracker, draft, began)):
-            await self._record_arrival(row, tracker, found)
+        began_at = _parse_moment(row.notes.get(BEGAN_KEY, ""))
+        if not tracker.repeatable and (earlier_ticket := await self._find_earlier_ticket(row, tracker, draft, began_at)):
+            await self._record_arrival(row, tracker, earlier_ticket)
             return
         await self.outbox.record_notes(row, **{BEGAN_KEY: self.clock.now().isoformat()})
         try:
-            made = await tracker.create_ticket(draft)
-        except TrackerUnavailable as away:
-            if not away.maybe:
+            ticket = await tracker.create_ticket(draft)
+        except TrackerUnavailable as error:
+            if not error.maybe:
                 await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
             raise
         except TrackerRefused:
             await self.outbox.record_notes(row, **{BEGAN_KEY: ""})
             raise
-        await self._record_arrival(row, tracker, made)
+        await self._record_arrival(row, tracker, ticket)
 
     async def _find_earlier_ticket(
         self, row: OutboxRow, tracker: Tracker, draft: TrackerDraft, began: datetime | None
     ) -> RemoteTicket | None:
         """Return an earlier attempt's ticket. Raises TrackerUnavailable while uncertain."""
-        found = await tracker.find_ticket(draft, began or row.at or self.clock.now())
-        if found is None and began is not None and (left := tracker.settles - (self.clock.now() - began)) > timedelta():
-            raise TrackerUnavailable(UNCERTAIN_DELIVERY_TEXT, left.total_seconds())
-        return found
+        ticket = await tracker.find_ticket(draft, began or row.at or self.clock.now())
+        if ticket is None and began is not None and (settling_time := tracker.settles - (self.clock.now() - began)) > timedelta():
+            raise TrackerUnavailable(UNCERTAIN_DELIVERY_TEXT, settling_time.total_seconds())
+        return ticket
 
     async def _record_arrival(self, row: OutboxRow, tracker: Tracker, made: RemoteTicket) -> None:
         log.info("trackers.sent", row=row.name, ticket=made.shown)
@@ -152,8 +157,8 @@ class TicketSync:
             DONE_KEY: "",
             HANDLED_COMMENTS_KEY: "",
         }
-        again = min(FIRST_POLL_DELAY, self.poll) if tracker.tells or tracker.on_close != "nothing" else None
-        await self.outbox.mark_arrived(row, made.id, "", again, **notes)
+        next_poll = min(FIRST_POLL_DELAY, self.poll) if tracker.tells or tracker.on_close != "nothing" else None
+        await self.outbox.mark_arrived(row, made.id, "", next_poll, **notes)
 
     async def _poll_ticket(self, row: OutboxRow, tracker: Tracker) -> None:
         cause = await self.closing(row.incident)
@@ -161,37 +166,37 @@ class TicketSync:
             await self.outbox.record_notes(row, **{CLOSE_SENT_KEY: "1"})  # noted before it is sent: a duplicate is worse than a loss
             await tracker.close_ticket(row.ticket, format_closing_comment(row.incident, cause))
         now = await tracker.fetch_status(row.ticket, row.notes.get(SEEN_KEY, "")) if tracker.tells else None
-        state, done = (now.state, now.done) if now else (row.state, row.notes.get(DONE_KEY) == "1")
+        state, is_done = (now.state, now.done) if now else (row.state, row.notes.get(DONE_KEY) == "1")
         changed = self.clock.now() if state != row.state else _parse_moment(row.notes.get(CHANGED_KEY, "")) or self.clock.now()
         untold = await self._post_new_comments(row, now) if now else None
-        over = cause is not None and (done or not tracker.tells)
-        again = untold or compute_next_poll(self.clock.now() - changed, self.poll, done=done, over=over)
-        notes = {CHANGED_KEY: changed.isoformat(), DONE_KEY: "1" if done else "", **_build_status_notes(now, whole=untold is None)}
-        await self.outbox.record_state(row, state, again, **notes)
+        over = cause is not None and (is_done or not tracker.tells)
+        next_poll = untold or compute_next_poll(self.clock.now() - changed, self.poll, done=is_done, over=over)
+        notes = {CHANGED_KEY: changed.isoformat(), DONE_KEY: "1" if is_done else "", **_build_status_notes(now, whole=untold is None)}
+        await self.outbox.record_state(row, state, next_poll, **notes)
 
     async def _post_new_comments(self, row: OutboxRow, now: RemoteStatus) -> timedelta | None:
         """Post new comments, noting each before the next. Returns when to retry.
 
         Comments from before the first poll are not posted.
         """
-        known = row.notes.get(HANDLED_COMMENTS_KEY)
-        signs, count = (known or "").split(), int(row.notes.get(COMMENT_COUNT_KEY, "0"))
+        handled = row.notes.get(HANDLED_COMMENTS_KEY)
+        signs, count = (handled or "").split(), int(row.notes.get(COMMENT_COUNT_KEY, "0"))
         fresh = [remark for remark in now.remarks if remark.id_hash not in signs]
-        theirs = [remark for remark in fresh if not remark.is_own] if known is not None else []
-        shown = theirs[-MAX_COMMENTS_PER_POLL:]
-        signs += [remark.id_hash for remark in fresh if remark not in shown]
-        for remark in shown:
+        foreign_comments = [remark for remark in fresh if not remark.is_own] if handled is not None else []
+        shown_comments = foreign_comments[-MAX_COMMENTS_PER_POLL:]
+        signs += [remark.id_hash for remark in fresh if remark not in shown_comments]
+        for remark in shown_comments:
             if count < MAX_COMMENTS_PER_TICKET:
                 count += 1
-                beside = _format_omission(count, len(theirs) - len(shown) if remark is shown[0] else 0)
-                took = await self.tell(row.name, remark, beside)
-                if not took and (again := await self._note_stuck_comment(row, remark.id_hash)):
-                    return again
+                omission = _format_omission(count, len(foreign_comments) - len(shown_comments) if remark is shown_comments[0] else 0)
+                took = await self.tell(row.name, remark, omission)
+                if not took and (retry_delay := await self._note_stuck_comment(row, remark.id_hash)):
+                    return retry_delay
             signs.append(remark.id_hash)
             await self.outbox.record_notes(
                 row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:]), COMMENT_COUNT_KEY: str(count)}
             )
-        if fresh or known is None:
+        if fresh or handled is None:
             await self.outbox.record_notes(row, **{HANDLED_COMMENTS_KEY: " ".join(signs[-MAX_KEPT_COMMENT_HASHES:])})
         return None
 
@@ -215,8 +220,8 @@ class TicketSync:
 
 def _format_omission(count: int, earlier: int) -> str:
     if count == MAX_COMMENTS_PER_TICKET:
-        return f"That was number {MAX_COMMENTS_PER_TICKET}: from here on comments are shown there alone."
-    return f"{earlier} more that came before it {'stands' if earlier == 1 else 'stand'} there alone." if earlier else ""
+        return f"That was number {MAX_COMMENTS_PER_TICKET}: further comments are shown only there."
+    return f"{earlier} earlier {'comment is' if earlier == 1 else 'comments are'} shown only there." if earlier else ""
 
 
 def _build_status_notes(now: RemoteStatus | None, *, whole: bool) -> Mapping[str, str]:

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 from bot.trackers.ticket_draft import TrackerDraft
 
 OnClose = Literal["nothing", "comment", "close"]
-# start of the marker, and of comments written by RackMedic
-MARKER_PREFIX, OWN_COMMENT_PREFIX = "rackmedic-", "RackMedic's incident "
+MARKER_PREFIX = "rackmedic-"  # start of the marker
+OWN_COMMENT_PREFIX = "RackMedic's incident "  # start of comments written by RackMedic
 
 
 def build_marker(incident: str) -> str:
@@ -35,7 +35,7 @@ class TrackerRefused(Exception):
 
 
 class TrackerTicketGone(Exception):
-    """The ticket is not there any more."""
+    """The ticket is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class RemoteComment:
     @property
     def is_own(self) -> bool:
         """True for a comment by RackMedic: one line, plain or fenced. Replies to it have more lines."""
-        said = [line for line in self.lines if not line.startswith("```")]
-        return len(said) == 1 and said[0].startswith(OWN_COMMENT_PREFIX)
+        plain_lines = [line for line in self.lines if not line.startswith("```")]
+        return len(plain_lines) == 1 and plain_lines[0].startswith(OWN_COMMENT_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ async def read_comments(asked: Awaitable[tuple[RemoteComment, ...]]) -> tuple[tu
     """Return comments, or why they are unreadable. Raises TrackerUnavailable."""
     try:
         return await asked, ""
-    except (TrackerRefused, TrackerAnswerTooLong) as no:
-        return (), str(no)
+    except (TrackerRefused, TrackerAnswerTooLong) as error:
+        return (), str(error)
 
 
 class Tracker(Protocol):

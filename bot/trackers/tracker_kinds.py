@@ -10,12 +10,12 @@ import yaml
 from pydantic import ValidationError
 
 from bot.refusal import Refusal
-from bot.trackers.config import TrackerConfig
 from bot.trackers.github import GitHubConfig, open_github
 from bot.trackers.jira import JiraConfig, open_jira
 from bot.trackers.pagerduty import PagerDutyConfig, open_pagerduty
 from bot.trackers.servicenow import ServiceNowConfig, open_servicenow
 from bot.trackers.tracker import Tracker
+from bot.trackers.tracker_base import TrackerConfig
 from bot.trackers.webhook import WebhookConfig, open_webhook
 from kb.yaml_files import load_plain
 from tools.clock import Clock
@@ -48,19 +48,19 @@ def open_trackers(file: Path, clock: Clock, setting: str = "RACKMEDIC_TRACKERS")
     """Open a file's trackers. Raises Refusal with every problem; secrets are never printed."""
     try:
         rows = load_plain(file.read_text())
-    except (OSError, UnicodeDecodeError) as why:
-        raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(why).split())[:200]}", 2) from why
-    except yaml.YAMLError as why:
-        raise Refusal(f"{setting}: {file} is no YAML{_format_place(why)}", 2) from None  # the parser's message may quote a secret
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{setting}: {file} cannot be read: {' '.join(str(error).split())[:200]}", 2) from error
+    except yaml.YAMLError as error:
+        raise Refusal(f"{setting}: {file} is no YAML{_format_place(error)}", 2) from None  # the parser's message may quote a secret
     if not isinstance(rows, dict) or not rows:
         raise Refusal(f"{setting}: {file} must be a mapping of trackers, each with its kind; docs/trackers.md shows one", 2)
     problems: list[str] = [f"more than {MAX_TRACKERS} trackers"] if len(rows) > MAX_TRACKERS else []
-    made: list[Tracker] = []
+    trackers: list[Tracker] = []
     for name, row in rows.items():
-        made += _open_tracker(str(name), row, clock, problems)
+        trackers += _open_tracker(str(name), row, clock, problems)
     if problems:
         raise Refusal("\n".join(f"{setting}: {problem} ({file})" for problem in problems), 2)
-    return tuple(made)
+    return tuple(trackers)
 
 
 def is_readable_by_others(file: Path) -> bool:
@@ -78,18 +78,18 @@ def _open_tracker(name: str, row: Any, clock: Clock, problems: list[str]) -> Seq
         return ()
     try:
         return (kind.open(name, kind.config.model_validate(row), clock),)
-    except ValidationError as why:
-        problems += _format_problems(name, why)
+    except ValidationError as error:
+        problems += _format_problems(name, error)
         return ()
 
 
 def _format_problems(name: str, why: ValidationError) -> Iterator[str]:
     """Yield pydantic's messages, which never contain the value."""
     for error in why.errors(include_url=False, include_input=False, include_context=False):
-        where = ".".join(map(str, (name, *error["loc"])))
+        location = ".".join(map(str, (name, *error["loc"])))
         unknown = REMOVED_FIELDS.get(str(error["loc"][-1]), "is no field of it; docs/trackers.md lists them") if error["loc"] else ""
         words = {"missing": "is missing", "extra_forbidden": unknown}.get(error["type"])
-        yield f"{where}: {words or error['msg'].removeprefix('Value error, ')}"
+        yield f"{location}: {words or error['msg'].removeprefix('Value error, ')}"
 
 
 def _format_place(why: yaml.YAMLError) -> str:

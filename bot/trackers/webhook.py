@@ -9,16 +9,17 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from bot.inbound.webhook import build_signed_headers, parse_webhook_key
+from bot.inbound import build_signed_headers, parse_webhook_key
 from bot.trackers.comments import MAX_FETCHED_COMMENTS, build_comment, get_rows_at, hash_comments, select_newest
-from bot.trackers.config import TrackerConfig, TrackerUrl, build_fix_hints
 from bot.trackers.http import TrackerHttpClient, clean_remote_text, filter_remote_url, get_text_at
 from bot.trackers.ticket_draft import TrackerDraft, build_draft_data
 from bot.trackers.tracker import RemoteComment, RemoteStatus, RemoteTicket, build_marker
-from bot.trackers.tracker_base import TrackerBase
+from bot.trackers.tracker_base import TrackerBase, TrackerConfig, TrackerUrl, build_fix_hints
 from tools.clock import Clock
 
-OPENED_TYPE, ASKED_TYPE, CLOSED_TYPE = "rackmedic.ticket.opened", "rackmedic.ticket.asked", "rackmedic.ticket.closed"
+OPENED_TYPE = "rackmedic.ticket.opened"
+ASKED_TYPE = "rackmedic.ticket.asked"
+CLOSED_TYPE = "rackmedic.ticket.closed"
 _FIX_HINTS: Final = {
     301: "Check {name}.url: it must answer itself, not send us on",
     400: "The receiver says that the message is none; docs/trackers.md has its shape",
@@ -76,14 +77,14 @@ class WebhookTracker(TrackerBase):
 
     async def fetch_status(self, ticket: str, seen: str) -> RemoteStatus | None:
         answer = await self._post_message(ASKED_TYPE, f"{ticket} {self.wire.clock.now().timestamp()}", {"id": ticket})
-        state, done = clean_remote_text(get_text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
+        state, is_done = clean_remote_text(get_text_at(answer, "state"), 60), isinstance(answer, dict) and answer.get("done") is True
         remarks = (
             select_newest(map(self._parse_comment, get_rows_at(answer, "comments")[-2 * MAX_FETCHED_COMMENTS :]))
             if self.config.comments
             else ()
         )
-        now = f"{state} {done} {hash_comments(remarks)}".strip()
-        return RemoteStatus(self._parse_ticket(answer, ticket), state, done, now, remarks) if state and now != seen else None
+        now = f"{state} {is_done} {hash_comments(remarks)}".strip()
+        return RemoteStatus(self._parse_ticket(answer, ticket), state, is_done, now, remarks) if state and now != seen else None
 
     async def close_ticket(self, ticket: str, words: str) -> None:
         await self._post_message(CLOSED_TYPE, ticket, {"id": ticket, "words": words, "close": self.config.on_close == "close"})
@@ -106,14 +107,14 @@ class WebhookTracker(TrackerBase):
         return f"msg_{sha256(f'{self.name} {type_} {about}'.encode()).hexdigest()[:40]}"
 
     def _parse_comment(self, row: Any) -> RemoteComment | None:
-        id_, by, text, at = (get_text_at(row, name) for name in ("id", "by", "text", "at"))
-        return build_comment(id_, by, text, at, filter_remote_url(get_text_at(row, "url"), self.config.url))
+        id_, author, text, at = (get_text_at(row, name) for name in ("id", "by", "text", "at"))
+        return build_comment(id_, author, text, at, filter_remote_url(get_text_at(row, "url"), self.config.url))
 
     def _parse_ticket(self, answer: Any, id_: str) -> RemoteTicket:
-        theirs = clean_remote_text(get_text_at(answer, "id"), 100) or id_
+        ticket_id = clean_remote_text(get_text_at(answer, "id"), 100) or id_
         return RemoteTicket(
-            theirs,
-            clean_remote_text(get_text_at(answer, "shown"), 60) or theirs,
+            ticket_id,
+            clean_remote_text(get_text_at(answer, "shown"), 60) or ticket_id,
             filter_remote_url(get_text_at(answer, "url"), self.config.url),
         )
 

@@ -166,8 +166,8 @@ def serving(api: KubeApi) -> Iterator[KubeApi]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             try:
                 code, said = 200, api.answer(self.command, self.path, body)
-            except ApiRefusal as why:
-                code, said = why.code, why.status
+            except ApiRefusal as error:
+                code, said = error.code, error.status
             text = json.dumps(said).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")

@@ -33,8 +33,8 @@ def up(name: Name = "lab") -> None:
     """Build the image where it is missing, start the nodes, install the node kit. Stays until `down`."""
     try:
         rack = start(named(name), built(), detached=True).rack
-    except LabRefusal as why:
-        _fail(why)
+    except LabRefusal as error:
+        _fail(error)
     typer.echo(f"the rack {rack.name!r} is up; its inventory: {rack.inventory}")
 
 
@@ -44,8 +44,8 @@ def demo(port: Annotated[int, typer.Option(help="Port of the page; 0 takes a fre
     try:
         with start(named(name), built()) as started:
             raise typer.Exit(asyncio.run(on_the_rack(started.rack, copy_environment(), port)))
-    except LabRefusal as why:
-        _fail(why)
+    except LabRefusal as error:
+        _fail(error)
 
 
 @app.command()
@@ -58,8 +58,8 @@ def down(name: Name = "lab", every: Annotated[bool, typer.Option("--all", help="
                 with numbers():
                     take_down(rack)
                 typer.echo(f"the rack {rack.name!r} is down")
-    except LabRefusal as why:
-        _fail(why)
+    except LabRefusal as error:
+        _fail(error)
 
 
 @app.command(name="in", context_settings={"ignore_unknown_options": True})
@@ -67,8 +67,8 @@ def in_(node: str, argv: list[str], name: Annotated[str, typer.Option(help="Of w
     """Run a command as root inside a node: `in gpu-001 sinfo -N`. Options of the command after `--`."""
     try:
         become(_standing(name), node_of(node), argv)
-    except LabRefusal as why:
-        _fail(why)
+    except LabRefusal as error:
+        _fail(error)
 
 
 @app.command()
@@ -87,8 +87,8 @@ def image_() -> None:
     """Build the image where it is missing, and say where it lies."""
     try:
         typer.echo(built())
-    except LabRefusal as why:
-        _fail(why)
+    except LabRefusal as error:
+        _fail(error)
 
 
 @app.command()
@@ -96,8 +96,8 @@ def probe() -> None:
     """Say in one line why no rack can stand on this machine and exit with 1; nothing and 0 where one can."""
     try:
         why = incapable() or incapable(built())
-    except LabRefusal as refused:
-        why = str(refused)
+    except LabRefusal as error:
+        why = str(error)
     if why:
         typer.echo(why)
         raise typer.Exit(1)

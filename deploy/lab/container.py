@@ -53,8 +53,8 @@ def make_groups(unit: str) -> None:
     for group in groups(unit):
         try:
             group.mkdir(exist_ok=True)
-        except OSError as why:
-            raise LabRefusal(f"no control group can be made in {group.parent} ({why.strerror}): run where it is writable") from why
+        except OSError as error:
+            raise LabRefusal(f"no control group can be made in {group.parent} ({error.strerror}): run where it is writable") from error
 
 
 def remove_groups(unit: str) -> None:
@@ -107,8 +107,8 @@ def inside(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: flo
     command = entering(rack, node, argv)
     try:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
-    except subprocess.TimeoutExpired as why:
-        raise LabRefusal(f"`{' '.join(argv)[:200]}` on {node.name} did not end in {seconds:g} s") from why
+    except subprocess.TimeoutExpired as error:
+        raise LabRefusal(f"`{' '.join(argv)[:200]}` on {node.name} did not end in {seconds:g} s") from error
 
 
 def done(rack: Rack, node: RackNode, *argv: str, stdin: str = "", seconds: float = 30.0) -> str:

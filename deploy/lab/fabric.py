@@ -65,8 +65,8 @@ def start_fabric(rack: Rack, plan: FabricPlan) -> None:
             return _start(rack, plan)
     try:
         _start(rack, plan)
-    except LabRefusal as refusal:
-        raise LabRefusal(f"{refusal}, {ATTEMPTS} times: {_last_words(rack)}") from refusal
+    except LabRefusal as error:
+        raise LabRefusal(f"{error}, {ATTEMPTS} times: {_last_words(rack)}") from error
 
 
 def _start(rack: Rack, plan: FabricPlan) -> None:

@@ -62,8 +62,7 @@ class RackGpus:
     def __init__(self, rack: Rack, cluster: Cluster, more: Sequence[str] = ()) -> None:
         self.rack, self.cluster = rack, cluster
         self._tools = (*TOOLS, *more)
-        self.calls: list[tuple[str, ...]] = []
-        """What was asked: host and words."""
+        self.calls: list[tuple[str, ...]] = []  # queries: host and words
         self._boots: dict[str, str] = {}
         self._dead: dict[str, ShellAnswer] = {}
         self._freed = asyncio.Event()

@@ -96,9 +96,9 @@ def _build(made: Path, packages: Path, environ: Mapping[str, str]) -> None:
         try:
             run("debootstrap", *options, release(), part, address, seconds=BUILD_SECONDS, env={**environ, **_proxy()})
             break
-        except LabRefusal as why:
+        except LabRefusal as error:
             if attempt + 1 == ATTEMPTS:
-                raise LabRefusal(f"the image could not be built from {address}, tried {ATTEMPTS} times: {why}") from why
+                raise LabRefusal(f"the image could not be built from {address}, tried {ATTEMPTS} times: {error}") from error
     for name in NEEDLESS:
         shutil.rmtree(part / name, ignore_errors=True)
     part.rename(made)

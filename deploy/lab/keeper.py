@@ -89,8 +89,8 @@ async def keep(name: str, image: Path, *, until_eof: bool) -> int:
     rack = claim(name)
     try:
         await _live(rack, image, stop)
-    except LabRefusal as why:
-        _say(str(why))
+    except LabRefusal as error:
+        _say(str(error))
         return 1
     finally:
         with numbers():

@@ -46,8 +46,8 @@ def _incapabilities(image: Path | None) -> Iterator[str]:
         return
     try:
         source()
-    except LabRefusal as why:
-        yield str(why)
+    except LabRefusal as error:
+        yield str(error)
         return
     if image and (why_not := _try_container(image)):
         yield why_not
@@ -86,8 +86,8 @@ def _try_container(image: Path) -> str:
         try:
             make_groups(unit)
             run("unshare", "--mount", *in_groups(unit, ["sh", "-ec", TRY, "sh", folder, str(image), *boot]), seconds=TRY_SECONDS)
-        except LabRefusal as why:
-            return f"a container of the image does not start here: {str(why)[-300:]}"
+        except LabRefusal as error:
+            return f"a container of the image does not start here: {str(error)[-300:]}"
         finally:
             remove_groups(unit)
     return ""

@@ -16,10 +16,10 @@ def run(*argv: str | Path, stdin: str = "", seconds: float = SECONDS, env: Mappi
     words = [str(word) for word in argv]
     try:
         ran = subprocess.run(words, input=stdin, capture_output=True, text=True, errors="replace", timeout=seconds, env=env, check=False)
-    except FileNotFoundError as why:
-        raise LabRefusal(f"{words[0]} is not installed: make setup-rack") from why
-    except subprocess.TimeoutExpired as why:
-        raise LabRefusal(f"`{' '.join(words)[:200]}` did not end in {seconds:g} s") from why
+    except FileNotFoundError as error:
+        raise LabRefusal(f"{words[0]} is not installed: make setup-rack") from error
+    except subprocess.TimeoutExpired as error:
+        raise LabRefusal(f"`{' '.join(words)[:200]}` did not end in {seconds:g} s") from error
     if ran.returncode:
         said = (ran.stderr.strip() or ran.stdout.strip() or "it said nothing").splitlines()[-1]
         raise LabRefusal(f"`{' '.join(words)[:200]}` ended with {ran.returncode}: {said[:300]}")

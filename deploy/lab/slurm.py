@@ -5,7 +5,7 @@ from deploy.lab.layout import CONTROLLER, GPUS, NODES, Role
 # Slurm needs a file per GPU; `Count=` alone registers none (22.05: "count reported lower than configured").
 GPU_FILES = "/run/lab/gpu"
 
-# `config_overrides`: nodes claim what is written here, whatever the host has. `MessageTimeout`: how long commands look
+# `config_overrides`: nodes claim what is written here, not what the host has. `MessageTimeout`: how long commands look
 # for a missing controller (default ten seconds each).
 SETTINGS = f"""\
 ClusterName=lab

@@ -28,7 +28,9 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import ERROR
+from langgraph.types import StateSnapshot
 from redis.asyncio import Redis
 
 from graph.checkpoints.checkpoint_reader import (
@@ -42,8 +44,27 @@ from graph.checkpoints.checkpoint_reader import (
     split_field,
 )
 from graph.checkpoints.fence import FENCED_COMMIT_SCRIPT, LostLease, WorkerStopping, get_current_fence
-from graph.checkpoints.serde import build_plain_serde
 from kb.redact import redact_start, redact_stored_data
+
+# Serialization of stored values.
+
+
+def build_plain_serde() -> JsonPlusSerializer:
+    """Return a serializer that rebuilds no stored value into an object, apart from LangGraph's own types."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+# Detect an interrupted graph run.
+
+
+def has_pending_tasks(snapshot: StateSnapshot) -> bool:
+    """Return whether a step has yet to run, or ran and lacks its checkpoint.
+
+    `snapshot.next` is not enough: after a process died between a node's writes and their checkpoint it is empty, as at
+    the end, and new input would drop those writes (measured with kill -9: a turn's first node ran twice).
+    """
+    return bool(snapshot.tasks)
+
 
 MAX_ERROR_CHARS = 500
 RedisCommand = tuple[str | bytes | int | float, ...]
@@ -137,8 +158,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         place = config["configurable"]
         thread, ns = place["thread_id"], place.get("checkpoint_ns", "")
-        wanted = get_checkpoint_id(config)
-        return await (self._load(thread, build_field(ns, wanted)) if wanted else self._load_latest(thread, ns))
+        checkpoint_id = get_checkpoint_id(config)
+        return await (self._load(thread, build_field(ns, checkpoint_id)) if checkpoint_id else self._load_latest(thread, ns))
 
     async def alist(
         self,
@@ -149,19 +170,19 @@ class RedisSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         ns = config["configurable"].get("checkpoint_ns") if config else None
-        only = get_checkpoint_id(config) if config else None
-        ceiling = get_checkpoint_id(before) if before else None
-        left = limit
+        wanted_id = get_checkpoint_id(config) if config else None
+        before_id = get_checkpoint_id(before) if before else None
+        remaining_count = limit
         for thread in [config["configurable"]["thread_id"]] if config else [t async for t in self.iter_threads()]:
             for field in await self._list_fields(thread, ns):
-                _, found = split_field(field)
-                if (only and found != only) or (ceiling and found >= ceiling):
+                _, checkpoint_id = split_field(field)
+                if (wanted_id and checkpoint_id != wanted_id) or (before_id and checkpoint_id >= before_id):
                     continue
-                if left is not None and left <= 0:
+                if remaining_count is not None and remaining_count <= 0:
                     return
                 row = await self._load(thread, field)
                 if row and _matches_filter(row.metadata, filter):
-                    left = None if left is None else left - 1
+                    remaining_count = None if remaining_count is None else remaining_count - 1
                     yield row
 
     async def iter_threads(self) -> AsyncIterator[str]:
@@ -177,8 +198,8 @@ class RedisSaver(BaseCheckpointSaver[str]):
     async def _list_fields(self, thread: str, ns: str | None) -> list[bytes]:
         """Return the fields of the thread's checkpoints, newest first."""
         rows = cast(list[bytes], await self._redis.zrange(self._threads.build_key(thread, "index"), 0, -1))
-        named = [(row, *split_field(row)) for row in rows]
-        return [row for row, of, _ in sorted(named, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
+        split_fields = [(row, *split_field(row)) for row in rows]
+        return [row for row, of, _ in sorted(split_fields, key=lambda n: n[2], reverse=True) if ns is None or of == ns]
 
     async def _load(self, thread: str, field: bytes) -> CheckpointTuple | None:
         step = await self._threads.load_checkpoint(thread, field)
@@ -206,12 +227,12 @@ class RedisSaver(BaseCheckpointSaver[str]):
         await self._redis.delete(*(self._threads.build_key(thread_id, kind) for kind in KEY_KINDS))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        gone = set(run_ids)
-        if not gone:
+        checkpoint_run_ids = set(run_ids)
+        if not checkpoint_run_ids:
             return
         async for thread in self.iter_threads():
             rows = {field: await self._load(thread, field) for field in await self._list_fields(thread, None)}
-            keep = {f: row for f, row in rows.items() if row and row.metadata.get("run_id") not in gone}
+            keep = {f: row for f, row in rows.items() if row and row.metadata.get("run_id") not in checkpoint_run_ids}
             if len(keep) < len(rows):
                 await self._keep_only(thread, keep)
 
@@ -264,11 +285,11 @@ class RedisSaver(BaseCheckpointSaver[str]):
         await self._drop(thread, drop, [v for v in values if v not in needed], [w for w in writes if get_checkpoint_field(w) in drop])
 
     async def _drop(self, thread: str, checkpoints: Iterable[bytes], values: Sequence[bytes], writes: Sequence[bytes]) -> None:
-        gone = list(checkpoints)
+        dropped_checkpoints = list(checkpoints)
         async with self._redis.pipeline(transaction=True) as pipe:
             for kind, verb, names in (
-                ("checkpoints", "HDEL", gone),
-                ("index", "ZREM", gone),
+                ("checkpoints", "HDEL", dropped_checkpoints),
+                ("index", "ZREM", dropped_checkpoints),
                 ("values", "HDEL", values),
                 ("writes", "HDEL", writes),
                 ("windex", "ZREM", writes),
@@ -292,5 +313,5 @@ def _build_config(thread: str, ns: str, id_: str) -> RunnableConfig:
 
 
 def _matches_filter(metadata: CheckpointMetadata, wanted: dict[str, Any] | None) -> bool:
-    held = cast(dict[str, Any], metadata)
-    return all(held.get(key) == value for key, value in (wanted or {}).items())
+    metadata_values = cast(dict[str, Any], metadata)
+    return all(metadata_values.get(key) == value for key, value in (wanted or {}).items())

@@ -59,8 +59,8 @@ class CheckpointReader:
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(self.build_key(thread, "heads"), ns)
             pipe.zrevrangebylex(self.build_key(thread, "index"), b"[" + low + LEX_RANGE_END, b"[" + low, 0, 1)
-            head, named = await pipe.execute()
-        for field in (head, *named):
+            head, fields = await pipe.execute()
+        for field in (head, *fields):
             if field and (row := await self.load_checkpoint(thread, field)):
                 return row
         return None
@@ -95,8 +95,8 @@ def parse_plain_value(raw: bytes) -> Any:
         raise NotPlainJson(f"a stored value is of the kind {kind.decode('utf-8', 'replace')[:40]!r}")
     try:
         return ormsgpack.unpackb(data, option=ormsgpack.OPT_NON_STR_KEYS)
-    except ormsgpack.MsgpackDecodeError as why:
-        raise NotPlainJson(f"a stored value cannot be read: {why}") from why
+    except ormsgpack.MsgpackDecodeError as error:
+        raise NotPlainJson(f"a stored value cannot be read: {error}") from error
 
 
 def build_field(*parts: object) -> bytes:

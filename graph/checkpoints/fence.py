@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class LostLease(Exception):
-    """Somebody else holds the incident now: whatever this worker still wanted to write was refused."""
+    """Another worker holds the incident now: the writes of this worker were refused."""
 
 
 class WorkerStopping(Exception):

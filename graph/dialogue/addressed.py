@@ -236,13 +236,7 @@ def _asks_a_person(words: Sequence[str]) -> bool:
     """“anton do you remember…”: an unknown word, then “do you”."""
     first, asks, you = [*(row for at, row in enumerate(words) if row not in _GREETING or at > 2), "", "", ""][:3]
     slip = any(len(word) > 3 and compute_edit_distance(first, word, 1) <= 1 for word in _ASKING)
-    return (
-        asks in _DO
-        and you in _YOU
-        and first.isalpha()
-        and not slip
-        and first not in _ASKING | _NO_NAMES | REAL | list_known_words()
-    )
+    return asks in _DO and you in _YOU and first.isalpha() and not slip and first not in _ASKING | _NO_NAMES | REAL | list_known_words()
 
 
 _YES_NO = _each(

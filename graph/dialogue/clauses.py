@@ -29,7 +29,9 @@ _PRINTED = re.compile(
     r"^\s{0,8}(?:>|&gt;|\[?(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE|FATAL|NOTICE)\b[\]: ]|level=|\d{4}-\d\d-\d\d[T ]\d\d:)", re.ASCII
 )
 _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{0,60}\s[^\"“”„«»\n]{0,200}[\"”“»]")
-_REPORTED = re.compile(r"\b(?:says?|said|prints|printed|contains|reads|output|line|message|log|wrote|shows)\b[^\n]{0,30}[:\"“„«]", re.IGNORECASE)
+_REPORTED = re.compile(
+    r"\b(?:says?|said|prints|printed|contains|reads|output|line|message|log|wrote|shows)\b[^\n]{0,30}[:\"“„«]", re.IGNORECASE
+)
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -75,7 +77,9 @@ _HASTE: Final = re.compile(
 )
 _NO_FIRST: Final = re.compile(r"(?i)\W{0,3}no\s?[,.;:–—-]")  # “no, drain it” denies what was said before.
 # “drain it, it does not answer”: the reason's negation denies no request.
-_REASON: Final = re.compile(r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça)|\b(?:because|since it|as it|weil|denn|parce que|car|porque))\s")
+_REASON: Final = re.compile(
+    r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça)|\b(?:because|since it|as it|weil|denn|parce que|car|porque))\s"
+)
 # A Spanish prohibition has the subjunctive: “no reinicies”.
 _SPANISH_DENIES: Final = re.compile(r"\bno (?:(?:la|lo|los|me|se) )?[a-z]{3,}(?:es|as|en|an|eis|ais|emos|amos)\b")
 _SPANISH_OR_FRENCH_IF: Final = re.compile(r"\b[sS]i\b|\b[sS]'il (?!te|vous)")

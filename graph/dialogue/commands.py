@@ -8,7 +8,7 @@ from graph.dialogue.customers import normalize_text
 from graph.dialogue.intents import Intent
 from graph.dialogue.report_requests import is_report_request
 from graph.dialogue.said import ParsedMessage, Vocabulary
-from graph.extraction.host_groups import find_group, is_near_group_name, resolve_hosts_and_groups
+from graph.extraction.hosts import find_group, is_near_group_name, resolve_hosts_and_groups
 from kb.guides.guide import slugify_guide_name
 
 LONGEST = 400
@@ -56,8 +56,57 @@ def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
 # Every part is one of these words, and at least one is a stop: “could you please stop now”.
 _STOPS = frozenset({"stop", "halt", "abort", "quit", "cease", "stopp", "stoppen"})
 _BESIDE_STOP = frozenset(
-    "please pls just ok okay now right can could would will you kindly so be kind and want i we need to must should may it this that all already"
-    " everything at once immediately here there time let us hey rackmedic bot enough wait no thanks bitte jetzt sofort".split()
+    [
+        "please",
+        "pls",
+        "just",
+        "ok",
+        "okay",
+        "now",
+        "right",
+        "can",
+        "could",
+        "would",
+        "will",
+        "you",
+        "kindly",
+        "so",
+        "be",
+        "kind",
+        "and",
+        "want",
+        "i",
+        "we",
+        "need",
+        "to",
+        "must",
+        "should",
+        "may",
+        "it",
+        "this",
+        "that",
+        "all",
+        "already",
+        "everything",
+        "at",
+        "once",
+        "immediately",
+        "here",
+        "there",
+        "time",
+        "let",
+        "us",
+        "hey",
+        "rackmedic",
+        "bot",
+        "enough",
+        "wait",
+        "no",
+        "thanks",
+        "bitte",
+        "jetzt",
+        "sofort",
+    ]
 )
 
 
@@ -67,7 +116,9 @@ def is_stop_command(words: Sequence[str]) -> bool:
 
 
 _GUIDE_WORDS = frozenset({"guide", "runbook", "playbook"})
-_NO_GUIDE_NAMES = frozenset("a an by for in on please that the this through to troubleshooting with your".split())
+_NO_GUIDE_NAMES = frozenset(
+    ["a", "an", "by", "for", "in", "on", "please", "that", "the", "this", "through", "to", "troubleshooting", "with", "your"]
+)
 
 
 def find_guide_name(clauses: Sequence[Clause]) -> str:

@@ -116,3 +116,29 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
 }
 # fmt: on
 assert set(INTENTS) == set(Intent)
+
+# Texts of the help card that differ from `means`, which the model reads.
+HELP_TEXTS: Final[Mapping[Intent, str]] = {
+    Intent.WHY_NOT: "the evidence against a cause",
+    Intent.ON_APPROVE: "what would run, where, and how the result is verified",
+    Intent.TAKE: "note that you work on it",
+    Intent.RECHECK: "check again: all hosts, or only these hosts or this group",
+    Intent.NARROW: "name the affected hosts, as gpu-[017-020] or a group’s name",
+    Intent.RUN_CHECK: "propose a test that needs idle GPUs for approval",
+    Intent.WISH_REMEDY: "propose a fix for approval, or say why not",
+    Intent.UNDO: "propose the undo for approval",
+    Intent.FIXED: "check once more, and close if it is fixed",
+    Intent.STILL_BROKEN: "check what was found once more",
+    Intent.WAITS: "note that the ticket waits for others",
+    Intent.ASSIGN: "note that another person works on it",
+    Intent.SAFE_TO: "what is for and against it",
+    Intent.WIDEN: "check more hosts",
+    Intent.RUN_GUIDE: "check in the order of a troubleshooting guide, and show its steps",
+    Intent.TYPED_APPROVAL: "a typed “approve” does not count: only the button approves",
+    Intent.STOP: "stop checking; findings are kept",
+}
+
+
+def describe_intent(intent: Intent) -> str:
+    """Return the intent's text on the help card."""
+    return HELP_TEXTS.get(intent, INTENTS[intent].means)

@@ -16,8 +16,7 @@ from graph.dialogue.things import (
     REMEDY_WORDS,
     REMEDY_WORDS_ABROAD,
 )
-from graph.extraction.excluded_hosts import find_excluded_hosts, find_hosts_called_healthy
-from graph.extraction.hosts import find_hosts, find_job_id
+from graph.extraction.hosts import find_excluded_hosts, find_hosts, find_hosts_called_healthy, find_job_id
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
 
@@ -28,6 +27,7 @@ _UNIT = re.compile(r"(?:min|minute|hour|day|hr)s?|h|m")
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?|\d{1,2}(?::\d\d)?[ap]m")
 _TIME = re.compile(r"\d{1,4}(?::\d\d){0,2}(?:-\d\d-\d\d)?(?:am|pm|h|min|mins|m|s|d|hours?|z|utc|hrs?)?")
 _SPAN = re.compile(r"\d{1,3}(?:m|mins?|minutes?|h|hrs?|hours?)")
+_OTHERS = re.compile(r"\b(?:check|look at|scan|recheck|verify|inspect|test) (?:the |all )?(?:others?|rest)\b", re.IGNORECASE)
 _TILL = frozenset({"until", "till"})
 _LABEL = re.compile(r"\b[A-Z_]{3,20}\.[A-Z_0-9]{2,20}(?:\.\w{2,60})?", re.IGNORECASE)
 _LONGEST_PHRASE = 6
@@ -65,10 +65,13 @@ class EntityFinder:
         self._names = names
         text = text[:LONGEST]
         self._found = find_hosts(text, names.host_index)
-        fine = find_hosts_called_healthy(text, names.host_index) if len(self._found.hosts) > 1 else frozenset()
+        others = _OTHERS.search(text) is not None
+        fine = find_hosts_called_healthy(text, names.host_index) if others or len(self._found.hosts) > 1 else frozenset()
         if blamed := tuple(host for host in self._found.hosts if host not in fine):
             self._found = replace(self._found, hosts=blamed)
         self._left_out = find_excluded_hosts(text, names.host_index)
+        if others and fine and not blamed:  # “gpu-020 is fine, look at the others”
+            self._left_out |= fine
         self._job = find_job_id(text)
         self._wordy = names.host_index.wordy
         self._stems = {_stem(name) for name in (*self._found.hosts, *self._found.unknown)}

@@ -13,7 +13,7 @@ from graph.dialogue.clauses import Clause
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
-from graph.extraction.physical import find_physical_reports
+from graph.extraction.complaints import find_physical_reports
 from graph.extraction.reports import parse_report
 
 SHORT = 3  # Words of a message that only names a host.

@@ -3,7 +3,7 @@ messages are marked so, with the nearest intents.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -19,10 +19,10 @@ from graph.dialogue.predicates import find_predicate
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
 from graph.dialogue.vetoes import ACTING, VETOES, calls_colleague, is_vetoed
-from graph.extraction.chart_metrics import find_metric
 from graph.extraction.hosts import expand_host_numbers
 from graph.extraction.pasted_text import find_quoted_lines
 from graph.extraction.time_window import parse_time_window
+from graph.report_charts import find_metric
 
 POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 # Beside new facts, the facts count: the answer shows what they change.
@@ -33,8 +33,40 @@ BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.S
 BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT})
 # An owner whose name is no Slack user is asked for.
 ASSIGNS: Final = frozenset(
-    "assign reassign give hand pass transfer delegate route weise zuweisen gib gebt ubergib leite trag attribue donne confie passe transfere assigne"
-    " asigna asignalo dale daselo pasalo pasaselo encarga transfierelo 交 转 派".split()
+    [
+        "assign",
+        "reassign",
+        "give",
+        "hand",
+        "pass",
+        "transfer",
+        "delegate",
+        "route",
+        "weise",
+        "zuweisen",
+        "gib",
+        "gebt",
+        "ubergib",
+        "leite",
+        "trag",
+        "attribue",
+        "donne",
+        "confie",
+        "passe",
+        "transfere",
+        "assigne",
+        "asigna",
+        "asignalo",
+        "dale",
+        "daselo",
+        "pasalo",
+        "pasaselo",
+        "encarga",
+        "transfierelo",
+        "交",
+        "转",
+        "派",
+    ]
 )
 MAX_LABELS = 8
 LIKELY, LIKELY_TO_ACT = 0.15, 0.5  # Least probability of an intent; of one that acts.
@@ -109,7 +141,8 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
     shown = has_error_lines(text, names, now)
     agreed = not clauses or any(
-        row.intent is Intent.NEW_FACTS and row.score >= (SHOWN_AGREED if shown else max(NEWS_AGREED, _weigh_nothing(row, ranked))) for row in ranked
+        row.intent is Intent.NEW_FACTS and row.score >= (SHOWN_AGREED if shown else max(NEWS_AGREED, _weigh_nothing(row, ranked)))
+        for row in ranked
     )
     if news and agreed and (best is None or best.intent in POLITE | SOFT):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
@@ -158,7 +191,9 @@ def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
     if intent is Intent.WISH_REMEDY:
         return any(row.remedy and row.remedy != "resume_node" for row in named)
     if intent is Intent.NARROW:
-        return not any(row.remedy for row in named) and any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named) or "others" in find_attributes(clauses)
+        return (
+            not any(row.remedy for row in named) and any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named)
+        ) or "others" in find_attributes(clauses)
     if intent is Intent.WHY_NOT:
         return any(row.labels or row.category for row in named) or not exclusive
     if intent is Intent.RUN_GUIDE:

@@ -138,15 +138,18 @@ def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:
 
 def list_common_words(texts: Sequence[LabelledText]) -> list[str]:
     """Return the words of at least `COMMON_FROM` phrases that ask for something."""
-    rows = ({word for sentence in split_sentences(row.text) for word in expand_abbreviations(sentence.words)} for row in set(texts)
-            if row.intent is not Intent.NOT_UNDERSTOOD)
+    rows = (
+        {word for sentence in split_sentences(row.text) for word in expand_abbreviations(sentence.words)}
+        for row in set(texts)
+        if row.intent is not Intent.NOT_UNDERSTOOD
+    )
     return sorted(word for word, count in Counter(word for row in rows for word in row).items() if count >= COMMON_FROM and word.isalpha())
 
 
 def train(texts: Sequence[LabelledText]) -> dict[str, Any]:
     """Return the arrays of `IntentWeights`."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415 (the dev group only)
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from scipy.sparse import csr_matrix
+    from sklearn.linear_model import LogisticRegression
 
     names = build_training_vocabulary()
     rows = [compute_features(parse_clauses(row.text, names)) for row in texts]

@@ -40,7 +40,9 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.WHY_NOT: "hope past",
 }
 ACTING: Final = VETOES.keys() - {Intent.THANKS, Intent.WHY_NOT}
-_STOP_WORDS: Final = frozenset({"stop", "halt", "abort", "cancel", "quit", "aufhoren", "auf", "arrete", "arretez", "pares", "detengas", "停"})
+_STOP_WORDS: Final = frozenset(
+    {"stop", "halt", "abort", "cancel", "quit", "aufhoren", "auf", "arrete", "arretez", "pares", "detengas", "停"}
+)
 # fmt: off
 _HOPES: Final = (
     "hope|hopefully|wish|wonder|wondering|whether|who knows|let us see|i doubt|remember|imagine|suppose|in theory|theoretically|"
@@ -88,8 +90,16 @@ _CLOSED: Final = "(?:was|were|been|got|gets|is|they) (?:now |already |finally |j
 _PATTERNS: Final = {
     mood: re.compile(rf"(?:^|(?<= ))(?:{words})(?= |$)")
     for mood, words in (
-        ("hope", _HOPES), ("maybe", f"{_HOPES}|{_MAYBES}"), ("past", _PAST), ("done", _DONE), ("unless", _CONDITIONS),
-        ("objects", _OTHER_OBJECTS), ("closed", _CLOSED), ("confirm", _CONFIRM), ("elsewhere", _ELSEWHERE), ("no reopening", "(?:not|never) (?:re ?open|open)"),
+        ("hope", _HOPES),
+        ("maybe", f"{_HOPES}|{_MAYBES}"),
+        ("past", _PAST),
+        ("done", _DONE),
+        ("unless", _CONDITIONS),
+        ("objects", _OTHER_OBJECTS),
+        ("closed", _CLOSED),
+        ("confirm", _CONFIRM),
+        ("elsewhere", _ELSEWHERE),
+        ("no reopening", "(?:not|never) (?:re ?open|open)"),
     )
 }  # fmt: skip
 _CALLED_FIRST: Final = re.compile(r"\W{0,3}([^\W\d_]{2,24})\s?[,，:：]\s?(?=\S)")

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graph.engine.counter_rises import MIN_COUNTER_RISES, has_risen
+from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
+from graph.engine.fact_history import MIN_COUNTER_RISES, has_risen
 from graph.engine.peer_differences import is_telling
-from graph.engine.unlisted_devices import ELSEWHERE_ATTRIBUTE, UNLISTED
 from tools.bandwidth import MIN_BANDWIDTH_RATIO
 from tools.checks.scheduler import OUT_OF_SERVICE_WORDS, OWN_REASON_PREFIX
 from tools.checks.services import FABRIC_MANAGER
@@ -110,8 +110,8 @@ def _is_service_in_trouble(fact: Fact, expected: Value) -> bool:
 
 
 def _is_unexpectedly_read_only(fact: Fact, expected: Value) -> bool:
-    meant = (fact.device or "").startswith(READ_ONLY_MOUNT_PREFIXES) or expected is True
-    return fact.value is True and fact.attrs.get("fstype") in DISK_FILESYSTEMS and not meant
+    is_read_only_expected = (fact.device or "").startswith(READ_ONLY_MOUNT_PREFIXES) or expected is True
+    return fact.value is True and fact.attrs.get("fstype") in DISK_FILESYSTEMS and not is_read_only_expected
 
 
 # fmt: off

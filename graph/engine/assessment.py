@@ -22,20 +22,27 @@ from graph.engine.belief import (
     format_event_history,
 )
 from graph.engine.coverage import Coverage
-from graph.engine.event_age import is_old
+from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, drop_absence_of_gpus, list_uncounted_events
+from graph.engine.fact_history import is_old
 from graph.engine.fact_preparation import prepare_facts
-from graph.engine.hidden_causes import HiddenCause, find_hidden_causes
-from graph.engine.hosts_without_gpus import drop_absence_of_gpus
 from graph.engine.reference_data import PlaceKind, ReferenceData, is_tenant_writable
-from graph.engine.unlisted_devices import ELSEWHERE_ATTRIBUTE, list_uncounted_events
-from graph.engine.verdict import MIN_SUSPICION_POSTERIOR, LabelVerdict, RootCauseSelection, judge_label, select_root_causes
+from graph.engine.verdict import (
+    MIN_SUSPICION_POSTERIOR,
+    HiddenCause,
+    LabelVerdict,
+    RootCauseSelection,
+    find_hidden_causes,
+    judge_label,
+    select_root_causes,
+)
 from graph.state import Evidence, FileSource, Hypothesis, Tier, UnobservedCheck
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import fold_host_names
 
 AssessmentOutcome = Literal["diagnosed", "no_fault", "abstained"]
-MAX_EVIDENCE, MAX_EVIDENCE_LINE_CHARS = 4, 200
+MAX_EVIDENCE = 4
+MAX_EVIDENCE_LINE_CHARS = 200
 SURE_POSTERIOR = 0.96  # posterior from which a proven cause needs no further confirmation
 # cap on the confidence of a proven cause while an unobserved cause could explain it or its symptoms
 MAX_CONTESTED_CONFIDENCE = 0.85
@@ -43,46 +50,46 @@ MAX_CONTESTED_CONFIDENCE = 0.85
 
 @dataclass(frozen=True)
 class Assessment:
-    """The diagnosis so far. `rows`: all beliefs, most likely first; `odd`: abnormal facts."""
+    """The diagnosis so far. `beliefs`: most likely first."""
 
-    lens: ReferenceData
+    reference: ReferenceData
     hosts: tuple[str, ...]
-    rows: tuple[Belief, ...]
-    settled: RootCauseSelection
+    beliefs: tuple[Belief, ...]
+    selection: RootCauseSelection
     coverage: Coverage
-    odd: tuple[Fact, ...]
+    abnormal_facts: tuple[Fact, ...]
     symptoms: tuple[str, ...] = ()  # symptoms that the report complains of
-    asked: tuple[str, ...] = ()  # hosts that the report names; their findings sort first
+    reported_hosts: tuple[str, ...] = ()  # hosts that the report names; their findings sort first
     # exclusive checks that measure exactly the complaint, each with its alternatives for fewer hosts
-    measured: tuple[tuple[str, ...], ...] = ()
+    complaint_checks: tuple[tuple[str, ...], ...] = ()
     # key on which all links contradict their profile → sentence that says so
-    questioned: Mapping[str, str] = field(default_factory=dict)
+    doubted_profiles: Mapping[str, str] = field(default_factory=dict)
     # (host, check, reason) of log events about devices that the host does not have
     uncounted: tuple[tuple[str, str, str], ...] = ()
     differing: tuple[Fact, ...] = ()  # differences of hosts from their peers or their own past
     old: tuple[Fact, ...] = ()  # abnormal machine events last seen long before the report; they decide nothing
-    handed_in: tuple[Fact, ...] = ()  # uploaded or imported facts that are abnormal or decisive, at any age
+    uploaded_facts: tuple[Fact, ...] = ()  # uploaded or imported facts that are abnormal or decisive, at any age
 
     @property
     def roots(self) -> tuple[Belief, ...]:
-        return self.settled.roots
+        return self.selection.roots
 
     @property
     def unexplained(self) -> tuple[Fact, ...]:
-        return () if self.roots else self.odd
+        return () if self.roots else self.abnormal_facts
 
     @cached_property
     def by_label(self) -> Mapping[str, list[Belief]]:
-        found: dict[str, list[Belief]] = defaultdict(list)
-        for row in self.rows:
-            found[row.label].append(row)
-        return found
+        beliefs_by_label: dict[str, list[Belief]] = defaultdict(list)
+        for row in self.beliefs:
+            beliefs_by_label[row.label].append(row)
+        return beliefs_by_label
 
     @cached_property
     def label_verdicts(self) -> Mapping[str, LabelVerdict]:
         """Label → verdict, most likely first."""
-        leaves = self.lens.taxonomy.leaves
-        return {label: judge_label(leaves[label], rows, self.settled, self.coverage) for label, rows in self.by_label.items()}
+        leaves = self.reference.taxonomy.leaves
+        return {label: judge_label(leaves[label], rows, self.selection, self.coverage) for label, rows in self.by_label.items()}
 
     def precompute_verdicts(self) -> "Assessment":
         """Compute the slow cached properties and return self."""
@@ -92,13 +99,15 @@ class Assessment:
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
         """Likely beliefs, neither proven nor set aside."""
-        aside = {id(row.belief) for row in self.settled.aside}
-        return tuple(r for r in self.rows if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside)
+        aside = {id(row.belief) for row in self.selection.aside}
+        return tuple(
+            r for r in self.beliefs if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside
+        )
 
     @cached_property
     def open_hidden_causes(self) -> tuple[HiddenCause, ...]:
         """Likely causes that only an unobserved exclusive check can show; empty once a cause is proven."""
-        return () if self.roots else self._find_hidden_causes(self.measured)
+        return () if self.roots else self._find_hidden_causes(self.complaint_checks)
 
     @cached_property
     def rival_hidden_causes(self) -> tuple[HiddenCause, ...]:
@@ -106,17 +115,17 @@ class Assessment:
         return self._find_hidden_causes() if self.roots else ()
 
     def _find_hidden_causes(self, measured: Sequence[tuple[str, ...]] = ()) -> tuple[HiddenCause, ...]:
-        named = tuple(host for host in self.asked if host in self.hosts)
-        coverage = replace(self.coverage, hosts=named) if named else self.coverage
-        return find_hidden_causes(self.label_verdicts.values(), self.symptoms, self.lens, coverage, measured)
+        reported_hosts = tuple(host for host in self.reported_hosts if host in self.hosts)
+        coverage = replace(self.coverage, hosts=reported_hosts) if reported_hosts else self.coverage
+        return find_hidden_causes(self.label_verdicts.values(), self.symptoms, self.reference, coverage, measured)
 
     @property
     def is_narrow(self) -> bool:
         """Whether a proven cause is unsure, has a suspect on the same host, or is contradicted."""
         places = {host for row in self.roots for host in row.subject.hosts}
-        beside = any(row.subject.hosts and places & set(row.subject.hosts) for row in self.suspects)
+        shares_place = any(row.subject.hosts and places & set(row.subject.hosts) for row in self.suspects)
         return bool(self.roots) and (
-            min(row.posterior for row in self.roots) < SURE_POSTERIOR or beside or bool(self.settled.contradictions)
+            min(row.posterior for row in self.roots) < SURE_POSTERIOR or shares_place or bool(self.selection.contradictions)
         )
 
     @property
@@ -130,16 +139,22 @@ class Assessment:
     @cached_property
     def why_unsure(self) -> tuple[str, ...]:
         """Why neither a cause nor its absence can be stated; empty if it can."""
-        reasons = list(self.settled.contradictions)
+        reasons = list(self.selection.contradictions)
         likely = [(self._is_elsewhere(row.subject.hosts), f"{row.leaf.title} is likely and unproven") for row in self.suspects[:3]]
-        told = sorted(self.odd, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
-        odd = [(self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in told]
-        reasons += [says for _, says in sorted([*likely, *odd], key=lambda row: row[0])]
-        reasons += [says[:MAX_EVIDENCE_LINE_CHARS] for says in self.questioned.values()]
+        abnormal_facts = sorted(self.abnormal_facts, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
+        odd = [(self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts]
+        reasons += [sentence for _, sentence in sorted([*likely, *odd], key=lambda row: row[0])]
+        reasons += [sentence[:MAX_EVIDENCE_LINE_CHARS] for sentence in self.doubted_profiles.values()]
         reasons += [row.says[:MAX_EVIDENCE_LINE_CHARS] for row in self.open_hidden_causes]
-        reasons += [f"what was handed in: {why}"[:MAX_EVIDENCE_LINE_CHARS] for why in self.coverage.list_unread_texts()]
-        blind = self.coverage.list_unobserved_checks()
-        reasons += [f"{len(blind)} looks failed, first {blind[0][1]} on {blind[0][0]}: {blind[0][2]}"] if blind else []
+        reasons += [f"what was handed in: {unread_text}"[:MAX_EVIDENCE_LINE_CHARS] for unread_text in self.coverage.list_unread_texts()]
+        unobserved_checks = self.coverage.list_unobserved_checks()
+        reasons += (
+            [
+                f"{len(unobserved_checks)} looks failed, first {unobserved_checks[0][1]} on {unobserved_checks[0][0]}: {unobserved_checks[0][2]}"
+            ]
+            if unobserved_checks
+            else []
+        )
         if not self.hosts or self.coverage.has_unasked_check():
             reasons.append("not every machine was looked at")
         return tuple(reasons)
@@ -147,11 +162,11 @@ class Assessment:
     @cached_property
     def fleetwide_keys(self) -> frozenset[str]:
         """Keys abnormal on every observed host, so no single host is at fault."""
-        where: dict[str, set[str]] = defaultdict(set)
-        for fact in self.odd:
-            where[fact.key].add(fact.host)
+        hosts_by_key: dict[str, set[str]] = defaultdict(set)
+        for fact in self.abnormal_facts:
+            hosts_by_key[fact.key].add(fact.host)
         hosts = set(self.hosts)
-        return frozenset(key for key, shows in where.items() if len(hosts) >= MIN_MAJORITY_OBSERVATIONS and shows >= hosts)
+        return frozenset(key for key, shows in hosts_by_key.items() if len(hosts) >= MIN_MAJORITY_OBSERVATIONS and shows >= hosts)
 
     def _describe_abnormality(self, fact: Fact) -> str:
         if fact.key in self.fleetwide_keys:
@@ -162,28 +177,30 @@ class Assessment:
         return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.format_sentence()}{f' ({course})' if course else ''}"
 
     def _is_elsewhere(self, hosts: Sequence[str]) -> bool:
-        return bool(self.asked) and any(hosts) and not set(hosts) & set(self.asked)
+        return bool(self.reported_hosts) and any(hosts) and not set(hosts) & set(self.reported_hosts)
 
     def build_hypothesis(self, label: str, tier: Tier = "taxonomy") -> Hypothesis:
         """Build the hypothesis of a label for display.
 
         It names the guilty hosts and devices, or the hosts that alone keep the label undecided.
         """
-        standing = self.label_verdicts[label]
-        rows = [row for row in self.roots if row.label == label] or [standing.best]
-        confirmed = standing.verdict == "confirmed"
+        verdict = self.label_verdicts[label]
+        rows = [row for row in self.roots if row.label == label] or [verdict.best]
+        confirmed = verdict.verdict == "confirmed"
         hides = confirmed and self.list_unobserved_rivals(label)
-        beside = self.rival_hidden_causes if confirmed else ()
-        explained = set(self.lens.taxonomy.leaves[label].symptoms) & set(self.symptoms)
-        rivals = any(explained & set(row.leaf.symptoms) for row in beside)
+        rival_hidden_causes = self.rival_hidden_causes if confirmed else ()
+        explained = set(self.reference.taxonomy.leaves[label].symptoms) & set(self.symptoms)
+        rivals = any(explained & set(row.leaf.symptoms) for row in rival_hidden_causes)
         return Hypothesis(
             label=label,
-            hosts=standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused})),
-            devices=() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named_devices})),
+            hosts=verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for row in rows for host in row.accused})),
+            devices=()
+            if verdict.unobserved_hosts or verdict.showing_hosts
+            else tuple(sorted({name for row in rows for name in row.subject.named_devices})),
             tier=tier,
-            verdict=standing.verdict,
-            confidence=min(standing.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else standing.confidence,
-            because=f"{standing.because}{_format_unobserved_cause(hides, self.lens.taxonomy) if hides else _format_possible_cause(beside)}"[
+            verdict=verdict.verdict,
+            confidence=min(verdict.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else verdict.confidence,
+            because=f"{verdict.because}{_format_unobserved_cause(hides, self.reference.taxonomy) if hides else _format_possible_cause(rival_hidden_causes)}"[
                 :MAX_EVIDENCE_LINE_CHARS
             ],
             evidence=tuple(cite_evidence(rows)),
@@ -193,30 +210,34 @@ class Assessment:
     def list_unobserved_rivals(self, label: str) -> tuple[str, ...]:
         """Return unobserved causes that would explain a confirmed one away."""
         hosts = {host for row in self.roots if row.label == label for host in (*row.subject.hosts, *row.shown)}
-        above = (self.label_verdicts[leaf.label] for leaf in self.lens.taxonomy.leaves.values() if label in leaf.suppresses)
-        return tuple(one.label for one in above if one.blind and one.verdict == "inconclusive" and self._is_unobserved_on(one.label, hosts))
+        above = (self.label_verdicts[leaf.label] for leaf in self.reference.taxonomy.leaves.values() if label in leaf.suppresses)
+        return tuple(
+            one.label
+            for one in above
+            if one.unobserved_checks and one.verdict == "inconclusive" and self._is_unobserved_on(one.label, hosts)
+        )
 
     def _is_unobserved_on(self, label: str, hosts: set[str]) -> bool:
-        unseen = set(self.coverage.list_unobserved_hosts(self.lens.taxonomy.leaves[label]))
+        unseen = set(self.coverage.list_unobserved_hosts(self.reference.taxonomy.leaves[label]))
         return bool(unseen & hosts) if hosts else bool(unseen)
 
     @cached_property
     def hosts_by_cause(self) -> Mapping[str, frozenset[str]]:
         """Confirmed label → every host that shows it, cited or not."""
-        found: dict[str, frozenset[str]] = defaultdict(frozenset)
+        hosts_by_label: dict[str, frozenset[str]] = defaultdict(frozenset)
         for row in self.roots:
-            found[row.label] |= row.shown
-        return found
+            hosts_by_label[row.label] |= row.shown
+        return hosts_by_label
 
     def is_cluster_cause(self, label: str) -> bool:
         """Return whether all hosts depend on it. Jobs may run without an outside service."""
-        leaf = self.lens.taxonomy.leaves[label]
+        leaf = self.reference.taxonomy.leaves[label]
         return leaf.scope == "cluster" and leaf.category != "OTHER"
 
     def list_common_causes(self, hosts: Iterable[str]) -> frozenset[str]:
         """Return confirmed labels of the cluster and of the switches and racks of these hosts."""
         kinds: dict[str, PlaceKind] = {"switch": "leaf", "rack": "rack"}
-        places = {f"{kind}:{self.lens.place(host, kind)}" for host in hosts for kind in kinds.values()}
+        places = {f"{kind}:{self.reference.place(host, kind)}" for host in hosts for kind in kinds.values()}
         return frozenset(
             row.label
             for row in self.roots
@@ -233,20 +254,20 @@ class Assessment:
         The reporter's suspicions come first; then rivals of the proven causes, then their consequences.
         """
         rank = {label: place for place, label in enumerate(suspected)}
-        rejected = (standing for standing in self.label_verdicts.values() if standing.verdict == "rejected")
-        said = [s for s in rejected if s.label in rank or s.best.support or s.best.log_odds > s.best.leaf.prior]
+        rejected = (verdict for verdict in self.label_verdicts.values() if verdict.verdict == "rejected")
+        rejected_verdicts = [s for s in rejected if s.label in rank or s.best.support or s.best.log_odds > s.best.leaf.prior]
         follows = {label for row in self.roots for label in row.leaf.suppresses}
-        said.sort(key=lambda standing: (rank.get(standing.label, len(rank)), standing.label in follows))
-        return tuple(self.build_hypothesis(standing.label) for standing in said[:most])
+        rejected_verdicts.sort(key=lambda standing: (rank.get(standing.label, len(rank)), standing.label in follows))
+        return tuple(self.build_hypothesis(verdict.label) for verdict in rejected_verdicts[:most])
 
     def list_unobserved(self) -> tuple[UnobservedCheck, ...]:
         """Return failed checks; a host on which all failed is one row with its two most frequent reasons."""
-        why: dict[str, dict[str, str]] = defaultdict(dict)
-        for (host, check), reason in self.coverage.blind.items():
+        reasons_by_check: dict[str, dict[str, str]] = defaultdict(dict)
+        for (host, check), reason in self.coverage.unobserved.items():
             if host:
-                why[host][check] = reason
+                reasons_by_check[host][check] = reason
         rows: list[UnobservedCheck] = []
-        for host, checks in sorted(why.items()):
+        for host, checks in sorted(reasons_by_check.items()):
             if len(checks) > 2 and {check for h, check in self.coverage.asked if h == host} <= {*checks, "ssh"}:
                 reasons = [reason for reason, _ in Counter(checks.values()).most_common(2)]
                 rows.append(UnobservedCheck(host=host, check="all", why="; ".join(reasons)[:MAX_EVIDENCE_LINE_CHARS]))
@@ -255,20 +276,20 @@ class Assessment:
                     UnobservedCheck(host=host, check=check, why=reason[:MAX_EVIDENCE_LINE_CHARS])
                     for check, reason in sorted(checks.items())
                 ]
-        rows += [UnobservedCheck(host=host, check=check, why=why[:MAX_EVIDENCE_LINE_CHARS]) for host, check, why in self.uncounted]
+        rows += [UnobservedCheck(host=host, check=check, why=reason[:MAX_EVIDENCE_LINE_CHARS]) for host, check, reason in self.uncounted]
         return (*rows, *self._list_unprofiled(), *(self._list_untargeted() if not self.roots else ()))
 
     def _list_untargeted(self) -> list[UnobservedCheck]:
         hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for (host, check), why in self.coverage.untargeted.items():
+        for (host, check), skip_reason in self.coverage.untargeted.items():
             if host:
-                hosts[check, why].append(host)
-        return [UnobservedCheck(host=fold_host_names(names), check=check, why=why) for (check, why), names in hosts.items()]
+                hosts[check, skip_reason].append(host)
+        return [UnobservedCheck(host=fold_host_names(names), check=check, why=reason) for (check, reason), names in hosts.items()]
 
     def _list_unprofiled(self) -> list[UnobservedCheck]:
-        models = {host: model for host in self.hosts if (model := self.lens.stranger(host))}
-        why = "no profile of {} with so many GPUs: compared with most of its peers only, not with what a healthy one shows"
-        return [UnobservedCheck(host=host, check="profile", why=why.format(model[:60])) for host, model in models.items()]
+        models = {host: model for host in self.hosts if (model := self.reference.stranger(host))}
+        reason = "no profile of {} with so many GPUs: compared with most of its peers only, not with what a healthy one shows"
+        return [UnobservedCheck(host=host, check="profile", why=reason.format(model[:60])) for host, model in models.items()]
 
 
 def assess_facts(
@@ -289,8 +310,8 @@ def assess_facts(
         asked: Hosts that the report names.
         measured: Exclusive checks that measure the complaint, each with its alternatives for fewer hosts.
     """
-    known = drop_absence_of_gpus(facts, lambda host: reference.expected(host, "gpu.count", None), reference.runs_jobs, reference.kind)
-    ready = prepare_facts(known, opened, reference.bus, lambda host: reference.expected(host, "ib.count", None), reference.kind)
+    absence = drop_absence_of_gpus(facts, lambda host: reference.expected(host, "gpu.count", None), reference.runs_jobs, reference.kind)
+    ready = prepare_facts(absence, opened, reference.bus, lambda host: reference.expected(host, "ib.count", None), reference.kind)
     matcher = ClueMatcher.from_facts(ready, reference)
     rows = tuple(compute_beliefs(ready, matcher, priors or {}))
     strange = [fact for fact in ready if can_be_abnormal(fact.key) and is_abnormal(fact, matcher.get_expected(fact))]
@@ -298,27 +319,29 @@ def assess_facts(
     odd = sort_worst_first(
         [fact for fact in strange if fits.score_fact(fact) or not _is_on_all_hosts(fact, matcher)], asked, fits.score_fact
     )
-    settled, coverage = select_root_causes(rows, odd), Coverage.from_facts(ready, reference, hosts)
+    selection, coverage = select_root_causes(rows, odd), Coverage.from_facts(ready, reference, hosts)
     return Assessment(
-        *(reference, tuple(hosts), rows, settled, coverage, odd),
+        *(reference, tuple(hosts), rows, selection, coverage, odd),
         symptoms=tuple(symptoms),
-        asked=tuple(asked),
-        measured=tuple(measured),
-        questioned=_find_questioned_profiles(matcher),
+        reported_hosts=tuple(asked),
+        complaint_checks=tuple(measured),
+        doubted_profiles=_find_questioned_profiles(matcher),
         uncounted=tuple(list_uncounted_events(ready)),
         differing=tuple(fact for fact in ready if fact.key in DIFFERENCE_KEYS),
         old=sort_worst_first(_find_old_events(ready, rows, matcher), asked, fits.score_fact),
-        handed_in=_select_uploaded(ready, rows, matcher),
+        uploaded_facts=_select_uploaded(ready, rows, matcher),
     )
 
 
 def _select_uploaded(facts: Sequence[Fact], rows: Sequence[Belief], matcher: ClueMatcher) -> tuple[Fact, ...]:
     """Return uploaded or imported facts that are abnormal or decisive, at any age."""
-    given = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
-    if not given:
+    uploaded_facts = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
+    if not uploaded_facts:
         return ()
     decisive = {id(match.fact) for row in rows for match in row.support if match.clue.decisive}
-    return tuple(fact for fact in given if id(fact) in decisive or was_abnormal(_ignore_location(fact), matcher.get_expected(fact)))
+    return tuple(
+        fact for fact in uploaded_facts if id(fact) in decisive or was_abnormal(_ignore_location(fact), matcher.get_expected(fact))
+    )
 
 
 def _ignore_location(fact: Fact) -> Fact:
@@ -368,14 +391,14 @@ def _is_on_all_hosts(fact: Fact, matcher: ClueMatcher) -> bool:
 
 
 def _find_questioned_profiles(matcher: ClueMatcher) -> dict[str, str]:
-    found: dict[str, str] = {}
+    doubts_by_profile: dict[str, str] = {}
     for key in LINK_KEYS:
         for doubt in matcher.find_doubts(key)[:1]:
-            found[key] = (
+            doubts_by_profile[key] = (
                 f"most links of all hosts are alike ({doubt.fact.format_sentence()}), and none is what their profile expects ({doubt.expected}): "
                 "check the sku in the inventory or what they all hang on, not single cables"
             )
-    return found
+    return doubts_by_profile
 
 
 def _format_unobserved_cause(labels: Sequence[str], taxonomy: Taxonomy) -> str:
@@ -391,10 +414,10 @@ def sort_worst_first(odd: Sequence[Fact], asked: Sequence[str] = (), fits: Calla
 
     Order: `asked` hosts, machine facts before log text, best `fits`, a job's first error before its echoes.
     """
-    named = set(asked)
+    asked_hosts = set(asked)
 
     def place(f: Fact) -> tuple[bool, bool, bool, float, bool, bool, float, str]:
-        elsewhere = bool(named and f.host and f.host not in named)
+        elsewhere = bool(asked_hosts and f.host and f.host not in asked_hosts)
         when = f.time.timestamp() if f.time else 0.0
         return elsewhere, not f.host, is_tenant_writable(f.key), -fits(f), f.key in SETTING_KEYS, not f.attrs.get("first"), when, f.host
 
@@ -412,12 +435,12 @@ def _sort_expected_next(support: Sequence[ClueMatch]) -> tuple[ClueMatch, ...]:
 
 def cite_evidence(rows: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evidence]:
     """Return the evidence lines, decisive first; every guilty subject is cited once before any is cited twice."""
-    found: dict[tuple[str, str, str], Evidence] = {}
+    evidence_by_source: dict[tuple[str, str, str], Evidence] = {}
     shows = [_sort_expected_next(row.support) for row in rows]
     depth = max(map(len, shows), default=0)
     for match in (support[n] for n in range(depth) for support in shows if n < len(support)):
         fact = match.fact
-        found.setdefault(
+        evidence_by_source.setdefault(
             (fact.host, fact.check, fact.line or match.says),
             Evidence(
                 host=fact.host,
@@ -431,4 +454,4 @@ def cite_evidence(rows: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evid
                 source=FileSource.from_fact(fact),
             ),
         )
-    return list(found.values())[: max(most, len({row.subject for row in rows}) if len(rows) <= 8 else most)]
+    return list(evidence_by_source.values())[: max(most, len({row.subject for row in rows}) if len(rows) <= 8 else most)]

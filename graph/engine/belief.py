@@ -8,8 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from graph.engine.counter_rises import format_rise
-from graph.engine.event_age import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, is_old
+from graph.engine.fact_history import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, format_rise, is_old
 from graph.engine.reference_data import ReferenceData, can_be_proven_by_text, is_tenant_writable
 from graph.engine.subjects import ClueHits, ObservedFacts, Subject, find_hosts_showing_cause, find_subjects
 from kb.fact_keys import find_key
@@ -24,8 +23,8 @@ MAX_TEXT_LOG_ODDS = 2.0
 
 MAX_LOW_TRUST_LOG_ODDS = 2.5  # cap, for or against a machine, on tenant-writable facts unless trusted facts weigh more
 
-# posterior at which a label is confirmed; observations needed to speak of a majority
-CONFIRMED_POSTERIOR, MIN_MAJORITY_OBSERVATIONS = 0.95, 3
+CONFIRMED_POSTERIOR = 0.95  # posterior at which a label is confirmed
+MIN_MAJORITY_OBSERVATIONS = 3  # observations needed to speak of a majority
 
 # keys that only state a difference from peers or from the host's past
 DIFFERENCE_KEYS = ("peer.differs", "past.differs")
@@ -68,7 +67,7 @@ class Belief:
     support: tuple[ClueMatch, ...] = ()
     against: tuple[ClueMatch, ...] = ()
     shown: frozenset[str] = frozenset()  # hosts that show any supporting fact
-    few: frozenset[str] = frozenset()  # hosts that show decisive facts of a cause of many hosts that is not proven
+    showing_hosts: frozenset[str] = frozenset()  # hosts that show decisive facts of a cause of many hosts that is not proven
     explains: frozenset[int] = frozenset()  # ids of all supporting facts, cited or not
 
     @property
@@ -125,7 +124,7 @@ class AlikeFacts:
 class ClueMatcher:
     """Matches clues against facts, indexed by key."""
 
-    lens: ReferenceData
+    reference: ReferenceData
     by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
     _alike: dict[str, list[AlikeFacts]] = field(default_factory=dict)
@@ -146,15 +145,15 @@ class ClueMatcher:
         return [
             (clue, fact)
             for clue in leaf.evidence
-            for alike in self._select_for_clue(clue)
-            if _matches_clue(clue, alike)
-            for fact in alike.facts
+            for matching_fact in self._select_for_clue(clue)
+            if _matches_clue(clue, matching_fact)
+            for fact in matching_fact.facts
         ]
 
     def format_match(self, clue: Clue, fact: Fact) -> str:
-        said = clue.format_sentence(fact, self.get_expected(fact), self._get_peer_majority(fact))
+        sentence = clue.format_sentence(fact, self.get_expected(fact), self._get_peer_majority(fact))
         course = format_event_history(fact)
-        return f"{said} ({course})" if course else said
+        return f"{sentence} ({course})" if course else sentence
 
     def _select_for_clue(self, clue: Clue) -> list[AlikeFacts]:
         """Skip facts whose value the clue rules out: logs yield many values."""
@@ -165,15 +164,15 @@ class ClueMatcher:
             places = self._places[clue.key] = defaultdict(list)
             for place, row in enumerate(rows):
                 places[row.first.value if isinstance(row.first.value, bool | int | float | str) else None].append(place)
-        found = self._places[clue.key]
-        return [rows[place] for place in sorted(place for value in values for place in found.get(value, ()))]
+        place_by_host = self._places[clue.key]
+        return [rows[place] for place in sorted(place for value in values for place in place_by_host.get(value, ()))]
 
     def _group_alike(self, key: str) -> list[AlikeFacts]:
         if key not in self.by_key:
             return []
         if key not in self._alike:
-            mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.lens.taxonomy.list_clues(key)))
-            alike: dict[tuple[object, ...], AlikeFacts] = {}
+            mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.reference.taxonomy.list_clues(key)))
+            groups: dict[tuple[object, ...], AlikeFacts] = {}
             for fact in self.by_key[key]:
                 expected = self.get_expected(fact) if "expected" in mentions else None
                 majority = self._get_peer_majority(fact) if "majority" in mentions else None
@@ -189,20 +188,20 @@ class ClueMatcher:
                     _get_distinct_key(expected),
                     _get_distinct_key(majority),
                 )
-                alike.setdefault(name, AlikeFacts(fact, expected, majority, [])).facts.append(fact)
-            self._alike[key] = list(alike.values())
+                groups.setdefault(name, AlikeFacts(fact, expected, majority, [])).facts.append(fact)
+            self._alike[key] = list(groups.values())
         return self._alike[key]
 
     def get_expected(self, fact: Fact) -> Value:
         """Return the profile's value, or the majority's if all links contradict the profile."""
-        expected = self.lens.expected(fact.host, fact.key, fact.device) if fact.host else None
+        expected = self.reference.expected(fact.host, fact.key, fact.device) if fact.host else None
         if expected is None or fact.key not in LINK_KEYS:
             return expected
         return next((doubt.most for doubt in self.find_doubts(fact.key) if doubt.expected == expected), expected)
 
     def find_doubts(self, key: str) -> list[ProfileDoubt]:
         if key not in self._doubts:
-            self._doubts[key] = find_profile_doubts(self.by_key.get(key, ()), self.lens)
+            self._doubts[key] = find_profile_doubts(self.by_key.get(key, ()), self.reference)
         return self._doubts[key]
 
     def _get_peer_majority(self, fact: Fact) -> Value:
@@ -233,13 +232,13 @@ def find_profile_doubts(facts: Sequence[Fact], reference: ReferenceData) -> list
 
     Then the profile, or something shared, is in doubt rather than each link.
     """
-    judged: dict[Value, list[Fact]] = defaultdict(list)
+    facts_by_value: dict[Value, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.status is Status.OK and fact.host and not fact.stale and _to_number(fact.value) is not None:
             expected = reference.expected(fact.host, fact.key, fact.device)
             if isinstance(expected, int | float) and not isinstance(expected, bool):
-                judged[expected].append(fact)
-    return [doubt for expected, links in judged.items() if (doubt := _build_doubt(expected, links)) is not None]
+                facts_by_value[expected].append(fact)
+    return [doubt for expected, links in facts_by_value.items() if (doubt := _build_doubt(expected, links)) is not None]
 
 
 def _build_doubt(expected: Value, links: Sequence[Fact]) -> ProfileDoubt | None:
@@ -275,29 +274,29 @@ def _find_majority(facts: Sequence[Fact]) -> Value:
 
 def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping[str, float]) -> list[Belief]:
     """Return a belief per supported label and subject and a bare one per other label, most likely first."""
-    reference = matcher.lens
-    seen = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
+    reference = matcher.reference
+    observed = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
     rows: list[Belief] = []
     for leaf in reference.taxonomy.leaves.values():
         start = leaf.prior + max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))
         hits = matcher.find_hits(leaf)
-        found = find_subjects(leaf, hits, reference, seen)
-        weighed = [_weigh_clues(leaf, subject, start, own, matcher) for subject, own in found.items()]
-        if not found:
-            weighed = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
-        if hits and (few := find_hosts_showing_cause(leaf, hits, seen)):
-            weighed = [row if row.proven else replace(row, few=few) for row in weighed]
-        rows += weighed
+        subjects = find_subjects(leaf, hits, reference, observed)
+        beliefs = [_weigh_clues(leaf, subject, start, own, matcher) for subject, own in subjects.items()]
+        if not subjects:
+            beliefs = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
+        if hits and (few := find_hosts_showing_cause(leaf, hits, observed)):
+            beliefs = [row if row.proven else replace(row, showing_hosts=few) for row in beliefs]
+        rows += beliefs
     return sorted(rows, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
 
 
 def group_hosts_by_check(facts: Iterable[Fact]) -> dict[str, set[str]]:
     """Return check → hosts on which it was observed."""
-    looked: dict[str, set[str]] = defaultdict(set)
+    hosts_by_check: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and not fact.status.blind:
-            looked[fact.check].add(fact.host)
-    return looked
+            hosts_by_check[fact.check].add(fact.host)
+    return hosts_by_check
 
 
 def _weigh_clues(leaf: Leaf, subject: Subject, start: float, hits: ClueHits, matcher: ClueMatcher) -> Belief:

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from graph.engine.abnormal_facts import LINK_COUNTER_LIMITS
-from graph.engine.event_age import EVENT_KEY_PREFIXES
+from graph.engine.fact_history import EVENT_KEY_PREFIXES
 from graph.engine.peer_differences import find_peer_differences
-from kb.catalogues.xid import classify_repeats
+from kb.catalogues.error_numbers import classify_repeats
 from tools.below_expected import find_below_expected
 from tools.devices import find_missing_gpus
 from tools.fact import Fact, Status
@@ -53,8 +53,8 @@ def find_missing_programs(facts: Iterable[Fact], kind: Callable[[str], str] = la
             continue
         place = (kind(fact.host), fact.check)
         if fact.key == "check.skipped":
-            found = _NOT_INSTALLED_PATTERN.match(fact.line) if fact.value == "no_tool" else None
-            lacking[place] |= {fact.host: (found[1], fact)} if found else {}
+            match = _NOT_INSTALLED_PATTERN.match(fact.line) if fact.value == "no_tool" else None
+            lacking[place] |= {fact.host: (match[1], fact)} if match else {}
         elif fact.key:
             having[place].add(fact.host)
     return [
@@ -95,18 +95,18 @@ def _parse_moment(value: object) -> datetime | None:
 
 def find_unmanaged_fabrics(facts: Iterable[Fact]) -> list[Fact]:
     """Return hosts whose GPUs wait for their fabric while its manager is stopped; either alone may be normal."""
-    waits: dict[str, list[Fact]] = defaultdict(list)
+    waiting_facts: dict[str, list[Fact]] = defaultdict(list)
     idle: dict[str, Fact] = {}
     for fact in facts:
         if fact.key == "gpu.fabric.state" and fact.status is Status.OK and fact.host:
-            waits[fact.host].append(fact)
+            waiting_facts[fact.host].append(fact)
         elif (
             fact.key == "service.state" and (fact.device or "").startswith("nvidia-fabricmanager") and fact.value in ("inactive", "failed")
         ):
             idle[fact.host] = fact
     return [
         replace(idle[host], key="fabric.unmanaged", value=True, device=None, unit="", attrs={"gpus": len(rows)})
-        for host, rows in waits.items()
+        for host, rows in waiting_facts.items()
         if host in idle and all(row.value in ("In Progress", "Not Started") for row in rows)
     ]
 
@@ -175,14 +175,14 @@ def find_unreachable_hosts(facts: Sequence[Fact]) -> list[Fact]:
     count.
     """
     silent = {f.host: f for f in facts if f.host and _is_kept_out(f)}
-    refused: dict[str, datetime] = {}
+    refused_at: dict[str, datetime] = {}
     for fact in facts:
         if fact.host in silent and fact.time and _is_kept_out(fact):
-            refused[fact.host] = max(fact.time, refused.get(fact.host, fact.time))
-    seen = {f.host for f in facts if f.host and _was_reached(f, refused.get(f.host))}
-    if not seen:
+            refused_at[fact.host] = max(fact.time, refused_at.get(fact.host, fact.time))
+    reached_hosts = {f.host for f in facts if f.host and _was_reached(f, refused_at.get(f.host))}
+    if not reached_hosts:
         return []
-    return [_build_access_fact(host, fact) for host, fact in sorted(silent.items()) if host not in seen]
+    return [_build_access_fact(host, fact) for host, fact in sorted(silent.items()) if host not in reached_hosts]
 
 
 def _was_reached(fact: Fact, refused: datetime | None) -> bool:
@@ -197,14 +197,14 @@ def _is_kept_out(fact: Fact) -> bool:
 
 
 def _build_access_fact(host: str, fact: Fact) -> Fact:
-    why = ACCESS_BARRIERS.get(str(fact.attrs.get("barrier")))
-    key, value = ("host.access", why) if why else ("host.reachable", False)
+    barrier = ACCESS_BARRIERS.get(str(fact.attrs.get("barrier")))
+    key, value = ("host.access", barrier) if barrier else ("host.reachable", False)
     return Fact(check="ssh", key=key, value=value, line=fact.line, host=host, time=fact.time)
 
 
 @dataclass(frozen=True, slots=True)
 class _XidSighting:
-    """An Xid as `kb.catalogues.xid` reads it, its GPU named with its host."""
+    """An Xid as `kb.catalogues.error_numbers` reads it, its GPU named with its host."""
 
     kind: str
     value: Any
@@ -217,8 +217,8 @@ class _XidSighting:
 def find_xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
     """Classify whether such Xids stay with one GPU (or part) or scatter, across hosts; a check covers its own."""
     facts = list(facts)
-    told = {fact.host for fact in facts if fact.key == "kernel.xid_repeat"}
-    seen = {
+    reported_hosts = {fact.host for fact in facts if fact.key == "kernel.xid_repeat"}
+    facts_by_device = {
         f"{fact.host}/{fact.device}": fact
         for fact in facts
         if fact.key == "kernel.xid"
@@ -228,11 +228,18 @@ def find_xid_patterns(facts: Iterable[Fact]) -> list[Fact]:
         and fact.device
         and _is_counted(fact)
     }
-    patterns = classify_repeats(_XidSighting("kernel.xid", f.value, name, f.time, f.boot_id, f.attrs) for name, f in seen.items())
+    patterns = classify_repeats(
+        _XidSighting("kernel.xid", f.value, name, f.time, f.boot_id, f.attrs) for name, f in facts_by_device.items()
+    )
     return [
-        replace(seen[name], key="kernel.xid_repeat", value=pattern, attrs={**seen[name].attrs, "xid": seen[name].value, "gpus": len(seen)})
+        replace(
+            facts_by_device[name],
+            key="kernel.xid_repeat",
+            value=pattern,
+            attrs={**facts_by_device[name].attrs, "xid": facts_by_device[name].value, "gpus": len(facts_by_device)},
+        )
         for name, pattern in patterns.items()
-        if seen[name].host not in told
+        if facts_by_device[name].host not in reported_hosts
     ]
 
 
@@ -250,12 +257,14 @@ def find_absent_gpus(facts: Iterable[Fact], bus: Callable[[str], Sequence[str]])
     for fact in facts:
         if fact.key in _GPU_LIST_KEYS and fact.host:
             by_host[fact.host].append(fact)
-    found: list[Fact] = []
+    absence_facts: list[Fact] = []
     for host, own in by_host.items():
         if not any(fact.key in ("gpu.missing", "pcie.absent") for fact in own):
             source = {fact.check: fact for fact in own if fact.key in ("gpu.bdf", "pcie.rev_ff")}
-            found += [_place_on_host(gone, host, source.get(gone.check)) for gone in find_missing_gpus(own, bus(host))]
-    return found
+            absence_facts += [
+                _place_on_host(missing_gpu, host, source.get(missing_gpu.check)) for missing_gpu in find_missing_gpus(own, bus(host))
+            ]
+    return absence_facts
 
 
 _NUMBERED_HCA_PATTERN = re.compile(r"mlx5_(\d{1,3})")
@@ -270,24 +279,24 @@ def find_absent_adapters(facts: Iterable[Fact]) -> list[Fact]:
     for fact in facts:
         if fact.key == "ib.state" and fact.host and (name := _NUMBERED_HCA_PATTERN.fullmatch(fact.device or "")):
             listed[fact.host][int(name[1])] = fact
-    found: list[Fact] = []
+    absence_facts: list[Fact] = []
     for host, own in listed.items():
-        others = [rows for name, rows in listed.items() if name != host]
-        gaps = [n for n in range(max(own)) if n not in own and others and all(n in rows for rows in others)]
-        found += [
+        peer_rows = [rows for name, rows in listed.items() if name != host]
+        gaps = [n for n in range(max(own)) if n not in own and peer_rows and all(n in rows for rows in peer_rows)]
+        absence_facts += [
             replace(own[max(own)], key="ib.absent", value=True, device=f"mlx5_{n}", line=f"ibstat lists no mlx5_{n}", attrs={})
             for n in gaps
         ]
-    return found
+    return absence_facts
 
 
 def find_waiting_ports(facts: Iterable[Fact]) -> list[Fact]:
     """Return each host's median port wait relative to the calmest host. Counters run since their last clearing."""
-    waits: dict[str, list[Fact]] = defaultdict(list)
+    waiting_facts: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.key == "ib.port_xmit_wait" and fact.status is Status.OK and isinstance(fact.value, int) and fact.host:
-            waits[fact.host].append(fact)
-    middle = {host: sorted(rows, key=_get_number)[len(rows) // 2] for host, rows in waits.items()}
+            waiting_facts[fact.host].append(fact)
+    middle = {host: sorted(rows, key=_get_number)[len(rows) // 2] for host, rows in waiting_facts.items()}
     calmest = max(min(map(_get_number, middle.values()), default=0.0), 1.0)
     return [
         replace(fact, key="ib.wait_contrast", value=round(_get_number(fact) / calmest, 1), device=None, attrs={"ticks": fact.value})
@@ -306,16 +315,16 @@ def find_wrong_clocks(facts: Iterable[Fact]) -> list[Fact]:
     With enough clocks their median offset is taken as RackMedic's own error and subtracted.
     """
     facts = [fact for fact in facts if fact.key in ("time.offset", "time.clock")]
-    said = {fact.host for fact in facts if fact.key == "time.offset"}
+    reported_hosts = {fact.host for fact in facts if fact.key == "time.offset"}
     off = {
         fact.host: fact.value - fact.time.timestamp() for fact in facts if _is_clock(fact) and fact.time and isinstance(fact.value, float)
     }
-    ours = median(off.values()) if len(off) >= MIN_CLOCKS else 0.0
+    fleet_offset = median(off.values()) if len(off) >= MIN_CLOCKS else 0.0
     against = "the clock of RackMedic" if len(off) < MIN_CLOCKS else "the clocks of the others"
     return [
-        replace(fact, key="time.offset", value=round(off[fact.host] - ours, 1), unit="s", attrs={"against": against})
+        replace(fact, key="time.offset", value=round(off[fact.host] - fleet_offset, 1), unit="s", attrs={"against": against})
         for fact in facts
-        if _is_clock(fact) and fact.host in off and fact.host not in said
+        if _is_clock(fact) and fact.host in off and fact.host not in reported_hosts
     ]
 
 
@@ -342,16 +351,16 @@ def find_unfit_images(facts: Sequence[Fact]) -> list[Fact]:
     """Return images whose CUDA exceeds the driver's or whose PyTorch was not built for the host's GPUs."""
     newest = {fact.host: fact for fact in facts if fact.key == "driver.cuda_version" and fact.status is Status.OK and fact.host}
     product = {fact.host: str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK and fact.host}
-    found: list[Fact] = []
+    image_facts: list[Fact] = []
     for fact in facts:
         if fact.key in ("vers.cuda", "container.cuda") and fact.host in newest and _is_newer(str(fact.value), str(newest[fact.host].value)):
             supported = str(newest[fact.host].value)
             attrs = {"supported": supported, "major": _parse_version(str(fact.value))[0] > _parse_version(supported)[0]}
-            found.append(replace(fact, key="vers.cuda_too_new", attrs=attrs))
+            image_facts.append(replace(fact, key="vers.cuda_too_new", attrs=attrs))
         needs = _find_capability(product.get(fact.host, "")) if fact.key == "vers.archs" and isinstance(fact.value, list) else ""
-        if needs and isinstance(fact.value, list) and not any(_can_run(arch, int(needs)) for arch in fact.value):
-            found.append(replace(fact, key="vers.arch_missing", value=f"sm_{needs}"))
-    return found
+        if needs and isinstance(fact.value, list) and not any(can_run_build(arch, int(needs)) for arch in fact.value):
+            image_facts.append(replace(fact, key="vers.arch_missing", value=f"sm_{needs}"))
+    return image_facts
 
 
 def _parse_version(version: str) -> tuple[int, ...]:
@@ -367,11 +376,16 @@ def _find_capability(product: str) -> str:
     return next((number for number, names in PRODUCTS_BY_CAPABILITY.items() if words & {*names, *(f"{name}S" for name in names)}), "")
 
 
-def _can_run(arch: str, capability: int) -> bool:
-    """Match `sm_` within its major version, `compute_` on anything later, and suffixes `a`/`f` within their major."""
+def can_run_build(arch: str, capability: int) -> bool:
+    """Return whether a build for `arch` runs on a compute capability (90 is 9.0).
+
+    `sm_` code runs on later minors of its major, `compute_` code on everything later, `f` code within its major, `a` code only on its own.
+    """
     kind, _, digits = arch.partition("_")
     number = int(re.sub(r"\D", "", digits) or 0)
-    if digits[-1:] in "af" or kind == "sm":
+    if digits.endswith("a"):
+        return number == capability
+    if digits.endswith("f") or kind == "sm":
         return number // 10 == capability // 10 and number <= capability
     return number <= capability
 

@@ -1,7 +1,7 @@
 """Prepare facts for weighing: one name per GPU, shared and old events marked. Pure.
 
 Sets `attrs` of events: `hosts_with_same` and `devices_with_same` (how many show this key and value), `aged` and
-`chronic` (`graph.engine.event_age`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
+`chronic` (`graph.engine.fact_history`), `elsewhere` (the host lacks the device); of adapters: `elsewhere` (another kind of
 network than most).
 """
 
@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from graph.engine.derived_facts import add_daily_rates, derive_facts
-from graph.engine.event_age import EVENT_KEY_PREFIXES, mark_age
-from graph.engine.unlisted_devices import KnownDevices, mark_unlisted_devices
+from graph.engine.expected_devices import KnownDevices, mark_unlisted_devices
+from graph.engine.fact_history import EVENT_KEY_PREFIXES, mark_age
 from kb.pci_address import normalize_bdf
 from tools.checks.services import FABRIC_MANAGER, NEEDED_UNITS
 from tools.fact import Fact, Status
@@ -37,9 +37,9 @@ def prepare_facts(
     `bus(host)` is the SKU's bus table, `adapters(host)` its number of adapters; hosts of one `kind` should be alike.
     """
     listed = _mark_stopped_services(list(facts), kind)
-    named = _mark_other_networks(_name_hcas(_name_gpus(listed)))
-    named = add_daily_rates(mark_unlisted_devices(named, KnownDevices.from_facts(listed, bus, adapters)))
-    return mark_age(_mark_shared_events([*named, *derive_facts(named, bus, kind)]), opened)
+    named_facts = _mark_other_networks(_name_hcas(_name_gpus(listed)))
+    named_facts = add_daily_rates(mark_unlisted_devices(named_facts, KnownDevices.from_facts(listed, bus, adapters)))
+    return mark_age(_mark_shared_events([*named_facts, *derive_facts(named_facts, bus, kind)]), opened)
 
 
 def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambda host: "") -> list[Fact]:
@@ -53,12 +53,14 @@ def _mark_stopped_services(facts: list[Fact], kind: Callable[[str], str] = lambd
     }
     states = [fact for fact in facts if fact.key == "service.state" and fact.device in NEEDED_UNITS and fact.status is Status.OK]
     idle = [fact for fact in states if fact.value == "inactive" and not fact.attrs.get("trouble") and id(fact) not in ended]
-    known = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
+    is_running_by_host = {fact.host: fact.status is Status.OK and str(fact.value).isupper() for fact in facts if fact.key == "sched.state"}
     counts = Counter((kind(fact.host), fact.device, fact.value == "active") for fact in states)
 
     def is_missed(fact: Fact) -> bool:
-        runs, stands = (counts[kind(fact.host), fact.device, active] for active in (True, False))
-        return known.get(fact.host, True) and ((fact.device == "slurmd" and fact.host in known) or runs > max(1, stands))
+        runs, stopped = (counts[kind(fact.host), fact.device, active] for active in (True, False))
+        return is_running_by_host.get(fact.host, True) and (
+            (fact.device == "slurmd" and fact.host in is_running_by_host) or runs > max(1, stopped)
+        )
 
     marks: dict[int, dict[str, object]] = {key: {"needless": True} for key in ended}
     marks |= {id(fact): {"trouble": "stopped"} for fact in idle if is_missed(fact)}
@@ -80,10 +82,10 @@ def _name_hcas(facts: Sequence[Fact]) -> list[Fact]:
     everywhere = set().union(*listed.values())
     missing = {host: everywhere - names for host, names in listed.items()}
     lone = {host: next(iter(names)) for host, names in missing.items() if len(names) == 1}
-    alike = _find_names_by_address(facts)
+    names = _find_names_by_address(facts)
 
     def name(fact: Fact) -> str:
-        return (alike.get(fact.device or "") or lone.get(fact.host, "")) if normalize_bdf(fact.device or "") is not None else ""
+        return (names.get(fact.device or "") or lone.get(fact.host, "")) if normalize_bdf(fact.device or "") is not None else ""
 
     return [
         replace(f, device=called, attrs={**f.attrs, "bdf": f.device})

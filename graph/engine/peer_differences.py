@@ -12,7 +12,10 @@ from datetime import datetime
 from tools.checks.baseline import NAME_VALUE_SEPARATOR
 from tools.fact import Fact, Status
 
-BASELINE_ROWS_KEY, PEER_DIFFERS_KEY, PAST_DIFFERS_KEY, ABSENT = "base.rows", "peer.differs", "past.differs", "absent"
+BASELINE_ROWS_KEY = "base.rows"
+PEER_DIFFERS_KEY = "peer.differs"
+PAST_DIFFERS_KEY = "past.differs"
+ABSENT = "absent"
 MIN_PEERS = 3  # hosts needed for a majority
 MAX_DIFFERENCES_PER_KIND = 8  # differences of one kind listed singly; the rest become one fact
 MAX_RELATIVE_SIZE_DIFFERENCE = 0.02  # smaller size differences are equal: firmware reserves a little memory
@@ -61,7 +64,7 @@ def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> 
     for host in by_host:
         groups[kind(host)].append(host)
     return _without_limits_of_the_absent(
-        [found for hosts in groups.values() if len(hosts) >= MIN_PEERS for found in _compare_group(hosts, by_host, partial)]
+        [difference for hosts in groups.values() if len(hosts) >= MIN_PEERS for difference in _compare_group(hosts, by_host, partial)]
     )
 
 
@@ -77,7 +80,7 @@ def _without_limits_of_the_absent(found: list[Fact]) -> list[Fact]:
 
 def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
     """Return the current baseline of each host that was read completely."""
-    found: dict[str, dict[str, Fact]] = defaultdict(dict)
+    facts_by_baseline: dict[str, dict[str, Fact]] = defaultdict(dict)
     partial: set[str] = set()
     for fact in facts:
         if (
@@ -88,14 +91,14 @@ def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
             and fact.time
             and isinstance(fact.value, list)
         ):
-            found[fact.host][fact.device] = fact
+            facts_by_baseline[fact.host][fact.device] = fact
         elif fact.check == "base" and fact.status.blind:
             partial.add(fact.host)
     return {
         host: HostBaseline(
             max(fact.time for fact in rows.values() if fact.time), {name: tuple(_get_rows(fact)) for name, fact in rows.items()}
         )
-        for host, rows in found.items()
+        for host, rows in facts_by_baseline.items()
         if host not in partial
     }
 
@@ -106,18 +109,20 @@ def find_past_differences(facts: Sequence[Fact], remembered: Mapping[str, HostBa
     Where this incident has too few peers, also compare with remembered hosts of the same kind.
     """
     now = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
-    here = {fact.host for fact in now}
-    few = {name for name, count in Counter(map(kind, here)).items() if count < MIN_PEERS}
-    others = [
+    present_hosts = {fact.host for fact in now}
+    few = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
+    remembered_facts = [
         Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=row.at)
         for host, row in remembered.items()
-        if host not in here and kind(host) in few
+        if host not in present_hosts and kind(host) in few
         for name, values in row.rows.items()
     ]
-    beside = find_peer_differences([*(fact for fact in now if kind(fact.host) in few), *others], kind) if others else []
+    differences = (
+        find_peer_differences([*(fact for fact in now if kind(fact.host) in few), *remembered_facts], kind) if remembered_facts else []
+    )
     return [
-        *(fact for fact in beside if fact.host in here),
-        *(found for fact in now for found in _find_changes_since(fact, remembered.get(fact.host))),
+        *(fact for fact in differences if fact.host in present_hosts),
+        *(difference for fact in now for difference in _find_changes_since(fact, remembered.get(fact.host))),
     ]
 
 
@@ -159,26 +164,26 @@ def _build_empty_fact(rows: Mapping[str, Fact], device: str) -> Fact:
 
 
 def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
-    alike: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
+    hosts_by_rows: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
     for fact in facts:
-        alike[tuple(_get_rows(fact))].append(fact)
-    if len(alike) == 1:
+        hosts_by_rows[tuple(_get_rows(fact))].append(fact)
+    if len(hosts_by_rows) == 1:
         return
-    held = {rows: _parse_rows(rows) for rows in alike}
-    shared = _count_majority(held, {rows: len(members) for rows, members in alike.items()})
-    for rows, members in alike.items():
-        found = list(_find_differences(str(members[0].device), held[rows], shared))
+    parsed_rows = {rows: _parse_rows(rows) for rows in hosts_by_rows}
+    shared = _count_majority(parsed_rows, {rows: len(members) for rows, members in hosts_by_rows.items()})
+    for rows, members in hosts_by_rows.items():
+        differences = list(_find_differences(str(members[0].device), parsed_rows[rows], shared))
         for fact in members:
-            yield from _build_difference_facts(fact, found, shared.of)
+            yield from _build_difference_facts(fact, differences, shared.of)
 
 
 def _parse_rows(rows: Iterable[str]) -> dict[str, str]:
     """Return name → value; values of a repeated name are joined."""
-    found: dict[str, str] = {}
+    value_by_row: dict[str, str] = {}
     for row in rows:
         name, _, value = row.partition(NAME_VALUE_SEPARATOR)
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+        value_by_row[name] = f"{value_by_row[name]}, {value}" if name in value_by_row else value
+    return value_by_row
 
 
 def _count_majority(held: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
@@ -187,10 +192,10 @@ def _count_majority(held: Mapping[tuple[str, ...], Mapping[str, str]], counts: M
         for pair in own.items():
             pairs[pair] += counts[rows]
             names[pair[0]] += counts[rows]
-    of = sum(counts.values())
-    most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > of}
+    total = sum(counts.values())
+    most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > total}
     alone = sum(counts[rows] for rows, own in held.items() if any(names[name] == 1 for name in own))
-    return _GroupMajority(most, names, of, 2 * alone > of)
+    return _GroupMajority(most, names, total, 2 * alone > total)
 
 
 def _find_differences(kind: str, own: Mapping[str, str], shared: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
@@ -243,10 +248,10 @@ def is_telling(device: str) -> bool:
 
 def sort_rarest_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[Fact]:
     """Sort differences by fit to the report, then telling kinds, then fewest hosts."""
-    said = {word for text in words for word in _find_words(text)}
+    known_words = {word for text in words for word in _find_words(text)}
 
     def order(fact: Fact) -> tuple[int, bool, float, str, str]:
-        fits = len(said & _find_words(f"{fact.device} {fact.value} {fact.attrs.get('most', '')}"))
+        fits = len(known_words & _find_words(f"{fact.device} {fact.value} {fact.attrs.get('most', '')}"))
         share = 1 - int(fact.attrs.get("hosts", 0)) / max(1, int(fact.attrs.get("of", 1)))
         return -fits, not is_telling(fact.device or ""), share, fact.host, fact.device or ""
 

@@ -8,8 +8,8 @@ from graph.state import IncidentBrief
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.taxonomy import Taxonomy
 
-# cap on a ticket's words per label, and log-odds per e-fold of the ranker's lift
-MAX_WORDS_LOG_ODDS, LOG_ODDS_PER_E_FOLD = 1.5, 0.4
+MAX_WORDS_LOG_ODDS = 1.5  # cap on a ticket's words per label
+LOG_ODDS_PER_E_FOLD = 0.4  # log-odds per e-fold of the ranker's lift
 
 SIMILAR_INCIDENT_LOG_ODDS = 1.0
 WORDS_WEIGHT = 0.3  # weight of a label's word lift against an incident's relative likeness
@@ -60,10 +60,10 @@ def compute_model_priors(causes: Mapping[str, float]) -> dict[str, float]:
 
 def compute_past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float]:
     """Return log-odds from (label, likeness 0 to 1) of similar incidents."""
-    found: dict[str, float] = {}
+    counts_by_label: dict[str, float] = {}
     for label, likeness in similar:
-        found[label] = max(found.get(label, 0.0), SIMILAR_INCIDENT_LOG_ODDS * max(0.0, min(1.0, likeness)))
-    return found
+        counts_by_label[label] = max(counts_by_label.get(label, 0.0), SIMILAR_INCIDENT_LOG_ODDS * max(0.0, min(1.0, likeness)))
+    return counts_by_label
 
 
 def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mapping[str, float], most: int = 2) -> list[AnyScoredIncident]:
@@ -75,14 +75,14 @@ def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mappin
     best = max((one.score for one in similar), default=0.0) or 1.0
     ranked = sorted(similar, key=lambda one: -(one.score / best + WORDS_WEIGHT * words.get(one.label, 0.0)))
     first: dict[str, AnyScoredIncident] = {}
-    for one in ranked:
-        first.setdefault(one.label, one)
+    for incident in ranked:
+        first.setdefault(incident.label, incident)
     return list(first.values())[:most]
 
 
 def sum_priors(*parts: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
     for part in parts:
         for label, weight in part.items():
-            found[label] = found.get(label, 0.0) + weight
-    return found
+            sums[label] = sums.get(label, 0.0) + weight
+    return sums

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kb.fact_keys import find_key
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.fact import Fact, Value
 from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku, find_product, guess_sku
@@ -136,12 +136,12 @@ def build_profile_lookup(inventory: Inventory, skus: Mapping[str, Sku], facts: I
     for fact in facts:
         if fact.host and fact.key in ("gpu.product", "gpu.bdf"):
             by_host[fact.host].append(fact)
-    found: dict[str, Sku | None] = {}
+    profile_by_host: dict[str, Sku | None] = {}
 
     def profile(host: str) -> Sku | None:
-        if host not in found:
+        if host not in profile_by_host:
             row = inventory.hosts.get(host)
-            found[host] = skus.get(row.sku if row else "") or guess_sku(by_host[host], skus)
-        return found[host]
+            profile_by_host[host] = skus.get(row.sku if row else "") or guess_sku(by_host[host], skus)
+        return profile_by_host[host]
 
     return profile

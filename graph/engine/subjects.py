@@ -16,8 +16,8 @@ ClueHits = list[tuple[Clue, Fact]]  # clues of one leaf with the facts that matc
 
 MIN_SHOWING_SHARE = 0.5  # share of hosts that must show a fact of a shared cause
 
-# the same for a rack or switch, at least two hosts; three of one place rarely fail independently
-MIN_PLACE_SHARE, ENOUGH_HOSTS_OF_PLACE = 1 / 3, 3
+MIN_PLACE_SHARE = 1 / 3  # the same for a rack or switch, at least two hosts
+ENOUGH_HOSTS_OF_PLACE = 3  # three of one place rarely fail independently
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def find_hosts_showing_cause(leaf: Leaf, hits: ClueHits, seen: ObservedFacts) ->
     """Return hosts that show decisive facts of a cause of many hosts, enough of them or not."""
     if leaf.scope not in ("switch", "rack", "cluster"):
         return frozenset()
-    kept = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
+    kept_hits = hits if leaf.scope == "cluster" else _drop_few_device_hits(hits, seen)
     return frozenset(
-        f.host for c, f in kept if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged"))
+        f.host for c, f in kept_hits if f.host and c.decisive and c.weight > 0 and not (is_tenant_writable(f.key) or f.attrs.get("aged"))
     )
 
 
@@ -108,20 +108,20 @@ def _get_device(leaf: Leaf, fact: Fact) -> str:
 
 
 def _find_device_subjects(leaf: Leaf, rows: SortedHits) -> dict[Subject, ClueHits]:
-    found: dict[Subject, ClueHits] = {}
+    hits_by_subject: dict[Subject, ClueHits] = {}
     for (host, device), own in rows.device.items():
         if _has_supporting_hit(own):
-            found[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
-    accused = {host for subject in found for host in subject.hosts}
+            hits_by_subject[Subject((host,), device)] = [*own, *rows.host.get(host, []), *rows.job]
+    accused = {host for subject in hits_by_subject for host in subject.hosts}
     for host, own in rows.host.items():
         if _has_supporting_hit(own) and host not in accused:
-            found[Subject((host,))] = [*own, *rows.job]
-    return found or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
+            hits_by_subject[Subject((host,))] = [*own, *rows.job]
+    return hits_by_subject or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
 
 
 def _find_host_subjects(rows: SortedHits) -> dict[Subject, ClueHits]:
-    found = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _has_supporting_hit(own)}
-    return found or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
+    hits_by_subject = {Subject((host,)): [*own, *rows.job] for host, own in rows.host.items() if _has_supporting_hit(own)}
+    return hits_by_subject or ({Subject(): rows.job} if _has_supporting_hit(rows.job) else {})
 
 
 def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
@@ -142,16 +142,16 @@ def _find_job_subjects(leaf: Leaf, hits: ClueHits) -> dict[Subject, ClueHits]:
     for host, own in by_host.items():
         if _has_supporting_hit(own):
             by_clues[frozenset(id(clue) for clue, _ in own)].append(host)
-    found: dict[Subject, ClueHits] = {}
+    hits_by_subject: dict[Subject, ClueHits] = {}
     for hosts in by_clues.values():
         own = [hit for host in hosts for hit in by_host[host]]
         decides = any(clue.decisive and clue.weight > 0 for clue, _ in own)
         elsewhere = [] if decides else [hit for hit in against_logs if hit[1].host not in hosts]
-        found[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
-    if _has_supporting_hit(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in found.values()):
+        hits_by_subject[Subject(tuple(sorted(hosts)))] = [*own, *logs, *elsewhere]
+    if _has_supporting_hit(logs) and all(any(clue.weight < 0 for clue, fact in own if fact.host) for own in hits_by_subject.values()):
         of_hosts = "" not in readers and any(clue.same_host for clue in leaf.evidence)
-        found.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
-    return found
+        hits_by_subject.setdefault(Subject(tuple(sorted(readers)) if of_hosts else ()), [*logs, *against_logs])
+    return hits_by_subject
 
 
 def _is_of_whole_job(fact: Fact) -> bool:
@@ -173,15 +173,15 @@ def _find_place_subjects(
         if fact.host:
             showing[reference.place(fact.host, kind)].append((clue, fact))
     job = [hit for hit in hits if not hit[1].host]
-    found: dict[Subject, ClueHits] = {}
+    hits_by_subject: dict[Subject, ClueHits] = {}
     for place, inside in showing.items():
         shared = _select_place_hits([hit for hit in inside if hit[0].weight > 0], _restrict_hosts(looked, members[place]))
         guilty = {fact.host for _, fact in shared}
         if len(guilty) > 1:
             against = [hit for hit in inside if hit[0].weight < 0 and hit[1].host in guilty]
             subject = Subject(tuple(sorted(guilty)), f"{kind}:{place}" if place else "")
-            found[subject] = [*shared, *_select_shared_hits(against, _restrict_hosts(looked, guilty)), *job]
-    return found
+            hits_by_subject[subject] = [*shared, *_select_shared_hits(against, _restrict_hosts(looked, guilty)), *job]
+    return hits_by_subject
 
 
 def _select_place_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHits:
@@ -196,7 +196,7 @@ def _select_place_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueHi
 
 
 def _restrict_hosts(looked: Mapping[str, set[str]], hosts: set[str]) -> dict[str, set[str]]:
-    return {check: seen & hosts for check, seen in looked.items()}
+    return {check: check_hosts & hosts for check, check_hosts in looked.items()}
 
 
 def _drop_few_device_hits(hits: ClueHits, seen: ObservedFacts) -> ClueHits:
@@ -217,8 +217,8 @@ def _select_shared_hits(hits: ClueHits, looked: Mapping[str, set[str]]) -> ClueH
         if not fact.host or is_tenant_writable(fact.key):
             return True
         hosts = showing[id(clue)] - {""}
-        of = len(looked.get(fact.check, hosts))
-        return len(hosts) >= MIN_SHOWING_SHARE * of if clue.weight > 0 else 2 * len(hosts) > of
+        total = len(looked.get(fact.check, hosts))
+        return len(hosts) >= MIN_SHOWING_SHARE * total if clue.weight > 0 else 2 * len(hosts) > total
 
     return [(clue, fact) for clue, fact in hits if enough(clue, fact)]
 

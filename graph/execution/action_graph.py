@@ -14,9 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, interrupt
 
-from graph.checkpoints.checkpoint import RedisSaver
-from graph.checkpoints.run_status import has_pending_tasks
-from graph.execution.execution import (
+from graph.checkpoints.checkpoint import RedisSaver, has_pending_tasks
+from graph.execution.action_effects import (
     ActionGraphContext,
     ApprovalOutdated,
     StillRunning,
@@ -62,22 +61,22 @@ async def await_decision(state: ActionProgress) -> ActionProgress:
 async def execute_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
     """Start an approved action, or find out how one that another worker started ended."""
     ports = runtime.context
-    seen = await ports.ledger.get_record(state["approval"])
-    if seen.state is State.APPROVED:
-        return await _start_action(seen, ports)
-    if seen.state is State.EXECUTING:
-        return await _adopt_action(seen, ports)
-    since = state.get("since") or estimate_claim_time(seen, ports.reading.clock.now()).isoformat()
-    return {"state": seen.state.value, "ran": has_started(seen), "since": since}
+    record = await ports.ledger.get_record(state["approval"])
+    if record.state is State.APPROVED:
+        return await _start_action(record, ports)
+    if record.state is State.EXECUTING:
+        return await _adopt_action(record, ports)
+    since = state.get("since") or estimate_claim_time(record, ports.reading.clock.now()).isoformat()
+    return {"state": record.state.value, "ran": has_started(record), "since": since}
 
 
 async def _start_action(seen: ActionRecord, ports: ActionGraphContext) -> ActionProgress:
     since = ports.reading.clock.now()
     try:
         claim = await claim_action(seen, ports)
-    except ApprovalOutdated as why:
-        after = await supersede_action(seen.approval, why, ports)
-        return {"state": after.state.value, "why": why.why}
+    except ApprovalOutdated as error:
+        after = await supersede_action(seen.approval, error, ports)
+        return {"state": after.state.value, "why": error.why}
     except record.VersionChanged:
         return {"state": State.SUPERSEDED.value, "why": "versions"}
     except (record.NotOpen, record.TooLate):
@@ -102,12 +101,12 @@ async def _adopt_action(record: ActionRecord, ports: ActionGraphContext) -> Acti
 async def verify_action(state: ActionProgress, runtime: Runtime[ActionGraphContext]) -> ActionProgress:
     """Check the target again and store the facts. A recorded outcome is not judged twice."""
     ports = runtime.context
-    seen = await ports.ledger.get_record(state["approval"])
-    if seen.outcome:
+    record = await ports.ledger.get_record(state["approval"])
+    if record.outcome:
         return {"says": state.get("says", "")}
-    proof, facts = await verify_outcome(seen, datetime.fromisoformat(state["since"]), ports)
-    await ports.ledger.record_outcome(seen.approval, proof.outcome)
-    sha = await ports.reading.evidence.put_facts(seen.action.incident, facts) if facts else ""
+    proof, facts = await verify_outcome(record, datetime.fromisoformat(state["since"]), ports)
+    await ports.ledger.record_outcome(record.approval, proof.outcome)
+    sha = await ports.reading.evidence.put_facts(record.action.incident, facts) if facts else ""
     return {"says": proof.says, "facts": sha, "new": list(proof.new)}
 
 

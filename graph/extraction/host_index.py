@@ -54,9 +54,9 @@ class HostIndex:
     def find_host(self, name: str) -> str | None:
         lowered = name.lower().rstrip(".")
         short, _, domain = lowered.partition(".")
-        found = self._exact.get(lowered) or self._short.get(lowered)
-        if found or not self._is_own_domain(domain):
-            return found
+        host = self._exact.get(lowered) or self._short.get(lowered)
+        if host or not self._is_own_domain(domain):
+            return host
         return (self._short.get(short) if domain else None) or self._find_with_other_zeros(short)
 
     def find_similar_host(self, name: str) -> str | None:
@@ -111,7 +111,7 @@ class HostIndex:
             return not NON_HOST_PATTERN.match(name) or digits[:-1].startswith("0") or int(digits[:9]) >= _MAX_DEVICES_PER_HOST
         if len(digits) < 2 or (NON_HOST_PATTERN.match(name) and not digits.startswith("0")):
             return False
-        return digits in self._numbers and any(len(theirs) > 2 and compute_edit_distance(letters, theirs) == 1 for theirs in self._letters)
+        return digits in self._numbers and any(len(letter) > 2 and compute_edit_distance(letters, letter) == 1 for letter in self._letters)
 
     def find_by_number(self, number: int) -> str | None:
         return self._of_count.get(str(number))
@@ -126,13 +126,13 @@ class HostIndex:
 
 def get_stem(name: str) -> str:
     """Return what precedes a name's final number; empty without one."""
-    found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0].lower())
-    return found[1] if found and found[1] else ""
+    match = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0].lower())
+    return match[1] if match and match[1] else ""
 
 
 def get_digits(name: str) -> str:
-    found = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0])
-    return found[2] if found else ""
+    match = _TRAILING_NUMBER_PATTERN.match(name.partition(".")[0])
+    return match[2] if match else ""
 
 
 def strip_separators(stem: str) -> str:
@@ -140,12 +140,12 @@ def strip_separators(stem: str) -> str:
 
 
 def _index_unique(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    index: dict[str, str] = {}
     twice: set[str] = set()
     for key, host in pairs:
-        if found.setdefault(key, host) != host:
+        if index.setdefault(key, host) != host:
             twice.add(key)
-    return {key: host for key, host in found.items() if key not in twice}
+    return {key: host for key, host in index.items() if key not in twice}
 
 
 def _normalize_pieces(short: str) -> str:
@@ -154,5 +154,5 @@ def _normalize_pieces(short: str) -> str:
 
 
 def _get_number_key(short: str) -> str:
-    found = _TRAILING_NUMBER_PATTERN.match(short.lower())
-    return f"{found[1]}{int(found[2])}" if found and found[1] and len(found[2]) < 10 else ""
+    match = _TRAILING_NUMBER_PATTERN.match(short.lower())
+    return f"{match[1]}{int(match[2])}" if match and match[1] and len(match[2]) < 10 else ""

@@ -12,8 +12,9 @@ from itertools import product
 from graph.extraction.host_index import NON_HOST_PATTERN, HostIndex, get_digits, get_stem, strip_separators
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
-# Hosts of one range (a longer one is not a range), members of one list, and characters of a name.
-MAX_RANGE_HOSTS, MAX_LIST_MEMBERS, MAX_NAME_CHARS = 512, 64, 253
+MAX_RANGE_HOSTS = 512  # Hosts of one range (a longer one is not a range)
+MAX_LIST_MEMBERS = 64  # members of one list
+MAX_NAME_CHARS = 253  # characters of a name
 HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*+")
 BRACKET_RANGE_PATTERN = re.compile(
     r"(?<![\w.-])[A-Za-z][A-Za-z0-9._-]{0,80}"
@@ -73,14 +74,14 @@ def parse_host_list(text: str, match: re.Match[str], host_index: HostIndex) -> H
     raw = match[0].rstrip("._-")
     if len(raw) > MAX_NAME_CHARS:
         return None
-    found = HostList([raw], match.start() + len(raw))
+    host_list = HostList([raw], match.start() + len(raw))
     if not host_index.has_spelling(raw) and (dashed := _parse_dashed_range(raw, host_index)):
-        found.names = dashed
+        host_list.names = dashed
     elif not (host_index.find_host(raw) or host_index.looks_like_host(raw)):
         return None
-    if host_index.is_numbered(found.names[0]):
-        _extend_list(text, match.start(), found, host_index, ranged=len(found.names) > 1)
-    return found
+    if host_index.is_numbered(host_list.names[0]):
+        _extend_list(text, match.start(), host_list, host_index, ranged=len(host_list.names) > 1)
+    return host_list
 
 
 def _is_followed_by_unit(text: str, at: int) -> bool:
@@ -97,8 +98,8 @@ def _parse_dashed_range(raw: str, host_index: HostIndex) -> list[str]:
         if not other or not get_digits(other):
             continue
         number = get_digits(first)
-        alike = len(last) == len(number) > 1 and host_index.has_spelling(first)
-        sure = not last.isdigit() or alike or (host_index.has_spelling(first) and host_index.find_host(other))
+        is_padded = len(last) == len(number) > 1 and host_index.has_spelling(first)
+        sure = not last.isdigit() or is_padded or (host_index.has_spelling(first) and host_index.find_host(other))
         likely = host_index.find_host(first) and host_index.find_host(other) and (len(last) > 1 or not NON_HOST_PATTERN.match(first))
         if (sure or likely) and (names := _expand_span(first, other, host_index)):
             return names
@@ -108,7 +109,7 @@ def _parse_dashed_range(raw: str, host_index: HostIndex) -> list[str]:
 def _extend_list(text: str, start: int, found: HostList, host_index: HostIndex, *, ranged: bool) -> None:
     last = found.names[-1]
     ends = bool(_TWO_ENDS_PATTERN.search(text[max(0, start - 60) : start].rpartition("\n")[2]))
-    kept = [(len(found.names), found.end)]  # fallback if the rest is a date or an address
+    checkpoints = [(len(found.names), found.end)]  # fallback if the rest is a date or an address
     between = not ends and _BETWEEN_PATTERN.search(text[max(0, start - 40) : start])
     both = _BETWEEN_AND_PATTERN.match(text, found.end) if between else None
     member = _parse_member(text, both.end(), last, host_index) if both else None
@@ -128,11 +129,11 @@ def _extend_list(text: str, start: int, found: HostList, host_index: HostIndex, 
         if link is None or member is None:
             break
         if not (link[0] == "/" and _CONTINUATION_PATTERN.match(text, found.end)):
-            kept = [(len(found.names), found.end)]
+            checkpoints = [(len(found.names), found.end)]
         found.names.append(member[0])
         found.end, last, ranged = member[1], member[0], False
-    if _CONTINUATION_PATTERN.match(text, found.end) and len(found.names) > kept[0][0]:
-        size, found.end = kept[0]
+    if _CONTINUATION_PATTERN.match(text, found.end) and len(found.names) > checkpoints[0][0]:
+        size, found.end = checkpoints[0]
         del found.names[size:]
 
 
@@ -165,9 +166,9 @@ def _parse_numbered_member(text: str, digits: re.Match[str], like: str, host_ind
         return None
     if padded and get_digits(like).startswith("0") and len(number) != width:
         return None  # the day in a date
-    alike = len(number) == width and (padded or width > 1)
+    is_padded = len(number) == width and (padded or width > 1)
     natural = tight and width <= len(number) and not get_digits(like).startswith("0")
-    return (name, end) if alike or natural or host_index.find_host(name) else None
+    return (name, end) if is_padded or natural or host_index.find_host(name) else None
 
 
 def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = False) -> str:
@@ -180,9 +181,9 @@ def _complete_name(like: str, raw: str, host_index: HostIndex, *, short: bool = 
     if _NAME_SUFFIX_PATTERN.fullmatch(raw) and (end := re.search(r"[A-Za-z]{1,12}\d{1,6}$", before)):
         candidates.append(f"{before[: end.start()]}{raw}")
     for name in candidates:
-        whole = f"{name}.{domain}" if domain else name
-        if get_digits(name) and (host_index.find_host(whole) or (not short and get_stem(name) == get_stem(like))):
-            return whole
+        full_name = f"{name}.{domain}" if domain else name
+        if get_digits(name) and (host_index.find_host(full_name) or (not short and get_stem(name) == get_stem(like))):
+            return full_name
     return ""
 
 
@@ -220,8 +221,8 @@ def parse_bracket_range(text: str, host_index: HostIndex) -> list[str]:
         names = [one for choice in _split_bracket_choices(plain) for one in expand_host_range(choice)]
     except BadRange:
         names = []
-    ours = name.lower() in host_index.stems
-    return keep_if_hosts(names, host_index) or ([plain] if ours and any(letter.isdigit() for letter in inside) else [])
+    is_known_stem = name.lower() in host_index.stems
+    return keep_if_hosts(names, host_index) or ([plain] if is_known_stem and any(letter.isdigit() for letter in inside) else [])
 
 
 def _split_bracket_choices(text: str) -> Iterator[str]:
@@ -238,8 +239,8 @@ def _split_bracket_parts(body: str) -> Iterator[str]:
         yield f"[{body}]"
         return
     for part in body.split(",")[:MAX_LIST_MEMBERS]:
-        found = _BRACKET_PART_PATTERN.fullmatch(part)
-        if found is None or (found[3] or "") not in ("", found[1]) or (found[4] and not found[2]):
+        match = _BRACKET_PART_PATTERN.fullmatch(part)
+        if match is None or (match[3] or "") not in ("", match[1]) or (match[4] and not match[2]):
             raise BadRange(part)
-        last = f"-{found[4]}" if found[4] else ""
-        yield f"{found[1]}[{found[2]}{last}]" if found[2] else found[1]
+        last = f"-{match[4]}" if match[4] else ""
+        yield f"{match[1]}[{match[2]}{last}]" if match[2] else match[1]

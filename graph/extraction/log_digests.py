@@ -10,18 +10,19 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from graph.state import LogDigest, LogTemplate
-from kb.logs.templates.compress import compress_log
-from kb.logs.templates.filters import FILTERS, FilterRule
-from kb.logs.templates.line_numbers import add_line_numbers
-from kb.logs.templates.masks import XID_PATTERN
-from kb.logs.templates.merge import has_trouble_word, score_template
-from kb.scan import split_lines
+from kb.logs.compress import add_line_numbers, compress_log
+from kb.logs.template import XID_PATTERN, has_trouble_word, score_template
+from kb.logs.template_filters import FILTERS, FilterRule
+from kb.needle_search import split_lines
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
 
 # Logs and templates per incident, and templates on a card.
-MAX_LOGS_PER_INCIDENT, MAX_TEMPLATES_PER_INCIDENT, MAX_SHOWN_TEMPLATES = 4, 60, 5
-MIN_LOG_LINES, MAX_TEMPLATE_CHARS = 20, 200  # Lines from which a text is a log, and characters kept per template.
+MAX_LOGS_PER_INCIDENT = 4
+MAX_TEMPLATES_PER_INCIDENT = 60
+MAX_SHOWN_TEMPLATES = 5
+MIN_LOG_LINES = 20  # Lines from which a text is a log
+MAX_TEMPLATE_CHARS = 200  # characters kept per template
 MAX_LOG_CHARS = 64 << 20  # Characters read per log; Slack files are smaller.
 # Starts of long outputs that are not logs.
 _DOCUMENT_PREFIXES = ("<?xml", "<nvidia_smi_log", "==============NVSMI LOG")
@@ -67,8 +68,8 @@ def _limit_templates(log: LogDigest, most: int) -> LogDigest:
     ranked = sorted(log.templates, key=lambda row: -_score_template(row, log.lines))
     chosen = {row.text for row in ranked[:most]}
     templates = tuple(row for row in log.templates if row.text in chosen)
-    gone = sum(row.count for row in log.templates) - sum(row.count for row in templates)
-    return log.model_copy(update={"templates": templates, "left_out": log.left_out + gone})
+    hidden_count = sum(row.count for row in log.templates) - sum(row.count for row in templates)
+    return log.model_copy(update={"templates": templates, "left_out": log.left_out + hidden_count})
 
 
 def _score_template(row: LogTemplate, lines: int) -> float:
@@ -103,7 +104,9 @@ def _merge_templates(rows: Sequence[LogTemplate], one_log: bool) -> LogTemplate:
 
 
 def format_log_digest(log: LogDigest) -> list[str]:
-    small = "; ".join(f"{count:,} {what}" for count, what in ((log.regular, "of them regular"), (log.left_out, "not shown")) if count)
+    small = "; ".join(
+        f"{count:,} {description}" for count, description in ((log.regular, "of them regular"), (log.left_out, "not shown")) if count
+    )
     head = f"{log.name}: {log.lines:,} lines{f', {small}' if small else ''}{f', stored as {log.sha256[:12]}' if log.sha256 else ''}"
     return [head, *(f"  {_format_template(row)}" for row in log.templates)]
 
@@ -111,5 +114,5 @@ def format_log_digest(log: LogDigest) -> list[str]:
 def _format_template(row: LogTemplate) -> str:
     times = list(dict.fromkeys(f"{time.astimezone(UTC):%m-%d %H:%M:%SZ}" for time in (row.first, row.last) if time))
     places = list(dict.fromkeys(str(line) for line in (row.line, row.last_line) if line))
-    where = f"line{'s' * (len(places) > 1)} {'–'.join(places)}" if places else ""
-    return " ".join(part for part in (f"{row.count:,}×", "–".join(times), where) if part) + f": {row.text}"
+    place = f"line{'s' * (len(places) > 1)} {'–'.join(places)}" if places else ""
+    return " ".join(part for part in (f"{row.count:,}×", "–".join(times), place) if part) + f": {row.text}"

@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graph.state import Attachment, InboxItem
-from kb.logs.job.ranks import split_rank_tag
-from kb.logs.timestamps import find_time, split_prefix
+from kb.logs.log_lines import find_time, split_prefix
+from kb.logs.ranks import split_rank_tag
+from kb.needle_search import MAX_LINE_CHARS, split_lines
 from kb.redact import redact
-from kb.scan import MAX_LINE_CHARS, split_lines
-from tools.checks.check import Check
-from tools.checks.fact_limits import count_left_out, limit_facts
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.check_types import Check, count_left_out, limit_facts
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
 
 FENCE_PATTERN = re.compile(r"```[^\n`]*\n?(.*?)```", re.DOTALL)
 # Characters of a log read for facts, and how many of them from its start; the rest is its end. The whole log is stored
 # and goes into templates.
-MAX_LOG_CHARS, HEAD_CHARS = 4 << 20, 1 << 20
+MAX_LOG_CHARS = 4 << 20
+HEAD_CHARS = 1 << 20
 MAX_OUTPUT_CHARS = 2 << 20  # Characters read of any other output; no tool prints more about one machine.
 # A longer line is cut to what readers use, so that it does not push later lines out of reach.
 MAX_WHOLE_LINE_CHARS = 1 << 20
@@ -38,12 +38,16 @@ _MAX_HEAD_LINES = 60  # Lines by which a text's form is judged.
 
 async def store_attachments(item: InboxItem, evidence: EvidenceStore) -> InboxItem:
     """Return the item as it may be stored: text redacted and bounded, pasted and attached text in the evidence store."""
-    handed_in = [given.model_copy(update={"size": given.size or len(given.text.encode())}) for given in item.attachments]
-    kept = [
-        await _store_attachment(given, item.incident, evidence)
-        for given in (*handed_in, *find_fenced_blocks(item.text), *find_quoted_lines(strip_fences(item.text)))
+    handed_in = [
+        attachment.model_copy(update={"size": attachment.size or len(attachment.text.encode())}) for attachment in item.attachments
     ]
-    return item.model_copy(update={"text": redact(strip_fences(item.text)).strip()[:MAX_TEXT_CHARS], "attachments": tuple(kept)})
+    stored_attachments = [
+        await _store_attachment(attachment, item.incident, evidence)
+        for attachment in (*handed_in, *find_fenced_blocks(item.text), *find_quoted_lines(strip_fences(item.text)))
+    ]
+    return item.model_copy(
+        update={"text": redact(strip_fences(item.text)).strip()[:MAX_TEXT_CHARS], "attachments": tuple(stored_attachments)}
+    )
 
 
 async def _store_attachment(given: Attachment, incident: str, evidence: EvidenceStore) -> Attachment:
@@ -76,16 +80,16 @@ _WRITER = re.compile(r"(?:^|\s)(?P<host>[A-Za-z][\w.-]{0,79}) kernel: ")
 def get_line_head(line: str) -> str:
     """Return what precedes a machine's words in a line: time and host, or people's words."""
     line = _BEFORE_COLON.sub(r"\1 ", line[:4000], count=1)
-    found = _MACHINE_LINE_PATTERN.search(line)
-    if found is None:
+    match = _MACHINE_LINE_PATTERN.search(line)
+    if match is None:
         return ""
-    kernel = line.find("kernel:", found.start(), found.end() + 8)
-    return line[: kernel if kernel >= 0 else found.start()]
+    kernel = line.find("kernel:", match.start(), match.end() + 8)
+    return line[: kernel if kernel >= 0 else match.start()]
 
 
 def get_line_writer(line: str) -> str:
-    found = _WRITER.search(_BEFORE_COLON.sub(r"\1 ", line[:400], count=1))
-    return found["host"] if found else ""
+    match = _WRITER.search(_BEFORE_COLON.sub(r"\1 ", line[:400], count=1))
+    return match["host"] if match else ""
 
 
 def find_quoted_lines(text: str) -> tuple[Attachment, ...]:
@@ -96,10 +100,10 @@ def find_quoted_lines(text: str) -> tuple[Attachment, ...]:
 
 def _parse_quoted_line(line: str) -> str:
     line = _BEFORE_COLON.sub(r"\1 ", line, count=1)
-    found = _MACHINE_LINE_PATTERN.search(line[:4000])
-    if found is None:
+    match = _MACHINE_LINE_PATTERN.search(line[:4000])
+    if match is None:
         return ""
-    return line if split_prefix(line).found else line[found.start() :]
+    return line if split_prefix(line).found else line[match.start() :]
 
 
 def strip_fences(text: str) -> str:
@@ -117,8 +121,8 @@ class PastedFacts:
 
 def extract_pasted_facts(text: str, checks: Mapping[str, Check]) -> PastedFacts:
     """Return facts of every check whose format matches; an unknown form gives its telling lines as not understood."""
-    found: dict[tuple[str, str | None, str, str], Fact] = {}
-    gone = 0
+    facts_by_source: dict[tuple[str, str | None, str, str], Fact] = {}
+    dropped_count = 0
     log = bound_text(text)
     recognised = looks_like_log(log)
     for check in checks.values():
@@ -127,20 +131,20 @@ def extract_pasted_facts(text: str, checks: Mapping[str, Check]) -> PastedFacts:
             if shape.sniff(body):
                 facts = check.parse_output(body)
                 recognised = recognised or _is_understood(check.id, facts)
-                gone += count_left_out(facts)
+                dropped_count += count_left_out(facts)
                 for fact in facts:
                     if fact.key and not fact.status.blind:
-                        found.setdefault((fact.key, fact.device, repr(fact.value), fact.line), replace(fact, host=""))
+                        facts_by_source.setdefault((fact.key, fact.device, repr(fact.value), fact.line), replace(fact, host=""))
                 break
-    read = list(found.values())
+    read = list(facts_by_source.values())
     if any(
         fact.check != JOB_LOG_CHECK and fact.status is Status.OK for fact in read
     ):  # another reader understood the text, so the job log reader's unknown lines do not count
-        read = [fact for fact in read if fact.key != NOT_UNDERSTOOD or fact.check != JOB_LOG_CHECK]
-    if not recognised and not any(fact.key == NOT_UNDERSTOOD for fact in read):
-        read.append(Fact(JOB_LOG_CHECK, NOT_UNDERSTOOD, 0, line=_get_first_line(text)))
-    kept = limit_facts("", read, gone)
-    return PastedFacts(tuple(fact for fact in kept if fact.key), count_left_out(kept), recognised)
+        read = [fact for fact in read if fact.key != NOT_UNDERSTOOD_KEY or fact.check != JOB_LOG_CHECK]
+    if not recognised and not any(fact.key == NOT_UNDERSTOOD_KEY for fact in read):
+        read.append(Fact(JOB_LOG_CHECK, NOT_UNDERSTOOD_KEY, 0, line=_get_first_line(text)))
+    kept_facts = limit_facts("", read, dropped_count)
+    return PastedFacts(tuple(fact for fact in kept_facts if fact.key), count_left_out(kept_facts), recognised)
 
 
 def _get_first_line(text: str) -> str:
@@ -173,13 +177,13 @@ def bound_text(text: str) -> str:
 
 def _shorten_long_lines(text: str) -> str:
     parts: list[str] = []
-    at = whole = 0
+    at = copied_to = 0
     while len(text) - at > MAX_WHOLE_LINE_CHARS:
         last = text.rfind("\n", at, at + MAX_WHOLE_LINE_CHARS)
         if last >= 0:
             at = last + 1
             continue
         end = text.find("\n", at + MAX_WHOLE_LINE_CHARS)
-        parts.append(text[whole : at + MAX_LINE_CHARS])
-        at = whole = end if end >= 0 else len(text)
-    return "".join((*parts, text[whole:]))
+        parts.append(text[copied_to : at + MAX_LINE_CHARS])
+        at = copied_to = end if end >= 0 else len(text)
+    return "".join((*parts, text[copied_to:]))

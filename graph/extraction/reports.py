@@ -5,14 +5,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from graph.extraction.excluded_hosts import find_hosts_called_healthy
 from graph.extraction.host_index import HostIndex
-from graph.extraction.hosts import find_hosts, find_job_id
+from graph.extraction.hosts import find_hosts, find_hosts_called_healthy, find_job_id
 from graph.extraction.time_window import parse_time_window
-from kb.logs.job.ranks import split_rank_tag
-from kb.logs.job.reader import list_job_events
-from kb.logs.kernel.reader import list_kernel_events
-from kb.logs.timestamps import find_time
+from kb.logs.job_log import list_job_events
+from kb.logs.kernel_log import list_kernel_events
+from kb.logs.log_lines import find_time
+from kb.logs.ranks import split_rank_tag
 from kb.taxonomy.symptoms import find_symptoms, map_signatures_to_symptoms
 
 MAX_REPORT_CHARS = 200_000  # Characters read as a report; longer logs are attachments, whose facts are read elsewhere.
@@ -54,14 +53,14 @@ def parse_report(
     prose = _select_prose(text)
     signatures = _find_signatures(text, now)
     book = known_hosts if isinstance(known_hosts, HostIndex) else HostIndex(known_hosts, domains)
-    named = find_hosts(text[:_MAX_PROSE_CHARS], book, lenient=lenient)
+    prose_hosts = find_hosts(text[:_MAX_PROSE_CHARS], book, lenient=lenient)
     fine = find_hosts_called_healthy(text, book)
     since, until = parse_time_window(prose, now)
     symptoms = tuple(dict.fromkeys((*find_symptoms(prose), *map_signatures_to_symptoms(signatures))))
     return ParsedReport(
-        hosts=tuple(host for host in named.hosts if host not in fine),
-        unknown_hosts=named.unknown,
-        read_as=dict(named.read_as),
+        hosts=tuple(host for host in prose_hosts.hosts if host not in fine),
+        unknown_hosts=prose_hosts.unknown,
+        read_as=dict(prose_hosts.read_as),
         job=find_job_id(prose) or find_job_id(text[:_MAX_PROSE_CHARS]),
         since=since,
         until=until,
@@ -73,10 +72,10 @@ def parse_report(
 def _select_prose(text: str) -> str:
     """Return a person's lines; none if most lines are a log's, since the rest then is, too."""
     lines = [line for line in text.split("\n") if line.strip()]
-    said = [line for line in lines if not is_log_line(line)]
-    if len(lines) > 20 and len(said) * 2 < len(lines):
+    prose_lines = [line for line in lines if not is_log_line(line)]
+    if len(lines) > 20 and len(prose_lines) * 2 < len(lines):
         return ""
-    return "\n".join(said)[:_MAX_PROSE_CHARS]
+    return "\n".join(prose_lines)[:_MAX_PROSE_CHARS]
 
 
 def is_log_line(line: str) -> bool:
@@ -89,7 +88,7 @@ def is_log_line(line: str) -> bool:
 
 def _find_signatures(text: str, now: datetime) -> tuple[str, ...]:
     kernel = [_format_kernel_signature(event.kind, event.value) for event in list_kernel_events(text, now)]
-    quoted = [f"{found['kind'].lower()}:{int(found['code'])}" for found in _XID_PATTERN.finditer(text)]
+    quoted = [f"{match['kind'].lower()}:{int(match['code'])}" for match in _XID_PATTERN.finditer(text)]
     errors = sorted(list_job_events(text, now), key=lambda event: (not event.attrs["first"], bool(event.attrs["consequence"])))
     return tuple(dict.fromkeys((*kernel, *quoted, *(str(event.value) for event in errors))))
 

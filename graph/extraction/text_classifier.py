@@ -13,11 +13,11 @@ from typing import Any
 
 from graph.extraction.pasted_text import extract_pasted_facts
 from graph.extraction.reports import parse_report
-from kb.catalogues.xid import classify_repeats
+from kb.catalogues.error_numbers import classify_repeats
 from kb.history.label_ranking import LabelRanker, count_separate_phrases
-from kb.history.search_terms import extract_terms, strip_boilerplate
+from kb.history.text_search import extract_terms, strip_boilerplate
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.fact import Fact
 
 # Weight of a quoted clue relative to one observed on a host: people quote the line they believe in.
@@ -36,7 +36,6 @@ CLUSTER_PART_WORDS = frozenset(
 _WORD_PATTERN = re.compile(r"[^\W_]{2,40}")
 # Factor over chance that the best label must reach where a text names no symptom and quotes no error.
 MIN_LIFT_OVER_CHANCE = 6.0
-
 # Calibration: this power of the probabilities predicts best over the published incidents; words sound too sure.
 PROBABILITY_EXPONENT = 0.6
 
@@ -45,9 +44,9 @@ def rank_labels_by_text(
     text: str, taxonomy: Taxonomy, nearest: LabelRanker, checks: Mapping[str, Check], now: datetime
 ) -> list[tuple[str, float]]:
     """Return every label with its probability (sum 1), best first."""
-    said = parse_report(strip_boilerplate(text), (), now)
-    symptoms = [symptom for symptom in said.symptoms if symptom != "vague"]
-    words = nearest.rank_labels(f"{text}\n{' '.join(said.signatures)}", symptoms, most=len(taxonomy.leaves))
+    report = parse_report(strip_boilerplate(text), (), now)
+    symptoms = [symptom for symptom in report.symptoms if symptom != "vague"]
+    words = nearest.rank_labels(f"{text}\n{' '.join(report.signatures)}", symptoms, most=len(taxonomy.leaves))
     floor = min((p for _, p in words), default=1.0) / 2
     scores = dict.fromkeys(taxonomy.leaves, math.log(floor)) | {label: math.log(p) for label, p in words}
     facts = extract_pasted_facts(text, checks).facts
@@ -63,11 +62,13 @@ def rank_labels_by_text(
 
 def matches_nothing(text: str, ranked: Sequence[tuple[str, float]], taxonomy: Taxonomy, checks: Mapping[str, Check], now: datetime) -> bool:
     """Return whether a text has no symptom, cluster part, quoted error or near label, so that its ranking is chance."""
-    said = parse_report(strip_boilerplate(text), (), now)
+    report = parse_report(strip_boilerplate(text), (), now)
     facts = extract_pasted_facts(text, checks).facts
-    told = any(symptom != "vague" for symptom in said.symptoms) or bool(said.signatures) or bool(score_quoted_clues(facts, taxonomy))
-    named = not CLUSTER_PART_WORDS.isdisjoint(_WORD_PATTERN.findall(text.lower()))
-    return not (told or named) and (not ranked or ranked[0][1] < MIN_LIFT_OVER_CHANCE / len(ranked))
+    has_clues = (
+        any(symptom != "vague" for symptom in report.symptoms) or bool(report.signatures) or bool(score_quoted_clues(facts, taxonomy))
+    )
+    names_cluster_part = not CLUSTER_PART_WORDS.isdisjoint(_WORD_PATTERN.findall(text.lower()))
+    return not (has_clues or names_cluster_part) and (not ranked or ranked[0][1] < MIN_LIFT_OVER_CHANCE / len(ranked))
 
 
 def _find_contradicted_labels(text: str, taxonomy: Taxonomy) -> set[str]:
@@ -78,7 +79,7 @@ def _find_contradicted_labels(text: str, taxonomy: Taxonomy) -> set[str]:
 
 def _cap_unproven_label(ranked: list[tuple[str, float]], text: str, facts: Sequence[Fact], taxonomy: Taxonomy) -> list[tuple[str, float]]:
     """Keep the first label below `MIN_SURE_PROBABILITY` without a decisive quoted line or its own phrases."""
-    (label, p), *others = ranked
+    (label, p), *other_rankings = ranked
     if (
         p < MIN_SURE_PROBABILITY
         or _is_proven_by_quote(label, facts, taxonomy)
@@ -86,17 +87,17 @@ def _cap_unproven_label(ranked: list[tuple[str, float]], text: str, facts: Seque
     ):
         return ranked
     most = MIN_SURE_PROBABILITY - 0.01
-    left = sum(q for _, q in others)
-    return [(label, most), *((name, q / left * (1 - most)) for name, q in others)]
+    other_total = sum(q for _, q in other_rankings)
+    return [(label, most), *((name, q / other_total * (1 - most)) for name, q in other_rankings)]
 
 
 def _derive_xid_repeats(facts: Sequence[Fact]) -> list[Fact]:
     """Classify repeats of quoted Xids 13 and 31; `single` for too few."""
-    seen = [fact for fact in facts if fact.key == "kernel.xid" and fact.value in (13, 31) and fact.device]
-    patterns = classify_repeats(_QuotedXid(fact.key, fact.value, fact.device, fact.time, fact.boot_id, fact.attrs) for fact in seen)
+    xid_facts = [fact for fact in facts if fact.key == "kernel.xid" and fact.value in (13, 31) and fact.device]
+    patterns = classify_repeats(_QuotedXid(fact.key, fact.value, fact.device, fact.time, fact.boot_id, fact.attrs) for fact in xid_facts)
     return [
         replace(fact, key="kernel.xid_repeat", value=patterns.get(fact.device or "", "single"), attrs={**fact.attrs, "xid": fact.value})
-        for fact in {fact.device: fact for fact in seen}.values()
+        for fact in {fact.device: fact for fact in xid_facts}.values()
     ]
 
 
@@ -117,14 +118,14 @@ def _is_proven_by_quote(label: str, facts: Sequence[Fact], taxonomy: Taxonomy) -
 
 def score_quoted_clues(facts: Iterable[Fact], taxonomy: Taxonomy) -> dict[str, float]:
     """Return log-odds per label from clues that match quoted lines; each clue counts once."""
-    found: dict[str, float] = {}
-    seen: set[tuple[str, str]] = set()
+    scores: dict[str, float] = {}
+    seen_clues: set[tuple[str, str]] = set()
     for fact in facts:
         for leaf, clue in taxonomy.list_clues(fact.key):
-            if (leaf.label, clue.id) not in seen and clue.matches(fact):
-                seen.add((leaf.label, clue.id))
-                found[leaf.label] = found.get(leaf.label, 0.0) + clue.weight
-    return found
+            if (leaf.label, clue.id) not in seen_clues and clue.matches(fact):
+                seen_clues.add((leaf.label, clue.id))
+                scores[leaf.label] = scores.get(leaf.label, 0.0) + clue.weight
+    return scores
 
 
 def _normalize_scores(scores: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -132,3 +133,19 @@ def _normalize_scores(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     mass = {label: math.exp(PROBABILITY_EXPONENT * (score - top)) for label, score in scores.items()}
     total = sum(mass.values())
     return [(label, mass[label] / total) for label in sorted(mass, key=lambda label: (-mass[label], label))]
+
+
+# Combine the label rankings of rules and a model.
+
+# Weight of the model against the rules. Where both are right half the time, the better calibrated one leads.
+MODEL_WEIGHT = 0.8
+
+
+def blend_rankings(ranked: Sequence[tuple[str, float]], causes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return every label with its probability, best first. `ranked`: by rules, sum 1; `causes`: the model's few."""
+    cause_weights = dict(causes)
+    most = max(1.0, sum(cause_weights.values()))
+    model: Mapping[str, float] = {label: p / most for label, p in cause_weights.items()}
+    remaining_weight = 1 - MODEL_WEIGHT * sum(model.values())  # the rules decide what the model leaves open
+    blended = {label: MODEL_WEIGHT * model.get(label, 0.0) + remaining_weight * p for label, p in ranked}
+    return sorted(blended.items(), key=lambda row: (-row[1], row[0]))

@@ -77,10 +77,10 @@ def parse_time_window(text: str, now: datetime) -> TimeWindow:
 
 
 def _parse_between(words: str, now: datetime) -> TimeWindow | None:
-    for found in _BETWEEN_PATTERN.finditer(words):
-        if _is_time(found, "a") or _is_time(found, "b"):
-            end = _parse_point(found, "b", now)
-            start = _parse_point(found, "a", end or now)
+    for match in _BETWEEN_PATTERN.finditer(words):
+        if _is_time(match, "a") or _is_time(match, "b"):
+            end = _parse_point(match, "b", now)
+            start = _parse_point(match, "a", end or now)
             if start and end:
                 return start, end
     return None
@@ -88,8 +88,8 @@ def _parse_between(words: str, now: datetime) -> TimeWindow | None:
 
 def _parse_since(words: str, now: datetime) -> datetime | None:
     for pattern, early in ((_SINCE_PATTERN, timedelta()), (_AROUND_PATTERN, _AROUND_MARGIN)):
-        for found in pattern.finditer(words):
-            if _is_time(found, "a") and (point := _parse_point(found, "a", now)):
+        for match in pattern.finditer(words):
+            if _is_time(match, "a") and (point := _parse_point(match, "a", now)):
                 return point - early
     if stamp := _TIMESTAMP_PATTERN.search(words):
         point = _build_moment(stamp[1], int(stamp[2][:2]), int(stamp[2][3:]), _parse_utc_offset(stamp[3]))
@@ -98,9 +98,9 @@ def _parse_since(words: str, now: datetime) -> datetime | None:
 
 
 def _parse_until(words: str, now: datetime) -> datetime | None:
-    found = next((found for found in _UNTIL_PATTERN.finditer(words) if _is_time(found, "a")), None)
-    if found:
-        return _parse_point(found, "a", now)
+    until_match = next((match for match in _UNTIL_PATTERN.finditer(words) if _is_time(match, "a")), None)
+    if until_match:
+        return _parse_point(until_match, "a", now)
     if "last night" in words and not _SINCE_PATTERN.search(words):
         return _get_last_morning(now)
     return None
@@ -121,12 +121,12 @@ def _parse_point(found: re.Match[str], name: str, now: datetime) -> datetime | N
     half = (found[f"{name}half"] or "")[:1]
     hour = hour % 12 + (12 if half == "p" else 0) if half else hour
     offset = _parse_utc_offset(found[f"{name}zone"])
-    here = now + timedelta(hours=offset)
+    local_now = now + timedelta(hours=offset)
     if date := found[f"{name}date"]:
         return _build_moment(date, hour, minute, offset)
     day = found[f"{name}day"]
     back = 1 if day == "yesterday" or (day == "last night" and hour >= 12) else 0
-    point = _build_moment((here - timedelta(days=back)).date().isoformat(), hour, minute, offset)
+    point = _build_moment((local_now - timedelta(days=back)).date().isoformat(), hour, minute, offset)
     return point - timedelta(days=1) if point and point > now + timedelta(minutes=5) else point
 
 
@@ -149,12 +149,12 @@ def _build_moment(day: str, hour: int, minute: int, offset: float) -> datetime |
 
 def _parse_ago(words: str, now: datetime) -> datetime | None:
     for pattern in (_AGO_PATTERN, _DURATION_PATTERN):
-        if found := next(
+        if match := next(
             (one for one in pattern.finditer(words) if not _HEALTHY_PATTERN.search(words, max(0, one.start() - 40), one.start())), None
         ):
-            given = found.groupdict()
-            unit = given["unit"] or given.get("unit2") or "m"
-            seconds = _parse_count(given["count"] or "one") * _UNIT_SECONDS[unit[0]]
+            match_groups = match.groupdict()
+            unit = match_groups["unit"] or match_groups.get("unit2") or "m"
+            seconds = _parse_count(match_groups["count"] or "one") * _UNIT_SECONDS[unit[0]]
             return now - timedelta(seconds=seconds)
     return None
 

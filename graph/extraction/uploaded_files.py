@@ -5,10 +5,11 @@ from datetime import UTC
 
 from graph.report import FileReadResult
 from graph.state import Attachment, UnreadReason
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact
 
-MAX_LINE_CHARS, MAX_NAME_CHARS = 100, 80
+MAX_LINE_CHARS = 100
+MAX_NAME_CHARS = 80
 _MAGIC_BYTES: Mapping[bytes, UnreadReason] = {
     **dict.fromkeys((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\x00", b"MM\x00*"), "image"),
     **dict.fromkeys((b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!"), "archive"),
@@ -27,7 +28,7 @@ UNREAD_REASONS: Mapping[UnreadReason, str] = {
     "too_much": "the files before it were all I take at once: attach it by itself",
     "elsewhere": "it does not lie with Slack: upload it here",
     "refused": "Slack did not hand it out: attach it again (the app needs the scope files:read)",
-    "gone": "its text is not stored any more: attach it again",
+    "gone": "its text is no longer stored: attach it again",
     "empty": "it is empty: attach it again",
     "too_long": "reading it took longer than I may: attach the part around the first error",
 }
@@ -42,9 +43,9 @@ def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
     """Return the text of a file, or why it has none."""
     if raw.startswith(_UTF16_BYTE_ORDER_MARKS):
         return raw.decode("utf-16", "replace"), ""
-    for begins, what in _MAGIC_BYTES.items():
+    for begins, file_kind in _MAGIC_BYTES.items():
         if raw.startswith(begins) and (begins == b"%PDF" or not begins.isascii() or b"\0" in raw[:4096]):  # text may start so, too
-            return "", what
+            return "", file_kind
     if raw[257:262] == b"ustar":
         return "", "archive"
     return ("", "binary") if b"\0" in raw[:4096] else (raw.decode("utf-8", "replace"), "")
@@ -52,8 +53,8 @@ def decode_file(raw: bytes) -> tuple[str, UnreadReason]:
 
 def build_attachment(name: str, text: str) -> Attachment:
     raw = text.encode("utf-8", "replace")
-    kept, why = decode_file(raw)
-    return Attachment(name=name, text=kept, size=len(raw), unread=why if raw else "empty")
+    kept_text, reason = decode_file(raw)
+    return Attachment(name=name, text=kept_text, size=len(raw), unread=reason if raw else "empty")
 
 
 def is_file(given: Attachment) -> bool:
@@ -67,7 +68,7 @@ def build_file_read(
     """Summarise a read file: kinds of errors, the log's own first error, entries left out, lines not understood."""
     facts = list(facts)
     odd = [fact for fact in facts if is_odd(fact)]
-    unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD]
+    unknown = [fact for fact in facts if fact.key == NOT_UNDERSTOOD_KEY]
     foreign = next((fact.line for fact in facts if fact.key == "check.foreign"), "")
     not_run = next(
         (
@@ -114,8 +115,8 @@ def format_file_read(row: FileReadResult) -> str:
     if not row.kinds:
         return f"{size}: nothing that I know as an error{_format_left_out(row)}"
     when = f" at {row.at.astimezone(UTC):%H:%M} UTC" if row.at else ""
-    said = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
-    return f"{size}: {said}{f'; {row.foreign}' if row.foreign else ''}{f'; {row.not_run}' if row.not_run else ''}{_format_not_understood(row)}{_format_left_out(row)}"
+    description = f"{row.line}{when}" if row.kinds == 1 else f"{row.kinds} kinds of errors, first {row.line}{when}"
+    return f"{size}: {description}{f'; {row.foreign}' if row.foreign else ''}{f'; {row.not_run}' if row.not_run else ''}{_format_not_understood(row)}{_format_left_out(row)}"
 
 
 def _format_not_understood(row: FileReadResult, *, first: bool = False) -> str:

@@ -9,9 +9,9 @@ from typing import Protocol
 from graph.extraction.log_digests import digest_log
 from graph.extraction.pasted_text import PastedFacts, extract_pasted_facts
 from graph.state import LogDigest
-from kb.logs.templates.filters import FILTERS, FilterRule
+from kb.logs.template_filters import FILTERS, FilterRule
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.process_pool import run_in_parallel
 
 

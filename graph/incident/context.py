@@ -10,9 +10,9 @@ from typing import Any, cast
 from graph.context import GraphContext
 from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.counter_rises import mark_counter_rises
+from graph.engine.check_selection import TaxonomySearch
+from graph.engine.fact_history import mark_counter_rises
 from graph.engine.reference_data import PlaceKind, ReferenceData, build_profile_lookup, build_unprofiled_lookup
-from graph.engine.taxonomy_search import TaxonomySearch
 from graph.extraction.complaints import find_measuring_checks
 from graph.incident.visibility import build_host_scope
 from graph.incident_view import IncidentView, parse_remediations
@@ -40,13 +40,13 @@ class TurnState:
     hosts: str = ""  # folded names of the hosts in question
     named: bool = False  # people named them; otherwise all that the channel may see
     priors: Mapping[str, float] = field(default_factory=dict)
-    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.belief_shifts`, as stored)
+    moves: str = ""  # who shifted which belief besides facts, and how far (`graph.provenance.reason_graph`, as stored)
     past: tuple[str, ...] = ()  # labels of the two most similar incidents
     reading: Mapping[str, float] = field(default_factory=dict)  # label → probability by the model's last reading
     outside: str = ""  # the model's own cause, if its last reading fits none of the labels
     # similar lessons, of this turn or an earlier one (`MatchedLesson`, as stored)
     recalled: tuple[Mapping[str, Any], ...] = ()
-    # the running guide and its progress (`graph.incident.guiding.guide_run`, as stored)
+    # the running guide and its progress (`graph.incident.guides`, as stored)
     guide: Mapping[str, Any] = field(default_factory=dict)
     asked_model: tuple[str, ...] = ()
     without_model: str = ""
@@ -112,8 +112,8 @@ class IncidentContext(IncidentView):
     def find_unknown_names(self, names: Iterable[str]) -> tuple[UnknownName, ...]:
         """Return unknown names with suggestions; a tenant learns only that a name is not theirs."""
         origin = self.origin
-        theirs = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
-        return find_suggestions(names, self.nameable_targets, origin.tenant if origin and theirs else "")
+        is_tenant_side = origin is not None and origin.customer is not None and self.item.data.get(SIDE_KEY) == TENANT_SIDE
+        return find_suggestions(names, self.nameable_targets, origin.tenant if origin and is_tenant_side else "")
 
     @property
     def asked_hosts(self) -> tuple[str, ...]:
@@ -282,8 +282,8 @@ def _assess_now(context: IncidentContext, ports: GraphContext) -> Assessment:
 def merge_facts(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     """Replace older results of the same check and host; uploaded facts accumulate."""
     fresh = {(fact.host, fact.check) for fact in new if fact.host}
-    known = {_get_fact_identity(f) for f in old if not f.host}
-    added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known]))
+    known_identities = {_get_fact_identity(f) for f in old if not f.host}
+    added = _mark_still_blocked(old, mark_counter_rises(old, [f for f in new if f.host or _get_fact_identity(f) not in known_identities]))
     return [fact for fact in old if (fact.host, fact.check) not in fresh] + added
 
 
@@ -295,16 +295,16 @@ def _mark_still_blocked(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
         was = before.get((fact.host, fact.attrs.get("pid"))) if fact.key == "proc.blocked" and fact.status is Status.OK else None
         if was is None:
             return fact
-        looks = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
-        return replace(fact, attrs={**fact.attrs, "looks": looks})
+        look_count = int(was.attrs.get("looks") or 1) + (fact.time != was.time)
+        return replace(fact, attrs={**fact.attrs, "looks": look_count})
 
     return [counted(fact) for fact in new] if before else list(new)
 
 
 def _get_fact_identity(fact: Fact) -> tuple[object, ...]:
     """Return what identifies an uploaded fact; a tenant's differs from an operator's."""
-    by = (fact.attrs.get(FROM_FILE) or {}).get("by")
-    return fact.line, fact.key, fact.device, repr(fact.value), by
+    uploader = (fact.attrs.get(FROM_FILE) or {}).get("by")
+    return fact.line, fact.key, fact.device, repr(fact.value), uploader
 
 
 def unfold_asks(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from graph.engine.assessment import Assessment
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
-from graph.extraction.stat_text import format_confidence_percent
+from graph.extraction.report_texts import format_confidence_percent
 from graph.incident.context import IncidentContext
 from graph.incident.questions import list_logs
 from graph.remediation.outcomes import describe_remediation
@@ -32,13 +32,17 @@ def _get_likely_owner(assessment: Assessment) -> str:
 
 
 def render_ticket_summary(context: IncidentContext, assessment: Assessment, report: Report) -> str:
-    title = assessment.lens.taxonomy.get_title
+    title = assessment.reference.taxonomy.get_title
     lines = [f"Reported: {context.brief.text[:400] or '(no words)'}", f"Hosts: {fold_host_names(assessment.hosts) or 'none named'}"]
     lines += [f"Job: {context.brief.job}"] if context.brief.job else []
-    tried = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
-    lines += ["Hypotheses:", *(f"  {_render_verdict(row, title(row.label))}" for row in {row.label: row for row in tried}.values())]
-    done = [row for row in context.remediations if row.proven or row.since]
-    lines += ["Done by approved actions:", *(f"  {describe_remediation(row, title(row.label))}" for row in done[:6])] if done else []
+    considered = [*report.root_causes, *(assessment.build_hypothesis(row.label) for row in assessment.suspects[:3]), *report.ruled_out]
+    lines += ["Hypotheses:", *(f"  {_render_verdict(row, title(row.label))}" for row in {row.label: row for row in considered}.values())]
+    finished_remediations = [row for row in context.remediations if row.proven or row.since]
+    lines += (
+        ["Done by approved actions:", *(f"  {describe_remediation(row, title(row.label))}" for row in finished_remediations[:6])]
+        if finished_remediations
+        else []
+    )
     if report.likely:
         lines += [
             f"Likely and unproven ({report.likely.by}): {title(report.likely.label)} {format_confidence_percent(report.likely.p)}, {report.likely.because}"
@@ -53,7 +57,7 @@ def render_ticket_summary(context: IncidentContext, assessment: Assessment, repo
     )
     ideas = [f"  {idea.title} ({idea.standing}): {idea.cause}{f' Against it: {idea.doubt}' if idea.doubt else ''}" for idea in report.ideas]
     lines += ["Beyond what I know, as a model thought of it:", *ideas] if ideas else []
-    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in assessment.odd if f.sha256))
+    outputs = list(dict.fromkeys(f"{f.host or 'handed in'} {f.check} {f.sha256[:12]}" for f in assessment.abnormal_facts if f.sha256))
     lines += ["Outputs:", *(f"  {output}" for output in outputs[:8])] if outputs else []
     logs = select_telling_templates(list_logs(context), MAX_TEMPLATES)
     lines += ["Logs:", *(f"  {line}" for log in logs for line in format_log_digest(log))] if logs else []

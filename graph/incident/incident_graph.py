@@ -5,6 +5,7 @@ stored with every checkpoint and must not change; a change of shape bumps GRAPH_
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any, NamedTuple, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -14,16 +15,16 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from graph.checkpoints.run_status import has_pending_tasks
-from graph.checkpoints.serde import build_plain_serde
+from graph.checkpoints.checkpoint import RedisSaver, build_plain_serde, has_pending_tasks
 from graph.context import GraphContext
 from graph.extraction.pasted_text import store_attachments
 from graph.incident.conclude import conclude
-from graph.incident.execute import execute
 from graph.incident.plan import plan, route_after_plan
 from graph.incident.reflect import reflect, route_after_reflect
+from graph.incident.run_checks import execute
 from graph.incident.summarise import route_after_summarise, summarise
 from graph.incident_view import parse_remediations, serialize_remediations
+from graph.model.budget import SpendLoader
 from graph.remediation.outcomes import end_outdated_remediations
 from graph.report import Report
 from graph.state import GRAPH_VERSION, InboxItem, IncidentState, Origin
@@ -61,6 +62,7 @@ GRAPH_NODES = (
     GraphNode(reflect,   route_after_reflect,   ("plan", "conclude")),
     GraphNode(conclude,  END),
 )
+
 # fmt: on
 
 
@@ -81,8 +83,8 @@ async def run_turn(graph: IncidentGraph, ports: GraphContext, item: InboxItem, o
     config = RunnableConfig(configurable={"thread_id": item.incident}, recursion_limit=MAX_TURN_STEPS)
     state = await _finish_open_turn(graph, ports, config)
     if item.id not in state.get("done_items", []):
-        given = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
-        state = await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[assignment]
+        turn_input = _build_turn_input(state, await store_attachments(item, ports.evidence), origin)
+        state = await graph.ainvoke(turn_input, config, context=ports, durability="sync")  # type: ignore[assignment]
     return Report.model_validate(state["report"])
 
 
@@ -131,19 +133,62 @@ async def _replan(graph: IncidentGraph, ports: GraphContext, config: RunnableCon
         anew["ladders"] = serialize_remediations(end_outdated_remediations(parse_remediations(state["ladders"])))
     if state["item"]["id"] in state.get("done_items", []):
         return {**state, **anew}
-    given: IncidentState = {**anew, "item": state["item"]}
-    return await graph.ainvoke(given, config, context=ports, durability="sync")  # type: ignore[return-value]
+    incident_state: IncidentState = {**anew, "item": state["item"]}
+    return await graph.ainvoke(incident_state, config, context=ports, durability="sync")  # type: ignore[return-value]
 
 
 def _build_turn_input(state: IncidentState, item: InboxItem, origin: Origin | None) -> IncidentState:
-    given: IncidentState = {"id": item.incident, "version": GRAPH_VERSION, "item": item.model_dump(mode="json"), "to_look": [], "rounds": 0}
+    turn_input: IncidentState = {
+        "id": item.incident,
+        "version": GRAPH_VERSION,
+        "item": item.model_dump(mode="json"),
+        "to_look": [],
+        "rounds": 0,
+    }
     if not state.get("opened_at"):
-        given["opened_at"] = item.at.isoformat()
-        given["lifecycle"] = "open"
+        turn_input["opened_at"] = item.at.isoformat()
+        turn_input["lifecycle"] = "open"
     if origin is not None and not state.get("origin"):
-        given["origin"] = origin.model_dump(mode="json", exclude_defaults=True)
+        turn_input["origin"] = origin.model_dump(mode="json", exclude_defaults=True)
     if (state and state.get("version") != GRAPH_VERSION) or not state.get("turn"):
-        given |= {"walk": {}, "turn": {}}
+        turn_input |= {"walk": {}, "turn": {}}
         if state.get("ladders"):
-            given["ladders"] = state["ladders"]
-    return given
+            turn_input["ladders"] = state["ladders"]
+    return turn_input
+
+
+# The incident graph as the dispatcher uses it: run or abandon a turn, load the state, prune checkpoints.
+
+
+class IncidentTurns:
+    """Turns stored by the Redis checkpointer."""
+
+    def __init__(self, saver: RedisSaver, ports: GraphContext) -> None:
+        self._saver = saver
+        self._ports = ports
+        self._graph: IncidentGraph = build_incident_graph(saver)
+
+    async def run_turn(self, item: InboxItem, origin: Origin | None) -> Report:
+        """Run the item's turn, or complete it from where it was cut off."""
+        if isinstance(self._ports.model, SpendLoader):
+            await self._ports.model.load_spend(item.incident)
+        return await run_turn(self._graph, self._ports, item, origin)
+
+    async def load_state(self, incident: str) -> IncidentState:
+        return cast(IncidentState, (await self._graph.aget_state(_build_config(incident))).values)
+
+    async def abandon_turn(self, item: InboxItem) -> None:
+        """End an unfinished turn without a report, so that the next item starts its own."""
+        config = _build_config(item.incident)
+        if has_pending_tasks(await self._graph.aget_state(config)):
+            await self._graph.aupdate_state(config, None, as_node=END)
+
+    async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
+        """Keep one checkpoint between turns; with `keep`, expire it after that time."""
+        await self._saver.aprune([incident])
+        if keep is not None:
+            await self._saver.expire(incident, int(keep.total_seconds()))
+
+
+def _build_config(incident: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": incident}}

@@ -88,5 +88,5 @@ def is_settled_for_tenant(incident_view: IncidentView, theirs: Callable[[str], b
         return False
     if report is None or incident_view.tenant_silence.withdrawn or report.outcome == "no_fault":
         return report is not None
-    found = report.outcome == "diagnosed" and bool(report.root_causes) and not report.hides_all_causes_from_tenant
-    return found and all(theirs(row.label) for row in report.root_causes)
+    has_visible_cause = report.outcome == "diagnosed" and bool(report.root_causes) and not report.hides_all_causes_from_tenant
+    return has_visible_cause and all(theirs(row.label) for row in report.root_causes)

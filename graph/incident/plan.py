@@ -12,9 +12,8 @@ from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
 from graph.engine.assessment import Assessment
-from graph.engine.check_selection import CheckOffer, list_first_wave, rank_exclusive_offers
+from graph.engine.check_selection import CheckOffer, TaxonomySearch, advance_search, list_first_wave, rank_exclusive_offers
 from graph.engine.priors import compute_model_priors, compute_past_priors, compute_word_priors, select_telling_incidents, sum_priors
-from graph.engine.taxonomy_search import TaxonomySearch, advance_search
 from graph.extraction.hosts import find_hosts
 from graph.incident.context import (
     MAX_UNNAMED_HOSTS,
@@ -26,26 +25,32 @@ from graph.incident.context import (
     fold_asks,
     load_incident_context,
 )
-from graph.incident.followup_turns import brings_new_facts, is_narrow_recheck, list_checks_for_news, list_deciding_checks
-from graph.incident.guiding.guide_steps import get_unknown_guide, plan_guided_checks
+from graph.incident.followup_turns import (
+    brings_new_facts,
+    get_due_recheck,
+    is_narrow_recheck,
+    list_checks_for_news,
+    list_counter_checks,
+    list_deciding_checks,
+)
+from graph.incident.guides import get_unknown_guide, plan_guided_checks
+from graph.incident.model_hypotheses import build_material, explore_causes, list_corrections, list_offered_labels
 from graph.incident.questions import build_hosts_question, list_logs, render_findings
-from graph.incident.scheduled_recheck import get_due_recheck, list_counter_checks
-from graph.incident.thinking.exploration import explore_causes
-from graph.incident.thinking.likely_causes import list_offered_labels
-from graph.incident.thinking.material import build_material, list_corrections
-from graph.learning.lesson_recall import merge_recalled_lessons
+from graph.learning.lessons import merge_recalled_lessons
 from graph.learning.site_notes import find_page_hints
 from graph.model.reasoner import DeclinedAnswer
-from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.reason_graph import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
-from kb.history.mistakes import compute_note_weights
+from kb.history.lessons import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
-MAX_ROUNDS, MAX_PRIORS = 10, 12
-# hosts added once a cause is known, jobs that are located, peers for comparison in a large fleet
-MAX_EXTRA_HOSTS, MAX_JOBS, MAX_PEERS = 16, 2, 3
-# similar incidents requested, and of them the closest kept regardless of label
-MAX_PAST_INCIDENTS, MAX_CLOSEST_INCIDENTS = 60, 2
+MAX_ROUNDS = 10
+MAX_PRIORS = 12
+MAX_EXTRA_HOSTS = 16  # hosts added once a cause is known
+MAX_JOBS = 2  # jobs that are located
+MAX_PEERS = 3  # peers for comparison in a large fleet
+MAX_PAST_INCIDENTS = 60  # similar incidents requested
+MAX_CLOSEST_INCIDENTS = 2  # of them the closest kept regardless of label
 
 # causes of a possibly fabric-wide kind, which one host cannot settle
 FABRIC_LABEL_PREFIXES = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")
@@ -89,23 +94,25 @@ async def _plan_first_round(context: IncidentContext, ports: GraphContext) -> Pl
         return PlanResult(
             replace(context.turn, hosts="", named=True, questions=(build_hosts_question(context.turn),)), TaxonomySearch(), "done"
         )
-    news = brings_new_facts(context)
+    has_new_facts = brings_new_facts(context)
     hosts = (
         context.hosts
         if context.turn.only
         else tuple(dict.fromkeys((*context.hosts_in_question, *context.hosts)))
-        if news
+        if has_new_facts
         else context.hosts_in_question
     )
-    alike = await ports.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if context.brief.text else []
-    similar = select_telling_incidents(alike, compute_word_priors(ports.taxonomy, context.brief))
-    known = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
+    similar_incidents = (
+        await ports.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant) if context.brief.text else []
+    )
+    similar = select_telling_incidents(similar_incidents, compute_word_priors(ports.taxonomy, context.brief))
+    past_labels = [(past.label, past.score) for past in similar if past.label in ports.taxonomy.decidable.leaves]
     noted = [
         (label, score) for label, score in find_page_hints(ports.pages, context.brief.text) if label in ports.taxonomy.decidable.leaves
     ]
     parts: dict[ShiftSource, Mapping[str, float]] = {
         "words": compute_word_priors(ports.taxonomy.decidable, context.brief),
-        "history": compute_past_priors([*known, *noted]),
+        "history": compute_past_priors([*past_labels, *noted]),
         "read": compute_model_priors(context.turn.reading),
     }
     suggested = sum_priors(*parts.values())
@@ -113,19 +120,23 @@ async def _plan_first_round(context: IncidentContext, ports: GraphContext) -> Pl
     priors = _trim_priors(sum_priors(*parts.values()))
     moves = serialize_shifts([move for by, weights in parts.items() for move in build_shifts(by, weights)], priors)
     turn = replace(
-        context.turn, hosts=fold_host_names(hosts), named=bool(context.brief.hosts), past=tuple(label for label, _ in known), priors=priors
+        context.turn,
+        hosts=fold_host_names(hosts),
+        named=bool(context.brief.hosts),
+        past=tuple(label for label, _ in past_labels),
+        priors=priors,
     )
     turn = replace(turn, moves=moves)
-    turn = replace(turn, recalled=merge_recalled_lessons(turn.recalled, [*alike[:MAX_CLOSEST_INCIDENTS], *similar]))
+    turn = replace(turn, recalled=merge_recalled_lessons(turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *similar]))
     context = replace(context, turn=turn)
     if guided := plan_guided_checks(context, None, ports):
         return PlanResult(guided.turn, TaxonomySearch(), "taxonomy", guided.asks)
     if get_due_recheck(context) == COUNTERS_RECHECK:
-        asks = list_counter_checks(context, await assess_incident(context, ports))
-        return PlanResult(context.turn, TaxonomySearch(), "history" if asks else "done", asks)
+        checks = list_counter_checks(context, await assess_incident(context, ports))
+        return PlanResult(context.turn, TaxonomySearch(), "history" if checks else "done", checks)
     if is_narrow_recheck(context):
         return _plan_narrow_recheck(replace(context, turn=replace(turn, narrow=True)), await assess_incident(context, ports))
-    if news:
+    if has_new_facts:
         context = replace(context, turn=replace(turn, news=True))
         pointed_at = list_checks_for_news(context, await assess_incident(context, ports))
         return (
@@ -133,13 +144,13 @@ async def _plan_first_round(context: IncidentContext, ports: GraphContext) -> Pl
             if pointed_at
             else await _plan_next_round(context, ports, rounds=1)
         )
-    asks = list_first_wave(build_reference_data(ports, context.facts), hosts)
-    return PlanResult(turn, TaxonomySearch(), "history", asks) if asks else await _plan_next_round(context, ports, rounds=1)
+    checks = list_first_wave(build_reference_data(ports, context.facts), hosts)
+    return PlanResult(turn, TaxonomySearch(), "history", checks) if checks else await _plan_next_round(context, ports, rounds=1)
 
 
 def _plan_narrow_recheck(context: IncidentContext, assessment: Assessment) -> PlanResult:
-    asks = list_deciding_checks(context, assessment)
-    return PlanResult(context.turn, TaxonomySearch(), "history" if asks else "done", asks)
+    checks = list_deciding_checks(context, assessment)
+    return PlanResult(context.turn, TaxonomySearch(), "history" if checks else "done", checks)
 
 
 async def _plan_next_round(context: IncidentContext, ports: GraphContext, rounds: int) -> PlanResult:
@@ -155,8 +166,8 @@ async def _plan_cheapest_look(context: IncidentContext, ports: GraphContext, rou
     if context.turn.narrow:
         now = await assess_incident(context, ports)
         over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or now.finding == "diagnosed"
-        again = replace(context, turn=replace(context.turn, again=context.turn.again + 1))
-        return PlanResult(context.turn, context.walk, "done") if over else _plan_narrow_recheck(again, now)
+        next_context = replace(context, turn=replace(context.turn, again=context.turn.again + 1))
+        return PlanResult(context.turn, context.walk, "done") if over else _plan_narrow_recheck(next_context, now)
     context, now = await _read_findings(context, await assess_incident(context, ports), ports)
     turn = context.turn
     if turn.cut or rounds >= MAX_ROUNDS or (turn.news and now.finding != "abstained"):
@@ -165,12 +176,14 @@ async def _plan_cheapest_look(context: IncidentContext, ports: GraphContext, rou
     if visit:
         return PlanResult(turn, walk, "taxonomy", visit.asks)
     if more := await _find_wider_hosts(context, now, ports):
-        return PlanResult(replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(now.lens, more))
-    settled = not (
+        return PlanResult(
+            replace(turn, hosts=fold_host_names((*context.hosts, *more))), walk, "taxonomy", list_first_wave(now.reference, more)
+        )
+    is_open_question = not (
         turn.news and context.report and context.report.outcome == "abstained"
     )  # else the earlier turn repeated its checks as often
-    if settled and now.finding != "diagnosed" and turn.again < MAX_REPEATED_LOOKS and (answering := list_answering_hosts(now)):
-        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.lens, answering))
+    if is_open_question and now.finding != "diagnosed" and turn.again < MAX_REPEATED_LOOKS and (answering := list_answering_hosts(now)):
+        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(now.reference, answering))
     if offers := _list_exclusive_offers(context, now):
         return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
     if now.finding == "abstained":
@@ -203,14 +216,14 @@ async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, po
         and context.hosts
         and len(context.visible) <= (MAX_EXTRA_HOSTS if context.turn.named or assessment.finding == "diagnosed" else MAX_UNNAMED_HOSTS)
     ):
-        near = _find_group_hosts(context, ports)
+        related_hosts = _find_group_hosts(context, ports)
     elif context.turn.only or (context.turn.named and not context.brief.job):
-        near = await _find_related_hosts(context, ports)
-        new = [host for host in near if host not in context.hosts]
-        near = _find_peer_hosts(context, ports) if compares and not new else near
+        related_hosts = await _find_related_hosts(context, ports)
+        new = [host for host in related_hosts if host not in context.hosts]
+        related_hosts = _find_peer_hosts(context, ports) if compares and not new else related_hosts
     else:
-        near = await _find_related_hosts(context, ports, mates=True)
-    return tuple(host for host in near if host not in context.hosts)
+        related_hosts = await _find_related_hosts(context, ports, mates=True)
+    return tuple(host for host in related_hosts if host not in context.hosts)
 
 
 def _find_group_hosts(context: IncidentContext, ports: GraphContext) -> tuple[str, ...]:
@@ -227,27 +240,29 @@ def _find_peer_hosts(context: IncidentContext, ports: GraphContext) -> tuple[str
     kind = build_kind_lookup(ports.inventory)
     kinds = {kind(host) for host in context.hosts_in_question}
     own = set(context.hosts_in_question)
-    alike = [host for host in context.visible if kind(host) in kinds]
-    last = max((at for at, host in enumerate(alike) if host in own), default=-1)
+    peer_hosts = [host for host in context.visible if kind(host) in kinds]
+    last = max((at for at, host in enumerate(peer_hosts) if host in own), default=-1)
     room = MAX_PEERS - len(set(context.hosts) - own)
-    return tuple(host for host in (*alike[last + 1 :], *alike[: last + 1]) if host not in context.hosts)[: max(0, room)]
+    return tuple(host for host in (*peer_hosts[last + 1 :], *peer_hosts[: last + 1]) if host not in context.hosts)[: max(0, room)]
 
 
 async def _find_related_hosts(context: IncidentContext, ports: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
     """Return hosts that errors name, and a few or (`mates`) all of a job that runs there."""
-    said = "\n".join(fact.line for fact in context.facts if fact.key == "job.error" and fact.line)
-    shown = {str(fact.attrs["job"]) for fact in context.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
+    error_lines = "\n".join(fact.line for fact in context.facts if fact.key == "job.error" and fact.line)
+    job_ids = {str(fact.attrs["job"]) for fact in context.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
-    jobs = sorted(shown or queued)
+    jobs = sorted(job_ids or queued)
     places = [host for job in jobs[:MAX_JOBS] for host in (await ports.job_place(job)).hosts]
-    beside = [host for host in find_hosts(" ".join(places), context.visible).hosts if mates or host not in context.hosts]
+    neighbour_hosts = [host for host in find_hosts(" ".join(places), context.visible).hosts if mates or host not in context.hosts]
     room = MAX_UNNAMED_HOSTS if mates else max(0, MAX_PEERS - len(set(context.hosts) - set(context.hosts_in_question)))
-    return tuple(dict.fromkeys((*find_hosts(said, context.names).hosts[:MAX_EXTRA_HOSTS], *beside[:room])))
+    return tuple(dict.fromkeys((*find_hosts(error_lines, context.names).hosts[:MAX_EXTRA_HOSTS], *neighbour_hosts[:room])))
 
 
 def list_answering_hosts(assessment: Assessment) -> list[str]:
-    answered = {host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.blind and check != "ssh"}
-    return [host for host in assessment.hosts if host in answered]
+    answering_hosts = {
+        host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.unobserved and check != "ssh"
+    }
+    return [host for host in assessment.hosts if host in answering_hosts]
 
 
 async def _read_findings(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
@@ -257,8 +272,8 @@ async def _read_findings(context: IncidentContext, assessment: Assessment, ports
     labels = list_offered_labels(context, assessment, ports.taxonomy)
     if len(labels) < 2:
         return context, assessment
-    seen = render_findings(assessment, (), list_corrections(context, list(labels), ports))
-    material = await build_material(context.brief, list_logs(context), context, ports, seen)
+    findings = render_findings(assessment, (), list_corrections(context, list(labels), ports))
+    material = await build_material(context.brief, list_logs(context), context, ports, findings)
     answer = await ports.model.extract_report(context.id, material, context.visible, labels)
     turn = replace(context.turn, asked_model=(*context.turn.asked_model, FINDINGS_QUESTION))
     if isinstance(answer, DeclinedAnswer):
@@ -285,8 +300,8 @@ def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
 def _build_progress(context: IncidentContext, chosen: PlanResult, ports: GraphContext) -> Progress:
     if context.rounds:
         return Progress(context.id, "plan", f"{len(chosen.asks)} more looks" if chosen.asks else "nothing left to look at")
-    looked = len(expand_host_range(chosen.turn.hosts))
-    return Progress(context.id, "plan", f"looking at {looked} hosts", hypotheses=_list_titles(chosen.turn.past, ports))
+    host_count = len(expand_host_range(chosen.turn.hosts))
+    return Progress(context.id, "plan", f"looking at {host_count} hosts", hypotheses=_list_titles(chosen.turn.past, ports))
 
 
 def _list_titles(labels: Sequence[str], ports: GraphContext) -> tuple[str, ...]:

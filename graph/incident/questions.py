@@ -11,13 +11,14 @@ from graph.incident.context import IncidentContext, TurnState
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, Lifecycle, LogDigest, TenantSilence
-from kb.history.mistakes import MistakeNote
+from kb.history.lessons import MistakeNote
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUESTIONS = 3
 LOG_QUESTION = "Can you attach the log of the first rank that failed, from its start to the error?"
-# characters shown to a model, of these of logs, and log templates
-MAX_DIGEST_CHARS, MAX_LOG_CHARS, MAX_TEMPLATES = 2400, 1000, 8
+MAX_DIGEST_CHARS = 2400  # characters shown to a model
+MAX_LOG_CHARS = 1000  # of these of logs
+MAX_TEMPLATES = 8  # log templates
 
 
 def list_questions(context: IncidentContext, assessment: Assessment) -> list[str]:
@@ -32,7 +33,7 @@ def _iter_candidate_questions(context: IncidentContext, assessment: Assessment) 
     if brief.unknown_hosts:
         yield build_hosts_question(TurnState(unknown=brief.unknown_hosts))
     elif not context.hosts:
-        yield "Which hosts does the job run on? I look at no machine that nobody named."
+        yield "Which hosts does the job run on? I check no machine that nobody named."
     for hidden in assessment.open_hidden_causes[:1]:
         yield f"When can {fold_host_names(hidden.hosts)} be without jobs for a while? {hidden.leaf.title} would show in {hidden.check_names} alone."
     unreached = sorted({host for host, check, _ in assessment.coverage.list_unobserved_checks() if check == "smi"})
@@ -41,16 +42,16 @@ def _iter_candidate_questions(context: IncidentContext, assessment: Assessment) 
     if not any(fact.key.startswith("job.") for fact in context.facts):
         yield LOG_QUESTION
     for suspect in assessment.suspects[:1]:
-        where = _format_location(context, suspect)
-        yield f"Did you see “{suspect.leaf.title}” before{f' on {where}' if where else ''}, or did another job hit it?"
+        location = _format_location(context, suspect)
+        yield f"Did you see “{suspect.leaf.title}” before{f' on {location}' if location else ''}, or did another job hit it?"
     if brief.since is None:
         yield "When did it last work, and what changed since (image, driver, configuration, number of nodes)?"
     yield "Does it happen again on other hosts, or only on these?"
 
 
 def _format_location(context: IncidentContext, suspect: Belief) -> str:
-    named = _list_hosts_in_lines(context, suspect)
-    return ", ".join(named or suspect.subject.named_devices or suspect.subject.hosts)
+    hosts = _list_hosts_in_lines(context, suspect)
+    return ", ".join(hosts or suspect.subject.named_devices or suspect.subject.hosts)
 
 
 def _list_suspect_hosts(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
@@ -78,30 +79,37 @@ def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[s
     steps: dict[tuple[str, str], list[str]] = {}
     for row in assessment.suspects:
         steps.setdefault((row.leaf.title, row.leaf.next_step), []).extend(_list_suspect_hosts(context, row))
-    shown = [
+    suggestions = [
         f"If it is {title}{f' on {fold_host_names(dict.fromkeys(hosts))}' if hosts else ''}: {step}"
         for (title, step), hosts in list(steps.items())[:2]
     ]
     leaves = [row.leaf for row in assessment.suspects] + [row.leaf for row in assessment.open_hidden_causes]
-    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.lens.checks})
+    exclusive = sorted({check for leaf in leaves for check in leaf.confirms if check in assessment.reference.checks})
     if exclusive:
-        shown.append(f"Run {', '.join(exclusive)} once the machines are idle")
+        suggestions.append(f"Run {', '.join(exclusive)} once the machines are idle")
     if len(assessment.hosts) > 1:
-        shown.append("Run the job again without one half of the hosts, then without the other, to see which half it follows")
-    return shown[:MAX_QUESTIONS]
+        suggestions.append("Run the job again without one half of the hosts, then without the other, to see which half it follows")
+    return suggestions[:MAX_QUESTIONS]
 
 
 def render_findings(assessment: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
     """Render findings for a model: abnormal facts, likely causes, logs. `notes`: past misdiagnoses here, put first."""
     lines = [f"learnt here: {note}" for note in notes[:MAX_QUESTIONS]]
-    lines += [f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.odd[:12]]
     lines += [
-        f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in assessment.rows[:10] if row.support
+        f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.abnormal_facts[:12]
     ]
-    lines += [f"could not look: {blind.host} {blind.check}: {blind.why}" for blind in assessment.list_unobserved()[:6]]
-    said = "\n".join(line[:200] for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))[:MAX_LOG_CHARS]
-    seen = "\n".join(line[:200] for line in lines)[: MAX_DIGEST_CHARS - len(said)]
-    return f"{seen}\n{said}".strip() if said else seen
+    lines += [
+        f"{row.label} {row.posterior:.2f}: {'; '.join(m.says for m in row.support[:2])}" for row in assessment.beliefs[:10] if row.support
+    ]
+    lines += [
+        f"could not look: {unobserved_line.host} {unobserved_line.check}: {unobserved_line.why}"
+        for unobserved_line in assessment.list_unobserved()[:6]
+    ]
+    log_text = "\n".join(line[:200] for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))[
+        :MAX_LOG_CHARS
+    ]
+    findings_text = "\n".join(line[:200] for line in lines)[: MAX_DIGEST_CHARS - len(log_text)]
+    return f"{findings_text}\n{log_text}".strip() if log_text else findings_text
 
 
 def list_mistake_notes(labels: Sequence[str], notes: Sequence[MistakeNote], titles: Mapping[str, str]) -> list[str]:
@@ -133,18 +141,20 @@ def update_tenant_silence(incident_view: IncidentView, report: Report, lifecycle
     item, before = incident_view.item, incident_view.tenant_silence
     if incident_view.origin is None or incident_view.origin.customer is None:
         return TenantSilence()
-    theirs, why = item.data.get(SIDE_KEY) == TENANT_SIDE, item.data.get("why") if item.kind == "timer" else ""
-    if why == REPORT_WITHDRAWN or (before.withdrawn and not theirs):
+    is_tenant_side, reason = item.data.get(SIDE_KEY) == TENANT_SIDE, item.data.get("why") if item.kind == "timer" else ""
+    if reason == REPORT_WITHDRAWN or (before.withdrawn and not is_tenant_side):
         return TenantSilence(withdrawn=True)
-    if why == REMINDER_UNANSWERED and is_unanswered(incident_view):
+    if reason == REMINDER_UNANSWERED and is_unanswered(incident_view):
         return before.model_copy(update={"handed": at})
-    if before.handed and lifecycle == "handed_off" and not theirs:
+    if before.handed and lifecycle == "handed_off" and not is_tenant_side:
         return before
     if lifecycle != "waiting" or not list_tenant_question_ids(incident_view, report):
         return TenantSilence()
-    if theirs or before.since is None:
+    if is_tenant_side or before.since is None:
         return TenantSilence(since=at)
-    return before.model_copy(update={"reminded": at}) if why == REMINDER_DUE and before.since < item.at and not before.reminded else before
+    return (
+        before.model_copy(update={"reminded": at}) if reason == REMINDER_DUE and before.since < item.at and not before.reminded else before
+    )
 
 
 def is_unanswered(incident_view: IncidentView) -> bool:

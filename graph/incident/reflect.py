@@ -13,18 +13,19 @@ from langgraph.runtime import Runtime
 from graph.context import GraphContext, Progress
 from graph.engine.assessment import Assessment
 from graph.engine.priors import MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, sum_priors
-from graph.extraction.stat_text import format_confidence_percent
+from graph.extraction.report_texts import format_confidence_percent
 from graph.incident.context import IncidentContext, TurnState, assess_incident, load_incident_context
+from graph.incident.model_hypotheses import CRITIQUE_QUESTION, list_finding_lines
 from graph.incident.questions import render_findings
-from graph.incident.thinking.exploration import CRITIQUE_QUESTION
-from graph.incident.thinking.material import list_finding_lines
 from graph.incident_view import serialize_hypotheses
 from graph.model.reasoner import DeclinedAnswer, Judgement
-from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.reason_graph import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import Hypothesis, IncidentState, Tier
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 
-MAX_HYPOTHESES, MAX_JUDGED_SUSPECTS, MAX_DOUBTS = 6, 2, 2
+MAX_HYPOTHESES = 6
+MAX_JUDGED_SUSPECTS = 2
+MAX_DOUBTS = 2
 
 
 async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
@@ -43,7 +44,7 @@ async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
 
 
 def _is_unsure(assessment: Assessment) -> bool:
-    return not assessment.roots and bool(assessment.suspects or assessment.settled.contradictions)
+    return not assessment.roots and bool(assessment.suspects or assessment.selection.contradictions)
 
 
 async def _judge_suspects(context: IncidentContext, assessment: Assessment, ports: GraphContext) -> tuple[IncidentContext, Assessment]:
@@ -92,11 +93,13 @@ def _compute_shift(answer: Judgement, lines: int) -> float:
 
 def list_hypotheses(assessment: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:
     """Return hypotheses: causes found, similar incidents' causes, supported, hidden and open ones."""
-    found = [row.label for row in assessment.roots]
+    root_labels = [row.label for row in assessment.roots]
     spoken = [s.label for s in assessment.label_verdicts.values() if s.best.support]
     likely = [s.label for s in assessment.label_verdicts.values() if s.verdict == "open"][:2]
     hidden = [row.leaf.label for row in assessment.open_hidden_causes]
-    labels = list(dict.fromkeys((*found, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely)))
+    labels = list(
+        dict.fromkeys((*root_labels, *(label for label in past if label in assessment.label_verdicts), *spoken, *hidden, *likely))
+    )
     return [assessment.build_hypothesis(label, "history" if label in past else tier) for label in labels[:MAX_HYPOTHESES]]
 
 

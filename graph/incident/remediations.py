@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.context import IncidentContext, build_reference_data, merge_facts
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle, get_remediation_event, is_all_cured
@@ -22,7 +22,6 @@ from graph.remediation.cause_ownership import (
     map_remediation_locations,
 )
 from graph.remediation.drained_nodes import is_returning, list_returnable_nodes, render_drained_nodes
-from graph.remediation.exclusive_checks import build_check_remediations
 from graph.remediation.fault_condition import build_fault_condition, is_contradicted
 from graph.remediation.outcomes import (
     describe_remediation,
@@ -32,8 +31,8 @@ from graph.remediation.outcomes import (
     withdraw_disbelieved,
     withdraw_owned_elsewhere,
 )
-from graph.remediation.preview import list_planned_actions
-from graph.remediation.transitions import RemediationEvent, advance
+from graph.remediation.proposals import build_check_remediations, list_planned_actions
+from graph.remediation.state_machine import RemediationEvent, advance
 from graph.report import CauseOwnedElsewhere, Report
 from graph.state import HandoffTicket, Hypothesis, InboxItem, Remediation
 from tools.action import FaultCondition
@@ -44,7 +43,7 @@ TAKEOVER_REASONS = {
     "take": "taken by a human",
     "wait": "taken by a human",
     "close": "the incident was closed",
-    "stop": "somebody said stop",
+    "stop": "stopped on request",
 }
 # item kinds whose answers offer to return drained nodes; with a ticket its card does
 RETURN_OFFERING_KINDS = frozenset({"stop", "status", "action_result"})
@@ -80,7 +79,7 @@ async def _update_remediations(result: TurnResult, context: IncidentContext, ass
             else result
         )
     if kind == "timer" and result.lifecycle == "closed" and context.remediations:
-        return _apply_takeover(result, stop_remediations(context.remediations, "nobody said anything for days"), ports)
+        return _apply_takeover(result, stop_remediations(context.remediations, "no message for days"), ports)
     if kind == "timer" and result.lifecycle == "handed_off" and context.remediations:
         return _apply_takeover(result, stop_remediations(context.remediations, TAKEOVER_REASONS["hand_off"]), ports)
     if kind == "timer" or result.hypotheses is None:
@@ -102,18 +101,18 @@ async def add_action_facts(context: IncidentContext, ports: GraphContext) -> Inc
     """Add the facts of the item's proof or check; mark facts from before the host was changed as stale."""
     if context.item.kind != "action_result":
         return context
-    news = RemediationEvent.from_item_data(context.item.data)
+    event = RemediationEvent.from_item_data(context.item.data)
     try:
-        seen = await ports.evidence.get_facts(str(context.item.data.get("facts") or ""))
+        action_facts = await ports.evidence.get_facts(str(context.item.data.get("facts") or ""))
     except KeyError:
-        seen = []
+        action_facts = []
     since = find_repair_cursors(context.remediations)
-    about = next((row for row in context.remediations if news.approval and row.approval == news.approval), None)
-    if about and about.current_step and about.current_step.part == "fix" and news.since:
-        since[about.target] = news.since
-    if not seen and not since:
+    remediation = next((row for row in context.remediations if event.approval and row.approval == event.approval), None)
+    if remediation and remediation.current_step and remediation.current_step.part == "fix" and event.since:
+        since[remediation.target] = event.since
+    if not action_facts and not since:
         return context
-    facts = mark_stale_after_repairs(merge_facts(context.facts, seen), since)
+    facts = mark_stale_after_repairs(merge_facts(context.facts, action_facts), since)
     return replace(context, facts=facts, snapshot=await ports.evidence.put_facts(context.id, facts))
 
 
@@ -135,23 +134,25 @@ async def _apply_diagnosis(
 ) -> TurnResult:
     report, plan = result.report, build_plan_context(context, ports)
     believed = {(cause.label, host) for cause in report.root_causes for host in find_remediation_hosts(cause, plan)}
-    kept, wanted = (
+    kept_remediations, wanted_remediations = (
         withdraw_disbelieved(known, believed | _list_undenied_causes(known, report, context, assessment, ports)),
         list_remediable_causes(report, context),
     )
-    elsewhere = await _find_owned_elsewhere(report, wanted, kept, context, ports, assessment)
-    kept = withdraw_owned_elsewhere(kept, elsewhere)
-    asked = is_renewed_request(context)
-    built = build_remediations(wanted, plan, kept, anew=asked, elsewhere=elsewhere)
-    looks = build_check_remediations(assessment, plan, kept) if report.outcome == "abstained" else []
-    ladders = release_finished_nodes(_refresh_fault_conditions([*kept, *built.ladders], believed, context, ports) + looks, plan)
-    aside = [row for row in report.root_causes if row not in wanted and row.label in report.also_seen]
+    elsewhere = await _find_owned_elsewhere(report, wanted_remediations, kept_remediations, context, ports, assessment)
+    kept_remediations = withdraw_owned_elsewhere(kept_remediations, elsewhere)
+    is_renewed = is_renewed_request(context)
+    built = build_remediations(wanted_remediations, plan, kept_remediations, anew=is_renewed, elsewhere=elsewhere)
+    check_remediations = build_check_remediations(assessment, plan, kept_remediations) if report.outcome == "abstained" else []
+    ladders = release_finished_nodes(
+        _refresh_fault_conditions([*kept_remediations, *built.ladders], believed, context, ports) + check_remediations, plan
+    )
+    aside = [row for row in report.root_causes if row not in wanted_remediations and row.label in report.also_seen]
     known_there = await _find_known_elsewhere(aside, plan, ports)
-    shared = (*list_causes_owned_elsewhere(wanted, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
+    shared = (*list_causes_owned_elsewhere(wanted_remediations, elsewhere), *list_causes_owned_elsewhere(aside, known_there, waits=False))
     report = _report_released_causes(_add_owned_elsewhere(report, shared), context, ports)
     if not ladders and not built.by_hand:
         return replace(result, report=report)
-    by_hand = tuple(dict.fromkeys((*built.by_hand, *list_manual_work(kept, ports.taxonomy))))
+    by_hand = tuple(dict.fromkeys((*built.by_hand, *list_manual_work(kept_remediations, ports.taxonomy))))
     report = report.model_copy(update={"actions": tuple(list_planned_actions(ladders, plan)), "by_hand": by_hand})
     return replace(
         result,
@@ -180,9 +181,12 @@ async def _find_owned_elsewhere(
     plan = build_plan_context(context, ports)
     spots = map_cause_locations(wanted, plan)
     before = context.report.root_causes if context.report and report.outcome == "abstained" else ()
-    unseen = [row for row in before if (standing := assessment.label_verdicts.get(row.label)) is None or standing.verdict != "rejected"]
-    ours = {**{spot: names for spot, names in map_cause_locations(unseen, plan).items() if not spot[1]}, **map_remediation_locations(kept)}
-    names = dict.fromkeys(name for row in (*spots.values(), *ours.values()) for name in row)
+    unseen = [row for row in before if (verdict := assessment.label_verdicts.get(row.label)) is None or verdict.verdict != "rejected"]
+    own_locations = {
+        **{spot: names for spot, names in map_cause_locations(unseen, plan).items() if not spot[1]},
+        **map_remediation_locations(kept),
+    }
+    names = dict.fromkeys(name for row in (*spots.values(), *own_locations.values()) for name in row)
     return find_owned_elsewhere(spots, await ports.keep(context.id, tuple(names)))
 
 
@@ -204,15 +208,17 @@ def _add_owned_elsewhere(report: Report, shared: tuple[CauseOwnedElsewhere, ...]
 def _report_released_causes(report: Report, context: IncidentContext, ports: GraphContext) -> Report:
     """Report what became of causes that another incident released; nothing else of it is revealed."""
     was = context.report.shared if context.report and context.kind == "recheck" and "why" in context.item.data else ()
-    labels = list(dict.fromkeys(row.label for row in was if row.waits and row.label not in {kept.label for kept in report.shared}))
-    shown = {row.label for row in report.root_causes}
-    unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it does not show here any more"
-    left = "it still shows here, so it is decided here now"
-    ends = [f"{ports.taxonomy.get_title(label)}: {left if label in shown else unseen}." for label in labels]
+    labels = list(
+        dict.fromkeys(row.label for row in was if row.waits and row.label not in {released_cause.label for released_cause in report.shared})
+    )
+    root_labels = {row.label for row in report.root_causes}
+    unseen = "I could not see whether it is gone" if report.outcome == "abstained" else "it no longer shows here"
+    note = "it still shows here, so it is decided here now"
+    ends = [f"{ports.taxonomy.get_title(label)}: {note if label in root_labels else unseen}." for label in labels]
     if not ends:
         return report
-    says = " ".join(["The other thread that worked on it has let go.", *ends])
-    return report.model_copy(update={"reply": f"{says}\n{report.reply}"} if report.reply else {"changed": says})
+    text = " ".join(["The other thread no longer works on it.", *ends])
+    return report.model_copy(update={"reply": f"{text}\n{report.reply}"} if report.reply else {"changed": text})
 
 
 def _list_undenied_causes(
@@ -229,8 +235,8 @@ def _list_undenied_causes(
 
 def _is_denied(remediation: Remediation, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> bool:
     """Return whether facts contradict a cause, across all hosts or on its own host."""
-    standing = assessment.label_verdicts.get(remediation.label)
-    rejected = standing is not None and standing.verdict == "rejected"
+    verdict = assessment.label_verdicts.get(remediation.label)
+    rejected = verdict is not None and verdict.verdict == "rejected"
     return rejected or is_contradicted(remediation, assess_host_alone(remediation.target, context, ports)[1])
 
 
@@ -258,11 +264,11 @@ def assess_host_alone(host: str, context: IncidentContext, ports: GraphContext) 
 
 
 def _apply_action_result(result: TurnResult, context: IncidentContext, assessment: Assessment, ports: GraphContext) -> TurnResult:
-    news = RemediationEvent.from_item_data(context.item.data)
-    if news.kind == QUIET_EVENT:
+    event = RemediationEvent.from_item_data(context.item.data)
+    if event.kind == QUIET_EVENT:
         return _close_if_quiet(result, context)
     plan = build_plan_context(context, ports)
-    remediations = advance(context.remediations, news, plan)
+    remediations = advance(context.remediations, event, plan)
     if context.lifecycle == "closed":
         remediations = [
             row if is_returning(row) or not row.is_open else end_remediation(row, "stopped", "the incident is closed")
@@ -272,10 +278,10 @@ def _apply_action_result(result: TurnResult, context: IncidentContext, assessmen
     after = get_next_lifecycle(context.lifecycle, get_remediation_event(remediations))
     if not changed:
         return replace(result, lifecycle=context.lifecycle)
-    said = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in changed]
+    descriptions = [describe_remediation(row, ports.taxonomy.get_title(row.label)) for row in changed]
     actions = tuple(list_planned_actions(remediations, plan))
     by_hand = () if after == "closed" else _list_remaining_manual_work(result.report, context, remediations, plan)
-    report = result.report.model_copy(update={"reply": "\n".join(said), "actions": actions, "by_hand": by_hand})
+    report = result.report.model_copy(update={"reply": "\n".join(descriptions), "actions": actions, "by_hand": by_hand})
     ticket = (
         _add_remediation_lines(build_handoff_ticket(context, assessment, report), remediations, ports)
         if after == "handed_off"
@@ -288,18 +294,20 @@ def _list_remaining_manual_work(
     report: Report, context: IncidentContext, remediations: Sequence[Remediation], plan: PlanContext
 ) -> tuple[str, ...]:
     """Return manual work after an action: by plan for its remediations, as before for other causes."""
-    done = {(row.label, row.target) for row in remediations} | {(row.label, host) for row in report.shared for host in row.hosts or ("",)}
-    others = build_remediations(list_remediable_causes(report, context), plan, remediations, elsewhere=done).by_hand
-    return tuple(dict.fromkeys((*others, *list_manual_work(remediations, plan.taxonomy))))
+    done_targets = {(row.label, row.target) for row in remediations} | {
+        (row.label, host) for row in report.shared for host in row.hosts or ("",)
+    }
+    manual_steps = build_remediations(list_remediable_causes(report, context), plan, remediations, elsewhere=done_targets).by_hand
+    return tuple(dict.fromkeys((*manual_steps, *list_manual_work(remediations, plan.taxonomy))))
 
 
 def _apply_takeover(result: TurnResult, remediations: Sequence[Remediation], ports: GraphContext) -> TurnResult:
     """End remediations; a hand-off lists drained nodes."""
-    held = render_drained_nodes(remediations, ports.taxonomy)
-    lines = _render_section("Held:", held) if result.report.reply else []
+    drained_nodes = render_drained_nodes(remediations, ports.taxonomy)
+    lines = _render_section("Held:", drained_nodes) if result.report.reply else []
     reply = "\n".join((result.report.reply, *lines))
-    report = result.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(held)})
-    ticket = _append_summary_lines(result.ticket, _render_section("Held:", held)) if result.ticket else None
+    report = result.report.model_copy(update={"reply": reply, "actions": (), "by_hand": tuple(drained_nodes)})
+    ticket = _append_summary_lines(result.ticket, _render_section("Held:", drained_nodes)) if result.ticket else None
     return replace(result, report=report, ladders=_drop_old_remediations(remediations), ticket=ticket)
 
 
@@ -321,7 +329,7 @@ def _append_summary_lines(ticket: HandoffTicket, lines: Sequence[str]) -> Handof
 def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
     after = get_next_lifecycle(context.lifecycle, TurnEvent.CURED_QUIET if is_all_cured(context.remediations) else None)
     over = after != context.lifecycle
-    reply = "Closed by itself: the fix was proved twice and all has been quiet since." if over else ""
+    reply = "Closed automatically: the fix was proved twice, and nothing has happened since." if over else ""
     report = result.report.model_copy(update={"reply": reply})
     return replace(result, report=report, lifecycle=after)
 
@@ -329,5 +337,5 @@ def _close_if_quiet(result: TurnResult, context: IncidentContext) -> TurnResult:
 def _drop_old_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """Keep open remediations, those with drained nodes, and the latest others."""
     over = [row.id for row in remediations if not row.is_open and not row.drained]
-    gone = set(over[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
-    return [row for row in remediations if row.id not in gone]
+    dropped_ids = set(over[: max(0, len(remediations) - MAX_STORED_REMEDIATIONS)])
+    return [row for row in remediations if row.id not in dropped_ids]

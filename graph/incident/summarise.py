@@ -13,41 +13,51 @@ from graph.dialogue.guessed import apply_intent_guess, build_intent_choices, nee
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ALL, OTHERS
 from graph.engine.abnormal_facts import is_abnormal
-from graph.engine.event_age import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
+from graph.engine.fact_history import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
 from graph.engine.priors import rank_decidable_labels
-from graph.extraction.asked_hosts import find_asked_hosts, is_host_health_question
-from graph.extraction.foreign_facts import select_own_facts
-from graph.extraction.host_groups import find_group, resolve_hosts_and_groups
-from graph.extraction.hosts import find_hosts
-from graph.extraction.incident_scope import IncidentScope, get_job_to_look_up, resolve_scope
+from graph.extraction.complaints import find_physical_reports
+from graph.extraction.hosts import find_group, find_hosts, resolve_hosts_and_groups
+from graph.extraction.incident_scope import (
+    IncidentScope,
+    find_asked_hosts,
+    get_job_to_look_up,
+    is_host_health_question,
+    resolve_scope,
+    select_own_facts,
+)
 from graph.extraction.log_digests import merge_log_digests
 from graph.extraction.pasted_text import get_line_head, get_line_writer
-from graph.extraction.physical import find_physical_reports
 from graph.extraction.reports import ParsedReport, parse_report
 from graph.extraction.time_window import parse_time_window
 from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
 from graph.extraction.uploaded_text import TextExtraction, extract_text
 from graph.incident.context import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, load_incident_context, merge_facts
-from graph.incident.scheduled_recheck import get_due_recheck
-from graph.incident.thinking.material import MAX_OFFERED_LABELS, build_material
+from graph.incident.followup_turns import get_due_recheck
+from graph.incident.model_hypotheses import MAX_OFFERED_LABELS, build_material
 from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
 from graph.report import FileReadResult
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport
-from graph.ticket_export.imported_evidence import parse_ticket_facts
-from kb.logs.timestamps import split_prefix
+from graph.ticket_export.received_ticket import parse_ticket_facts
+from kb.logs.log_lines import split_prefix
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.not_understood import KEY as NOT_UNDERSTOOD
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import FROM_FILE, WRITTEN_BY, Fact
 from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.job_lookup import JobHosts
 from tools.process_pool import MIN_SEPARATE_PROCESS_CHARS
 from tools.remedies import REMEDIES
 
-MAX_MESSAGES, MAX_MESSAGE_CHARS, MAX_BRIEF_CHARS, MAX_LOG_CHARS = 8, 600, 1500, 100_000
-MAX_FILES, MAX_UNJUDGED = 10, 12
+MAX_MESSAGES = 8
+MAX_MESSAGE_CHARS = 600
+MAX_BRIEF_CHARS = 1500
+MAX_LOG_CHARS = 100_000
+MAX_FILES = 10
+MAX_UNJUDGED = 12
 LONGEST_HEAD = 60  # characters by which a line is found in the message that quotes it
-MAX_TAIL_CHARS, MAX_TAIL_LINES = 16_384, 50  # characters and lines at the end of a log searched for its newest time
+# characters and lines at the end of a log searched for its newest time
+MAX_TAIL_CHARS = 16_384
+MAX_TAIL_LINES = 50
 QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  # items answered from what is known
 
 
@@ -76,22 +86,22 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
     turn = turn if case.looks_at_hosts else replace(turn, kind="reply")
     await ports.progress(Progress(case.id, "summarise", "reading the report"))
     pasted, facts, logs, files = await _read_attachments(case, ports)
-    facts = [*facts, *(mark_handed_in(case, "", fact) for fact in parse_ticket_facts(case.item))]
+    facts = [*facts, *(mark_uploaded(case, "", fact) for fact in parse_ticket_facts(case.item))]
     turn = replace(turn, files=tuple(row.model_dump(mode="json", exclude_defaults=True) for row in files))
     new = _parse_item(case, ports)
     place = await _find_job_hosts(get_job_to_look_up(case.brief, new), case, ports)
-    named = resolve_scope(case.item, case.brief, new, place.hosts, scheduled=bool(ports.inventory.slurm))
-    turn = replace(_apply_named_targets(turn, case, new, named), why_nowhere=place.why if named.unknown_job else "")
-    if named.refused or (case.kind == "recheck" and not turn.about):
+    scope = resolve_scope(case.item, case.brief, new, place.hosts, scheduled=bool(ports.inventory.slurm))
+    turn = replace(_apply_named_targets(turn, case, new, scope), why_nowhere=place.why if scope.unknown_job else "")
+    if scope.refused or (case.kind == "recheck" and not turn.about):
         turn = _restore_previous_subject(turn, case)
-    if named.refused and case.report:
+    if scope.refused and case.report:
         return {"turn": turn.to_json(), "said": _append_message(case), "rounds": 0}
     logs_say = await asyncio.to_thread(parse_report, pasted, (), case.item.at) if pasted else None
-    brief = _extend_brief(case, new, named, logs_say or IncidentBrief())
+    brief = _extend_brief(case, new, scope, logs_say or IncidentBrief())
     brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(case, files)})
-    turn = replace(turn, hosts=fold_host_names(named.looked_at) or turn.hosts)
+    turn = replace(turn, hosts=fold_host_names(scope.looked_at) or turn.hosts)
     brief, turn = await _apply_model_reading(
-        case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(named.unknown or named.unknown_job)
+        case, brief, merge_log_digests(case.logs, logs), turn, ports, lost=bool(scope.unknown or scope.unknown_job)
     )
     await ports.progress(Progress(case.id, "summarise", _render_brief(brief)))
     return {
@@ -113,21 +123,24 @@ async def _store_side_facts(context: IncidentContext, ports: GraphContext) -> di
         return {}
     _, facts, logs, files = await _read_attachments(context, ports) if context.item.attachments else ("", [], [], [])
     unjudged = _list_unjudged_reports(context, files)
-    found: dict[str, Any] = {}
+    stored_facts: dict[str, Any] = {}
     if unjudged != context.brief.unjudged:
-        found["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
+        stored_facts["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
     if logs:
-        found["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(context.logs, logs)]
+        stored_facts["logs"] = [row.model_dump(mode="json", exclude_defaults=True) for row in merge_log_digests(context.logs, logs)]
     if facts:
-        found |= {"facts": await ports.evidence.put_facts(context.id, merge_facts(context.facts, facts)), "said": _append_message(context)}
-    return found
+        stored_facts |= {
+            "facts": await ports.evidence.put_facts(context.id, merge_facts(context.facts, facts)),
+            "said": _append_message(context),
+        }
+    return stored_facts
 
 
 def _list_unjudged_reports(context: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
     """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
-    said, old = context.message, context.brief.unjudged
-    if said.intent is Intent.FIXED:
-        over = set(said.hosts)
+    message, old = context.message, context.brief.unjudged
+    if message.intent is Intent.FIXED:
+        over = set(message.hosts)
         old = tuple(row for row in old if over and not set(row.hosts) & over)
     new = [UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))]
     new += [UnjudgedReport(text=row.name, file=True) for row in files if row.unread]
@@ -146,11 +159,14 @@ async def _infer_intent(
     guess = await model.classify_intent(context.id, context.item.text, offered)
     if isinstance(guess, DeclinedAnswer):
         return context, replace(turn, without_model=guess.reason)
-    said = apply_intent_guess(context.message, guess, closed=context.lifecycle == "closed")
+    intent_guess = apply_intent_guess(context.message, guess, closed=context.lifecycle == "closed")
     turn = replace(
-        turn, said=said.build_item_data()["said"], kind="" if said.kind == context.item.kind else said.kind, asked_model=("intent",)
+        turn,
+        said=intent_guess.build_item_data()["said"],
+        kind="" if intent_guess.kind == context.item.kind else intent_guess.kind,
+        asked_model=("intent",),
     )
-    item = context.item.model_copy(update={"kind": said.kind, "data": {**context.item.data, **said.build_item_data()}})
+    item = context.item.model_copy(update={"kind": intent_guess.kind, "data": {**context.item.data, **intent_guess.build_item_data()}})
     return replace(context, stored=cast(IncidentState, {**context.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
 
 
@@ -169,17 +185,17 @@ def _parse_item(context: IncidentContext, ports: GraphContext) -> ParsedReport:
         domains,
         lenient=context.origin is None or context.origin.customer is None,
     )
-    given = str(context.item.data.get("hosts") or find_group(context.item.text.strip().removeprefix("@"), context.groups) or "")
+    host_text = str(context.item.data.get("hosts") or find_group(context.item.text.strip().removeprefix("@"), context.groups) or "")
     if (
         context.message.intent is Intent.WIDEN
         and context.message.group in (ALL, OTHERS)
-        and not given
+        and not host_text
         and len(context.visible) <= MAX_UNNAMED_HOSTS
     ):
         return replace(new, hosts=context.visible)
     exact = context.item.kind != "recheck" and not set(new.symptoms) - {"vague"}  # “hosts down” names none
-    named = resolve_hosts_and_groups(given, context.names, context.groups, domains, strict=exact)
-    return replace(new, hosts=named.hosts, unknown_hosts=named.unknown, read_as={}) if named.hosts or named.unknown else new
+    resolved = resolve_hosts_and_groups(host_text, context.names, context.groups, domains, strict=exact)
+    return replace(new, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={}) if resolved.hosts or resolved.unknown else new
 
 
 def _get_report_text(context: IncidentContext) -> str:
@@ -194,29 +210,35 @@ async def _read_attachments(context: IncidentContext, ports: GraphContext) -> tu
     logs: list[LogDigest] = []
     files: list[FileReadResult] = []
     addresses = list_gpu_addresses(context, ports)
-    for given in context.item.attachments:
-        text = None if given.unread else await ports.evidence.get_text(given.sha256)
+    for attachment in context.item.attachments:
+        text = None if attachment.unread else await ports.evidence.get_text(attachment.sha256)
         if text is None:
-            files.append(build_unread_file(given, given.unread or "gone"))
+            files.append(build_unread_file(attachment, attachment.unread or "gone"))
             continue
-        read = await _parse_attachment(given, text, context, ports)
+        read = await _parse_attachment(attachment, text, context, ports)
         if read is None:
-            files.append(build_unread_file(given, "too_long"))
+            files.append(build_unread_file(attachment, "too_long"))
             continue
-        found, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
-        if not is_file(given):  # a pasted block may be a command, which is no log to be read
-            found = tuple(fact for fact in found if fact.key != NOT_UNDERSTOOD or fact.value)
-        found = _add_log_end(found, text, context.item.at)
-        said = "" if is_file(given) else context.item.text
+        own_facts, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
+        if not is_file(attachment):  # a pasted block may be a command, which is no log to be read
+            own_facts = tuple(fact for fact in own_facts if fact.key != NOT_UNDERSTOOD_KEY or fact.value)
+        own_facts = _add_log_end(own_facts, text, context.item.at)
+        message_text = "" if is_file(attachment) else context.item.text
         facts += [
-            mark_handed_in(
-                context, given.name, _add_writing_host(fact.locate("", time=context.item.at, sha256=given.sha256), said, context)
+            mark_uploaded(
+                context,
+                attachment.name,
+                _add_writing_host(fact.locate("", time=context.item.at, sha256=attachment.sha256), message_text, context),
             )
-            for fact in found
+            for fact in own_facts
         ]
         logs += [read.digest] if read.digest else []
         texts.append(text[:MAX_LOG_CHARS])
-        files += [build_file_read(given, found, is_abnormal, left_out, recognised=read.pasted.recognised)] if is_file(given) else []
+        files += (
+            [build_file_read(attachment, own_facts, is_abnormal, left_out, recognised=read.pasted.recognised)]
+            if is_file(attachment)
+            else []
+        )
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 
@@ -228,9 +250,9 @@ def _add_writing_host(fact: Fact, said: str, context: IncidentContext) -> Fact:
     line = fact.line.strip()
     if not line:
         return fact
-    whole = next((row for row in split_lines(said) if line[:LONGEST_HEAD] in row), line)
-    named = find_hosts(get_line_head(whole), context.names).hosts
-    name = named[0] if len(named) == 1 else "" if named else get_line_writer(whole)
+    matching_line = next((row for row in split_lines(said) if line[:LONGEST_HEAD] in row), line)
+    writing_hosts = find_hosts(get_line_head(matching_line), context.names).hosts
+    name = writing_hosts[0] if len(writing_hosts) == 1 else "" if writing_hosts else get_line_writer(matching_line)
     return replace(fact, attrs={**fact.attrs, WRITTEN_BY: name}) if name else fact
 
 
@@ -244,13 +266,13 @@ def _add_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, 
     return tuple(replace(fact, attrs={**fact.attrs, **end}) if fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) else fact for fact in facts)
 
 
-def mark_handed_in(context: IncidentContext, name: str, fact: Fact) -> Fact:
+def mark_uploaded(context: IncidentContext, name: str, fact: Fact) -> Fact:
     """Mark an uploaded fact with its source, tenant or operator; a source in the text itself is ignored."""
     origin = context.origin
     opens = not context.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))
-    theirs = opens or context.item.data.get(SIDE_KEY) == TENANT_SIDE
+    is_tenant_upload = opens or context.item.data.get(SIDE_KEY) == TENANT_SIDE
     attrs = {key: value for key, value in fact.attrs.items() if key != FROM_FILE}
-    source = {FROM_FILE: {"path": name[:MAX_NAME_CHARS], "by": TENANT_SIDE}} if theirs else {}
+    source = {FROM_FILE: {"path": name[:MAX_NAME_CHARS], "by": TENANT_SIDE}} if is_tenant_upload else {}
     return replace(fact, attrs={**attrs, **source}) if source or FROM_FILE in fact.attrs else fact
 
 
@@ -318,8 +340,8 @@ async def _find_job_hosts(job: str, context: IncidentContext, ports: GraphContex
     if not job:
         return JobHosts()
     place = await _query_job_hosts(job, context, ports)
-    seen = find_hosts(" ".join(place.hosts), context.visible).hosts
-    return JobHosts(seen, "other_hosts" if place.hosts and not seen else place.why)
+    placed_hosts = find_hosts(" ".join(place.hosts), context.visible).hosts
+    return JobHosts(placed_hosts, "other_hosts" if place.hosts and not placed_hosts else place.why)
 
 
 def _merge_unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -346,8 +368,8 @@ async def _apply_model_reading(
     answer = await ports.model.extract_report(context.id, material, context.visible, sounds)
     if isinstance(answer, DeclinedAnswer):
         return brief, replace(turn, without_model=answer.reason)
-    asked = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
-    return _merge_model_reading(brief, answer, context), asked
+    next_turn = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
+    return _merge_model_reading(brief, answer, context), next_turn
 
 
 def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context: IncidentContext) -> IncidentBrief:
@@ -367,9 +389,9 @@ def _merge_model_reading(brief: IncidentBrief, guess: ReportExtraction, context:
 def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:
     item = context.item
     row = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
-    attached = [given.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for given in item.attachments]
-    said = [*context.messages, {**row, "attachments": attached}]
-    return said if len(said) <= MAX_MESSAGES else [said[0], *said[-(MAX_MESSAGES - 1) :]]
+    attached = [attachment.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for attachment in item.attachments]
+    messages = [*context.messages, {**row, "attachments": attached}]
+    return messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[-(MAX_MESSAGES - 1) :]]
 
 
 def _render_brief(brief: IncidentBrief) -> str:
@@ -382,5 +404,5 @@ def _render_brief(brief: IncidentBrief) -> str:
 def route_after_summarise(state: IncidentState) -> str:
     """Answer questions and unknown names at once; plan checks for the rest."""
     turn = state.get("turn", {})
-    refused = turn.get("refused") and state.get("report")
-    return "plan" if (turn.get("kind") or state["item"]["kind"]) in DIAGNOSING_KINDS and not refused else "conclude"
+    is_refused = turn.get("refused") and state.get("report")
+    return "plan" if (turn.get("kind") or state["item"]["kind"]) in DIAGNOSING_KINDS and not is_refused else "conclude"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ALL, OTHERS, Vocabulary, get_parsed_message
-from graph.extraction.host_groups import resolve_hosts_and_groups
-from graph.extraction.hosts import find_hosts
+from graph.extraction.hosts import find_hosts, resolve_hosts_and_groups
 from graph.state import SIDE_KEY, TENANT_SIDE, InboxItem, Origin
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.inventory.inventory import Inventory
@@ -23,10 +22,10 @@ def list_visible_hosts(inventory: Inventory, origin: Origin) -> tuple[str, ...]:
     groups of the tenant's channel.
     """
     spoken_of = _list_channel_hosts(inventory, origin)
-    came = next((row for row in inventory.channels if row.channel == origin.customer.channel), None) if origin.customer else None
-    if not (origin.tenant and came and came.groups):
+    tenant_channel = next((row for row in inventory.channels if row.channel == origin.customer.channel), None) if origin.customer else None
+    if not (origin.tenant and tenant_channel and tenant_channel.groups):
         return spoken_of
-    within = frozenset(inventory.list_group_hosts(came.groups))
+    within = frozenset(inventory.list_group_hosts(tenant_channel.groups))
     return tuple(name for name in spoken_of if name in within)
 
 
@@ -67,32 +66,32 @@ def build_host_scope(inventory: Inventory, origin: Origin, item: InboxItem, look
     own, nameable = list_visible_hosts(inventory, origin), list_nameable_hosts(inventory, origin)
     names, groups = map_visible_names(inventory, nameable), map_visible_groups(inventory, nameable)
     if not (origin.tenant and origin.customer):
-        beside = {host: host for host in nameable[len(own) :]}
-        spoken = f"{item.data.get('hosts') or ''}\n{item.text[:MAX_NAMED_CHARS]}" if beside else ""
-        named = {*looked_at, *find_hosts(spoken, beside).hosts}
-        return HostScope((*own, *(host for host in beside if host in named)), names, groups)
-    ours = list_visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
-    kept = tuple(host for host in ours if host in looked_at)
+        nameable_index = {host: host for host in nameable[len(own) :]}
+        spoken = f"{item.data.get('hosts') or ''}\n{item.text[:MAX_NAMED_CHARS]}" if nameable_index else ""
+        named_hosts = {*looked_at, *find_hosts(spoken, nameable_index).hosts}
+        return HostScope((*own, *(host for host in nameable_index if host in named_hosts)), names, groups)
+    own_hosts = list_visible_hosts(inventory, origin.model_copy(update={"tenant": ""}))
+    kept_hosts = tuple(host for host in own_hosts if host in looked_at)
     if item.data.get(SIDE_KEY) == TENANT_SIDE or item.kind == "mention":  # the opening item is the tenant's, even without a side
-        return HostScope(tuple(dict.fromkeys((*own, *kept))), names, groups)
-    names, groups = map_visible_names(inventory, ours), map_visible_groups(inventory, ours)
-    return HostScope(tuple(dict.fromkeys((*own, *kept, *_find_named_hosts(item, names, groups)))), names, groups)
+        return HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), names, groups)
+    names, groups = map_visible_names(inventory, own_hosts), map_visible_groups(inventory, own_hosts)
+    return HostScope(tuple(dict.fromkeys((*own, *kept_hosts, *_find_named_hosts(item, names, groups)))), names, groups)
 
 
 def _find_named_hosts(item: InboxItem, names: Mapping[str, str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    said = get_parsed_message(item)
-    if said is None:
+    message = get_parsed_message(item)
+    if message is None:
         return ()
-    if said.intent is Intent.WIDEN and said.group in (ALL, OTHERS) and not item.data.get("hosts"):
+    if message.intent is Intent.WIDEN and message.group in (ALL, OTHERS) and not item.data.get("hosts"):
         return tuple(dict.fromkeys(names.values()))
-    given = resolve_hosts_and_groups(str(item.data.get("hosts") or ""), names, groups, strict=False).hosts
-    return (*(host for host in said.hosts if host in names), *given, *find_hosts(item.text[:MAX_NAMED_CHARS], names).hosts)
+    given_hosts = resolve_hosts_and_groups(str(item.data.get("hosts") or ""), names, groups, strict=False).hosts
+    return (*(host for host in message.hosts if host in names), *given_hosts, *find_hosts(item.text[:MAX_NAMED_CHARS], names).hosts)
 
 
 def map_visible_groups(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     """Return the groups of these hosts, with those hosts only."""
-    seen = frozenset(hosts)
-    return {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in seen))}
+    host_set = frozenset(hosts)
+    return {name: own for name, members in inventory.groups.items() if (own := tuple(host for host in members if host in host_set))}
 
 
 def map_visible_names(inventory: Inventory, hosts: Iterable[str]) -> Mapping[str, str]:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from graph.extraction.text_classifier import rank_labels_by_text
 from graph.learning.thread_contents import UNKNOWN_TIME
-from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident
 from kb.history.label_ranking import LabelRanker
+from kb.history.text_search import BM25Corpus
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 
 # Share of the first label's probability from which two labels are a tie. Each new incident shifts hundreds slightly,
 # which is no loss.
@@ -56,7 +56,7 @@ def label_incidents(
     same: dict[str, set[str]] = defaultdict(set)
     for one in known:
         same[_get_thread_key(one)].add(one.id)
-    found: dict[str, str] = {}
+    label_by_incident: dict[str, str] = {}
     for one in asked:
         ranked = rank_labels_by_text(
             f"{one.title}\n{one.description}",
@@ -66,8 +66,8 @@ def label_incidents(
             UNKNOWN_TIME,
         )
         label, p = ranked[0]
-        found[one.id] = one.label if one.id in held and dict(ranked).get(one.label, 0.0) >= MIN_TIE_SHARE * p else label
-    return found
+        label_by_incident[one.id] = one.label if one.id in held and dict(ranked).get(one.label, 0.0) >= MIN_TIE_SHARE * p else label
+    return label_by_incident
 
 
 def compare_replays(
@@ -80,7 +80,7 @@ def compare_replays(
         sum(was for was, _ in right.values()),
         sum(now for _, now in right.values()),
         tuple(lost),
-        tuple(name for name, how in right.items() if how == (False, True)),
+        tuple(name for name, is_right in right.items() if is_right == (False, True)),
     )
 
 

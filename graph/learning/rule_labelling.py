@@ -13,10 +13,10 @@ from graph.extraction.text_classifier import rank_labels_by_text
 from graph.learning.thread_contents import NO_CONTENTS, UNKNOWN_TIME, ThreadContents, ThreadReader
 from kb.exports.row import ExportRow
 from kb.history.label_ranking import LabelRanker
-from kb.history.search_terms import extract_terms
+from kb.history.text_search import extract_terms
 from kb.schema import squash_blanks
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 
 RowVerdict = Literal["labelled", "doubtful", "dropped"]
 # Probability from which the nearest of more than a hundred labels is taken; below it a person chooses.
@@ -24,8 +24,10 @@ MIN_LABEL_SHARE: Final = 0.12
 # Probability from which a guide belongs to one label. It is shown with every such cause, so a guess is worse than none.
 MIN_GUIDE_SHARE: Final = 0.3
 MIN_TERMS: Final = 6
-# Characters read for the label, kept of a thread, of a quote, and of a cause's name.
-MAX_READ_CHARS, MAX_KEPT_CHARS, MAX_QUOTE_CHARS, MAX_NAME_CHARS = 6_000, 600, 300, 80
+MAX_READ_CHARS = 6_000  # Characters read for the label
+MAX_KEPT_CHARS = 600  # kept of a thread
+MAX_QUOTE_CHARS = 300  # of a quote
+MAX_NAME_CHARS = 80  # of a cause's name
 # How people state a cause, plainest first.
 CAUSE_PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -77,33 +79,35 @@ class RuleLabeller:
 
     def label_row(self, row: ExportRow) -> LabelledRow:
         """Label a row if its words are sure and the cause is stated; drop it if it says too little."""
-        about: dict[str, Any] = {
+        row_fields: dict[str, Any] = {
             "id": row.id,
             "title": squash_blanks(row.title)[:MAX_KEPT_CHARS],
             "time": row.time,
             "url": _sanitize_url(row.url),
         }
         if len(set(extract_terms(row.text))) < MIN_TERMS:
-            return LabelledRow(**about, verdict="dropped", why="says too little")
-        cause, who = find_statement(row, CAUSE_PATTERNS) if not row.root_cause else (squash_blanks(row.root_cause)[:MAX_QUOTE_CHARS], "")
+            return LabelledRow(**row_fields, verdict="dropped", why="says too little")
+        cause, speaker = (
+            find_statement(row, CAUSE_PATTERNS) if not row.root_cause else (squash_blanks(row.root_cause)[:MAX_QUOTE_CHARS], "")
+        )
         ranked = rank_labels_by_text(_build_label_text(row, cause), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[:3]
         label, confidence = ranked[0]
-        given, used = row.label in self.taxonomy.leaves, self.thread_reader.read_thread(row)
-        label = row.label if given else label
-        about |= {
+        is_labelled, used = row.label in self.taxonomy.leaves, self.thread_reader.read_thread(row)
+        label = row.label if is_labelled else label
+        row_fields |= {
             "label": label,
-            "confidence": 1.0 if given else round(confidence, 4),
+            "confidence": 1.0 if is_labelled else round(confidence, 4),
             "others": tuple(name for name, _ in ranked[1:]),
             "description": squash_blanks(" ".join(one.text for one in row.messages))[:MAX_KEPT_CHARS],
             "root_cause": cause,
-            "said_by": who,
+            "said_by": speaker,
             "resolution": squash_blanks(row.resolution)[:MAX_QUOTE_CHARS] or find_statement(row, FIX_PATTERNS)[0],
             "check": row.check if row.check in self.checks else self._find_deciding_check(label, used),
-            "named": "" if given else squash_blanks(row.label)[:MAX_NAME_CHARS],
+            "named": "" if is_labelled else squash_blanks(row.label)[:MAX_NAME_CHARS],
             "used": used,
         }
-        verdict, why = self._decide_verdict(row, cause, confidence, given=given)
-        return LabelledRow(**about, verdict=verdict, why=why)
+        verdict, reason = self._decide_verdict(row, cause, confidence, given=is_labelled)
+        return LabelledRow(**row_fields, verdict=verdict, why=reason)
 
     def find_guide_label(self, guide: ExportRow) -> str:
         """Return the label that a guide is about; empty for none or several."""
@@ -125,11 +129,11 @@ class RuleLabeller:
 
 def find_statement(row: ExportRow, ways: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
     """Return the sentence that states it, and its author; among equally plain ones the last, by when most was known."""
-    every = split_sentences(row)
+    sentences = split_sentences(row)
     for way in ways:
-        found = [said for said in every if way.search(said[0]) and "?" not in said[0][-2:]]
-        if found:
-            return found[-1]
+        statements = [sentence for sentence in sentences if way.search(sentence[0]) and "?" not in sentence[0][-2:]]
+        if statements:
+            return statements[-1]
     return "", ""
 
 

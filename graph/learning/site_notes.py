@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from graph.report import Report, SiteNote
-from kb.history.bm25 import BM25Corpus
 from kb.history.site_pages import SitePage
-from kb.scan import split_lines
+from kb.history.text_search import BM25Corpus
+from kb.needle_search import split_lines
 from kb.schema import squash_blanks
 from tools.inventory.inventory import Host
 
 MIN_LIKENESS: Final = 0.15  # Similarity, 0 to 1, required of a page without causes and hosts.
 HINT_WEIGHT: Final = 0.5  # Weight of a page relative to an equally similar past incident.
-MAX_NOTES, MAX_NOTE_LINES, MAX_LINE_CHARS = 2, 2, 200  # Pages per report, lines per page, characters per line.
+MAX_NOTES = 2  # Pages per report
+MAX_NOTE_LINES = 2  # lines per page
+MAX_LINE_CHARS = 200  # characters per line
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +45,27 @@ def find_site_notes(pages: Sequence[SitePage], about: IncidentSubject) -> tuple[
 
 def add_site_notes(report: Report, pages: Sequence[SitePage], text: str, likely: Sequence[str], hosts: Mapping[str, Host]) -> Report:
     """Return the report with notes on its causes and hosts; on the incident's `hosts` where it found none."""
-    found = [cause.label for cause in report.root_causes]
+    labels = [cause.label for cause in report.root_causes]
     accused = {host for cause in report.root_causes for host in cause.hosts} or hosts.keys()
-    about = IncidentSubject.from_hosts(text, found or likely, [hosts[name] for name in accused if name in hosts])
-    notes = find_site_notes(pages, about) if pages and report.outcome != "no_fault" else ()
+    subject = IncidentSubject.from_hosts(text, labels or likely, [hosts[name] for name in accused if name in hosts])
+    notes = find_site_notes(pages, subject) if pages and report.outcome != "no_fault" else ()
     return report.model_copy(update={"notes": notes}) if notes else report
 
 
 def find_page_hints(pages: Sequence[SitePage], text: str) -> list[tuple[str, float]]:
     """Return causes of pages similar to a report, with their weights."""
     words = BM25Corpus.build({page.id: f"{page.title} {page.text}" for page in pages if page.labels})
-    alike = ((page, words.compute_similarity(text, f"{page.title} {page.text}")) for page in pages if page.labels)
-    return [(label, HINT_WEIGHT * score) for page, score in alike if score >= MIN_LIKENESS for label in page.labels]
+    similarities = ((page, words.compute_similarity(text, f"{page.title} {page.text}")) for page in pages if page.labels)
+    return [(label, HINT_WEIGHT * score) for page, score in similarities if score >= MIN_LIKENESS for label in page.labels]
 
 
 def _score_page(page: SitePage, about: IncidentSubject, words: BM25Corpus) -> float:
     if (page.groups and not about.groups & {*page.groups}) or (page.skus and not about.skus & {*page.skus}):
         return 0.0
-    alike = words.compute_similarity(about.text, f"{page.title} {page.text}")
+    similarity = words.compute_similarity(about.text, f"{page.title} {page.text}")
     if page.labels:
-        return 2 + alike if any(_covers_label(label, about.labels) for label in page.labels) else 0.0
-    return 1 + alike if page.groups or page.skus else alike * (alike >= MIN_LIKENESS)
+        return 2 + similarity if any(_covers_label(label, about.labels) for label in page.labels) else 0.0
+    return 1 + similarity if page.groups or page.skus else similarity * (similarity >= MIN_LIKENESS)
 
 
 def _covers_label(label: str, labels: Collection[str]) -> bool:

@@ -15,12 +15,13 @@ from graph.extraction.reports import parse_report
 from kb.exports.row import ExportRow
 from kb.schema import squash_blanks
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.site.readonly import explain_refused_command
 
 UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Entries kept per kind, characters of a sentence, and characters read per thread.
-MAX_PER_KIND, MAX_SENTENCE_CHARS, MAX_THREAD_CHARS = 4, 200, 6_000
+MAX_PER_KIND = 4  # Entries kept per kind
+MAX_SENTENCE_CHARS = 200  # characters of a sentence
+MAX_THREAD_CHARS = 6_000  # characters read per thread
 _COMMAND_PATTERN: Final = re.compile(r"(?:^|\n)\s{0,4}[$#] (?P<prompt>[a-z/][^\n]{2,120})|`(?P<ticks>[a-z/][^`\n]{2,120})`")
 _COMMAND_WORD_PATTERN: Final = re.compile(r"[A-Za-z0-9_./:=,+%@-]{1,80}")
 _SENTENCE_END_PATTERN: Final = re.compile(r"(?<=[.!?])\s|\n")
@@ -65,33 +66,35 @@ class ThreadReader:
 
     @classmethod
     def from_checks(cls, checks: Mapping[str, Check], taxonomy: Taxonomy) -> "ThreadReader":
-        by: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        checks_by_program: dict[str, list[tuple[str, frozenset[str]]]] = {}
         for check in checks.values():
             for command in check.commands:
-                by.setdefault(_get_program(command.argv[0]), []).append((check.id, frozenset(command.argv[1:])))
+                checks_by_program.setdefault(_get_program(command.argv[0]), []).append((check.id, frozenset(command.argv[1:])))
         keys = frozenset(clue.key for leaf in taxonomy.leaves.values() for clue in leaf.evidence)
-        return cls(checks, {name: tuple(rows) for name, rows in by.items()}, keys)
+        return cls(checks, {name: tuple(rows) for name, rows in checks_by_program.items()}, keys)
 
     def read_thread(self, row: ExportRow) -> ThreadContents:
         text = row.text[:MAX_THREAD_CHARS]
-        found = [*map(self._find_check, typed := list(iter_commands(text)))]
-        own = (" ".join(words) for words, look in zip(typed, found, strict=True) if not look and not any(explain_refused_command(words)))
-        said = [squash_blanks(part) for part in _SENTENCE_END_PATTERN.split(text) if part.strip()]
+        found_checks = [*map(self._find_check, typed := list(iter_commands(text)))]
+        own = (
+            " ".join(words) for words, look in zip(typed, found_checks, strict=True) if not look and not any(explain_refused_command(words))
+        )
+        sentences = [squash_blanks(part) for part in _SENTENCE_END_PATTERN.split(text) if part.strip()]
         return ThreadContents(
-            looks=_select_most_common(look for look in found if look),
+            looks=_select_most_common(look for look in found_checks if look),
             commands=_select_most_common(own),
             errors=self._list_errors(text),
             symptoms=tuple(one for one in parse_report(text, (), UNKNOWN_TIME).symptoms if one != "vague")[:MAX_PER_KIND],
-            lasting=_select_most_common(one for one in said if is_lasting_statement(one)),
-            told=_select_most_common(one for one in said if 20 <= len(one) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(one)),
+            lasting=_select_most_common(one for one in sentences if is_lasting_statement(one)),
+            told=_select_most_common(one for one in sentences if 20 <= len(one) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(one)),
         )
 
     def _find_check(self, words: tuple[str, ...]) -> str:
         """Return the check with the same program and most shared arguments, at least one if both have any."""
         rows = self.programs.get(_get_program(words[0]), ())
-        given = set(words[1:])
-        best = max(rows, key=lambda row: (len(row[1] & given), -len(row[1])), default=("", frozenset()))
-        return best[0] if best[1] & given or not best[1] or not given else ""
+        arguments = set(words[1:])
+        best = max(rows, key=lambda row: (len(row[1] & arguments), -len(row[1])), default=("", frozenset()))
+        return best[0] if best[1] & arguments or not best[1] or not arguments else ""
 
     def _list_errors(self, text: str) -> tuple[str, ...]:
         facts = (fact for fact in extract_pasted_facts(text, self.checks).facts if fact.key in self.keys)
@@ -101,8 +104,8 @@ class ThreadReader:
 
 def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
     """Yield commands typed after a prompt or between backticks, without what follows a pipe."""
-    for found in _COMMAND_PATTERN.finditer(text):
-        words = (found["prompt"] or found["ticks"]).partition("|")[0].split()
+    for match in _COMMAND_PATTERN.finditer(text):
+        words = (match["prompt"] or match["ticks"]).partition("|")[0].split()
         while words and words[0] in ("sudo", "-n"):
             words = words[1:]
         if words and all(_COMMAND_WORD_PATTERN.fullmatch(word) for word in words):

@@ -8,21 +8,14 @@ Invariants:
 - Secrets are redacted from questions and from answers.
 """
 
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graph.model.answer_grounding import (
-    build_extraction,
-    build_ideas,
-    build_objections,
-    merge_extractions,
-    merge_objections,
-    remove_duplicates,
-)
-from graph.model.answer_schemas import (
+from graph.model.answers import (
     INTEGER_SCHEMA,
     PROBABILITY_SCHEMA,
     TEXT_SCHEMA,
@@ -34,25 +27,20 @@ from graph.model.answer_schemas import (
     PastAnswer,
     ReadAnswer,
     build_enum_schema,
+    build_extraction,
+    build_ideas,
     build_list_schema,
     build_object_schema,
+    build_objections,
+    merge_extractions,
+    merge_objections,
     parse_answer,
+    remove_duplicates,
     require_offered,
 )
 from graph.model.budget import Budget, InMemorySpendStore, SpendStore, TokenPrice, estimate_tokens, find_price
 from graph.model.endpoint import MAX_OUTPUT_TOKENS, ChatEndpoint, EndpointFailure, OpenAIEndpoint
 from graph.model.prompts import ModelQuestion, build_question
-from graph.model.question_text import (
-    MAX_HOSTS,
-    MAX_REPORT_CHARS,
-    build_blocks,
-    flatten_texts,
-    number_lines,
-    select_fitting_rows,
-    select_likely_hosts,
-    shorten_text,
-    shorten_texts,
-)
 from graph.model.reasoner import (
     DeclinedAnswer,
     IdeaChoices,
@@ -71,11 +59,83 @@ from graph.state import Hypothesis
 from kb.redact import redact_once, show_invisible
 from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS
 
+# The text parts of a question, bounded, numbered and cut to the model's window.
+
+# Characters of a report and of any other part; findings; hosts offered; characters of a finding.
+MAX_REPORT_CHARS = 8_000
+MAX_PART_CHARS = 6_000
+MAX_FINDINGS = 60
+MAX_HOSTS = 100
+MAX_FINDING_CHARS = 240
+MIN_TEXT_CHARS = 200  # Characters kept of each text, even where it does not fit.
+
+
+def build_blocks(material: PromptMaterial) -> dict[str, str]:
+    """Return the material's parts by title, without empty ones except the report."""
+    parts = {
+        "Logs": material.logs,
+        "Past incidents": "\n".join(flatten_texts(material.past)),
+        "Pages": "\n".join(flatten_texts(material.pages)),
+        "Findings": material.findings,
+    }
+    return {
+        "Report": shorten_text(material.report, MAX_REPORT_CHARS),
+        **{title: shorten_text(text, MAX_PART_CHARS) for title, text in parts.items() if text},
+    }
+
+
+def flatten_texts(texts: Iterable[str], most: int = MAX_FINDINGS) -> list[str]:
+    """Return at most `most` texts, one bounded line each, so that no text can pass for two."""
+    return [" ".join(text.split())[:MAX_FINDING_CHARS] for text, _ in zip(texts, range(most), strict=False)]
+
+
+def number_lines(lines: Sequence[str]) -> str:
+    """Prefix lines with the positions used in citations."""
+    return "\n".join(f"{at}: {line}" for at, line in enumerate(lines))
+
+
+def select_fitting_rows(rows: Sequence[str], room: int) -> list[str]:
+    """Return the first whole rows that fit in `room` characters, at least one."""
+    fitting_rows: list[str] = []
+    for row in rows:
+        room -= len(row) + 3
+        if room < 0 and fitting_rows:
+            break
+        fitting_rows.append(row)
+    return fitting_rows
+
+
+def shorten_texts(texts: Mapping[str, str], room: int) -> dict[str, str]:
+    """Shorten the longest texts until all fit in `room` characters; none is dropped."""
+    most = max((len(text) for text in texts.values()), default=0)
+    while most > MIN_TEXT_CHARS and sum(min(len(text), most) for text in texts.values()) > room:
+        most = max(MIN_TEXT_CHARS, most * 4 // 5)
+    return {title: shorten_text(text, most) for title, text in texts.items()}
+
+
+def select_likely_hosts(text: str, hosts: Sequence[str]) -> list[str]:
+    """Return all hosts of a small site, else those whose name or number is mentioned."""
+    if len(hosts) <= MAX_HOSTS:
+        return list(hosts)
+    words = set(re.findall(r"[a-z0-9]+", text.lower()))
+    return [host for host in hosts if host.lower() in text.lower() or set(re.findall(r"[0-9]+", host)[-1:]) & words][:MAX_HOSTS]
+
+
+def shorten_text(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    head, tail = most * 2 // 3, most // 3
+    return f"{text[:head]}\n[{len(text) - head - tail} characters left out]\n{text[-tail:]}"
+
+
 MAX_LABELS = 250
-MAX_MESSAGE_CHARS, MAX_SUMMARY_CHARS, MAX_TITLE_CHARS = 2_000, 600, 80
+MAX_MESSAGE_CHARS = 2_000
+MAX_SUMMARY_CHARS = 600
+MAX_TITLE_CHARS = 80
 DEFAULT_CONTEXT_TOKENS = 32_000  # Size of the model's window where the site sets none.
 SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
-CHARS_PER_TOKEN, INSTRUCTIONS_CHARS = 3, 4_500  # A low estimate; and characters of the instructions around a question.
+CHARS_PER_TOKEN = 3  # A low estimate
+INSTRUCTIONS_CHARS = 4_500  # characters of the instructions around a question
 MIN_ROOM_CHARS = 2_000
 T = TypeVar("T")
 
@@ -146,7 +206,7 @@ class ModelReasoner:
         ids = [line.partition("  ")[0] for line in labels]
         categories = [f"{name}  {title}" for name, title in CATEGORIES.items()]
         lists = {"Symptoms": sorted(SYMPTOMS), "Hosts": names, "Categories": categories, "Causes": labels}
-        asked = self._build_question("read", lists, build_blocks(material))
+        question = self._build_question("read", lists, build_blocks(material))
         shape = build_object_schema(
             symptoms=build_list_schema(sorted(SYMPTOMS)),
             hosts=build_list_schema(names),
@@ -166,13 +226,13 @@ class ModelReasoner:
             require_offered([row.cause for row in answer.causes], ids, "cause")
             return build_extraction(answer, material)
 
-        answers = await self._ask_samples(incident, "read", asked, shape, read)
+        answers = await self._ask_samples(incident, "read", question, shape, read)
         return answers if isinstance(answers, DeclinedAnswer) else merge_extractions(answers)
 
     async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
         lines = flatten_texts(facts)
         claim = f"{hypothesis.label} of {', '.join(hypothesis.devices or hypothesis.hosts) or 'the job'}"
-        asked = self._build_question("judge", {"Suspected cause": [claim]}, {"Findings": number_lines(lines)})
+        question = self._build_question("judge", {"Suspected cause": [claim]}, {"Findings": number_lines(lines)})
         shape = build_object_schema(
             verdict=build_enum_schema(("confirmed", "rejected", "inconclusive")),
             because=TEXT_SCHEMA,
@@ -184,17 +244,17 @@ class ModelReasoner:
             require_offered(answer.cites, range(len(lines)), "finding")
             return Judgement(answer.verdict, " ".join(answer.because.split())[:300], tuple(sorted(set(answer.cites))))
 
-        return await self._ask(incident, "judge", asked, shape, read)
+        return await self._ask(incident, "judge", question, shape, read)
 
     async def propose_ideas(
         self, incident: str, material: PromptMaterial, findings: Sequence[str], known: IdeaChoices
     ) -> Ideas | DeclinedAnswer:
         lines, hosts = flatten_texts(findings), list(known.hosts[:MAX_HOSTS])
-        looks = select_fitting_rows([f"{look}  {asks}" for look, asks in known.looks.items()], self._room // 3)
+        check_rows = select_fitting_rows([f"{look}  {description}" for look, description in known.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in known.branches.items()]
         lists = {"Ruled out": list(known.ruled_out[:MAX_LABELS]), "Earlier ideas": list(known.earlier), "Hosts": hosts}
-        lists |= {"Looks": looks, "Branches": select_fitting_rows(branches, self._room // 3)}
-        asked = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
+        lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
+        question = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
         idea = build_object_schema(
             title=TEXT_SCHEMA,
@@ -220,14 +280,14 @@ class ModelReasoner:
             return build_ideas(answer, material)
 
         return await self._ask(
-            incident, "explore", asked, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read
+            incident, "explore", question, build_object_schema(ideas=build_list_schema(idea), questions=build_list_schema(None)), read
         )
 
     async def critique_claims(
         self, incident: str, claims: Sequence[str], findings: Sequence[str]
     ) -> tuple[Objection, ...] | DeclinedAnswer:
-        lines, said = flatten_texts(findings), flatten_texts(claims)
-        asked = self._build_question("critique", {}, {"Claims": number_lines(said), "Findings": number_lines(lines) or "none"})
+        lines, claim_lines = flatten_texts(findings), flatten_texts(claims)
+        question = self._build_question("critique", {}, {"Claims": number_lines(claim_lines), "Findings": number_lines(lines) or "none"})
         verdicts = build_enum_schema(("holds", "doubtful", "contradicted"))
         objection = build_object_schema(
             claim=INTEGER_SCHEMA, verdict=verdicts, because=TEXT_SCHEMA, cites=build_list_schema(INTEGER_SCHEMA)
@@ -235,12 +295,14 @@ class ModelReasoner:
 
         def read(raw: str) -> tuple[Objection, ...]:
             answer = parse_answer(CritiqueAnswer, raw)
-            require_offered([row.claim for row in answer.objections], range(len(said)), "claim")
+            require_offered([row.claim for row in answer.objections], range(len(claim_lines)), "claim")
             for row in answer.objections:
                 require_offered(row.cites, range(len(lines)), "finding")
-            return build_objections(answer, len(said))
+            return build_objections(answer, len(claim_lines))
 
-        answers = await self._ask_samples(incident, "critique", asked, build_object_schema(objections=build_list_schema(objection)), read)
+        answers = await self._ask_samples(
+            incident, "critique", question, build_object_schema(objections=build_list_schema(objection)), read
+        )
         return answers if isinstance(answers, DeclinedAnswer) else merge_objections(answers)
 
     async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
@@ -248,7 +310,7 @@ class ModelReasoner:
         meanings = [f"{intent}: {means}" for intent, means in choices.intents.items()]
         lists = {"Intents": list(choices.intents), "Meanings": meanings, "Hosts": names, "Causes": list(choices.labels)}
         lists |= {"Checks": list(choices.checks), "Remedies": list(choices.remedies)}
-        asked = self._build_question("intent", lists, {"Message": shorten_text(text, MAX_MESSAGE_CHARS)})
+        question = self._build_question("intent", lists, {"Message": shorten_text(text, MAX_MESSAGE_CHARS)})
         shape = build_object_schema(
             intent=build_enum_schema(choices.intents),
             hosts=build_list_schema(names),
@@ -268,13 +330,13 @@ class ModelReasoner:
                 answer.intent, remove_duplicates(answer.hosts), remove_duplicates(answer.labels), answer.check, answer.remedy
             )
 
-        return await self._ask(incident, "intent", asked, shape, read)
+        return await self._ask(incident, "intent", question, shape, read)
 
     async def label_past_incident(
         self, purse: str, text: str, sentences: Sequence[str], labels: Mapping[str, str]
     ) -> PastGuess | DeclinedAnswer:
         """Return what a past incident was, among `labels` (id → title). `sentences` are numbered from 0."""
-        asked = build_past_question(text, sentences, labels)
+        question = build_past_question(text, sentences, labels)
         branches = dict.fromkeys(label.rpartition(".")[0] for label in labels)
         kind, ids = build_enum_schema(("incident", "other")), build_enum_schema(["", *labels])
 
@@ -284,9 +346,9 @@ class ModelReasoner:
             require_offered([answer.cause, answer.fix], range(-1, len(sentences)), "sentence")
             require_offered(answer.lasting, range(len(sentences)), "sentence")
             require_offered([answer.branch], ["", *branches], "branch")
-            summary, title = (" ".join(said.split()) for said in (answer.summary, answer.title))
-            about = (answer.label, answer.cause, answer.fix, summary[:MAX_SUMMARY_CHARS], answer.branch, title[:MAX_TITLE_CHARS])
-            return PastGuess(answer.kind == "incident", *about, tuple(dict.fromkeys(answer.lasting)))
+            summary, title = (" ".join(text.split()) for text in (answer.summary, answer.title))
+            quoted_texts = (answer.label, answer.cause, answer.fix, summary[:MAX_SUMMARY_CHARS], answer.branch, title[:MAX_TITLE_CHARS])
+            return PastGuess(answer.kind == "incident", *quoted_texts, tuple(dict.fromkeys(answer.lasting)))
 
         shape = build_object_schema(
             kind=kind,
@@ -298,7 +360,7 @@ class ModelReasoner:
             title=TEXT_SCHEMA,
             lasting=build_list_schema(INTEGER_SCHEMA),
         )
-        return await self._ask(purse, "label", asked, shape, read)
+        return await self._ask(purse, "label", question, shape, read)
 
     def _build_question(self, name: str, offers: dict[str, list[str]], texts: dict[str, str]) -> ModelQuestion:
         """Fit the window: lists whole, the longest texts cut in the middle."""
@@ -310,16 +372,16 @@ class ModelReasoner:
     ) -> list[T] | DeclinedAnswer:
         """Ask `samples` times; decline if no answer is usable."""
         answers = [await self._ask(incident, name, replace(question, sample=at), shape, read) for at in range(self._samples)]
-        heard = [one for one in answers if not isinstance(one, DeclinedAnswer)]
-        return heard or next(one for one in answers if isinstance(one, DeclinedAnswer))
+        readable_answers = [one for one in answers if not isinstance(one, DeclinedAnswer)]
+        return readable_answers or next(one for one in answers if isinstance(one, DeclinedAnswer))
 
     async def _ask(
         self, incident: str, name: str, question: ModelQuestion, shape: Mapping[str, Any], read: Callable[[str], T]
     ) -> T | DeclinedAnswer:
         """Ask within the budget; any failure becomes one sentence."""
         tokens = estimate_tokens(question.size)
-        if why := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
-            return DeclinedAnswer(why)
+        if refusal := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
+            return DeclinedAnswer(refusal)
         await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that concurrent questions cannot overrun the budget
         answer = await self._endpoint.ask(
             replace(question, system=redact_once(question.system), user=redact_once(question.user)), name, shape
@@ -331,8 +393,8 @@ class ModelReasoner:
             return DeclinedAnswer(show_invisible(answer.why))
         try:
             return read(redact_once(answer.text))
-        except BadAnswer as e:
-            return DeclinedAnswer(show_invisible(f"the model's answer cannot be used: {e}"))
+        except BadAnswer as error:
+            return DeclinedAnswer(show_invisible(f"the model's answer cannot be used: {error}"))
 
     async def _find_budget_refusal(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:
@@ -368,7 +430,7 @@ def open_model(
     With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
     answered. Raises BadRecording.
     """
-    given: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
+    endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
     if recording:
-        given = RecordedEndpoint(given, name, recording, key)
-    return ModelReasoner(given, budget=budget, book=book, context=context) if given else None
+        endpoint = RecordedEndpoint(endpoint, name, recording, key)
+    return ModelReasoner(endpoint, budget=budget, book=book, context=context) if endpoint else None

@@ -19,7 +19,8 @@ from kb.numbers import parse_bounded_count, parse_seconds
 OPTIONAL_PARAMETERS = ("response_format", "temperature", "max_completion_tokens")
 MAX_OUTPUT_TOKENS = 1_500
 RETRY_PAUSE_SECONDS = 1.0
-MAX_PAUSE_SECONDS, MAX_REPORTED_TOKENS = 3600.0, 1_000_000_000
+MAX_PAUSE_SECONDS = 3600.0
+MAX_REPORTED_TOKENS = 1_000_000_000
 SAMPLING_TEMPERATURE = 0.7  # For every sample but the first.
 
 # OpenAI and Azure (code), llama.cpp (type).
@@ -97,21 +98,21 @@ class OpenAIEndpoint:
     async def ask(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         """Return one reply, of the asked shape if the endpoint supports shapes; the caller validates it."""
         await self._open_client()
-        begun = time.monotonic()
-        trouble = EndpointFailure("no answer")
+        started_at = time.monotonic()
+        failure = EndpointFailure("no answer")
         try:
             async with asyncio.timeout(self._seconds):
-                for left in range(self._tries - 1, -1, -1):
+                for tries_left in range(self._tries - 1, -1, -1):
                     answer = await self._send_once(question, name, schema)
-                    if isinstance(answer, ModelReply) or not answer.again or not left:
+                    if isinstance(answer, ModelReply) or not answer.again or not tries_left:
                         return answer
-                    trouble = answer
-                    if time.monotonic() - begun + answer.wait >= self._seconds:
+                    failure = answer
+                    if time.monotonic() - started_at + answer.wait >= self._seconds:
                         return answer
                     await self._pause(answer.wait)
         except TimeoutError:
             return EndpointFailure(f"the model gave no whole answer within {self._seconds:g} s", tokens_in=estimate_tokens(question.size))
-        return trouble
+        return failure
 
     async def _send_once(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> ModelReply | EndpointFailure:
         import openai
@@ -120,10 +121,10 @@ class OpenAIEndpoint:
             message = await self._client.ainvoke(
                 [("system", question.system), ("user", question.user)], **self._build_options(question, name, schema)
             )
-        except openai.BadRequestError as e:
-            return self._handle_bad_request(e)
-        except openai.OpenAIError as e:
-            return classify_error(e, self.model)
+        except openai.BadRequestError as error:
+            return self._handle_bad_request(error)
+        except openai.OpenAIError as error:
+            return classify_error(error, self.model)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             # A broken body surfaces as one of these behind two libraries (JSONDecodeError is a ValueError).
             return EndpointFailure("the model's endpoint answered with something that is not a chat completion", again=True)
@@ -131,13 +132,13 @@ class OpenAIEndpoint:
 
     def _build_options(self, question: ModelQuestion, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
-        known = {
+        options = {
             "temperature": SAMPLING_TEMPERATURE if question.sample else 0,
             "max_completion_tokens": self._most_out,
             "response_format": shape,
         }
         # In the body instead of typed parameters, so that neither library parses the reply.
-        return {"extra_body": {key: value for key, value in known.items() if key not in self._left_out}}
+        return {"extra_body": {key: value for key, value in options.items() if key not in self._left_out}}
 
     def _handle_bad_request(self, error: Any) -> EndpointFailure:
         """Omit from now on a parameter that the endpoint rejects by name. Context overflow is tested first, since its
@@ -145,16 +146,17 @@ class OpenAIEndpoint:
         """
         if too_long := find_context_overflow(error):
             return too_long
-        said = str(error)
-        named = [
+        error_text = str(error)
+        refused_parameters = [
             key
             for key in OPTIONAL_PARAMETERS
-            if key not in self._left_out and (key in said or (key == OPTIONAL_PARAMETERS[0] and _NO_JSON_SCHEMA_PATTERN.search(said)))
+            if key not in self._left_out
+            and (key in error_text or (key == OPTIONAL_PARAMETERS[0] and _NO_JSON_SCHEMA_PATTERN.search(error_text)))
         ]
-        if named:
-            self._left_out.add(named[0])
-            return EndpointFailure(f"the model's endpoint does not know {named[0]}", provider=False, again=True, wait=0.0)
-        return EndpointFailure(f"the model's endpoint refuses the question ({said[:160]})", provider=False)
+        if refused_parameters:
+            self._left_out.add(refused_parameters[0])
+            return EndpointFailure(f"the model's endpoint does not know {refused_parameters[0]}", provider=False, again=True, wait=0.0)
+        return EndpointFailure(f"the model's endpoint refuses the question ({error_text[:160]})", provider=False)
 
     async def _open_client(self) -> None:
         """Build the client in a thread: its libraries take seconds to import."""
@@ -188,15 +190,15 @@ def parse_reply(message: Any, question: ModelQuestion) -> ModelReply | EndpointF
     tokens_in = parse_bounded_count(usage.get("input_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(question.size)
     tokens_out = parse_bounded_count(usage.get("output_tokens"), MAX_REPORTED_TOKENS) or estimate_tokens(len(text))
     reason = message.response_metadata.get("finish_reason")
-    why = ""
+    problem = ""
     if reason == "length":
-        why = f"the model's answer was cut off after {tokens_out} tokens"
+        problem = f"the model's answer was cut off after {tokens_out} tokens"
     elif reason == "content_filter" or message.additional_kwargs.get("refusal"):
-        why = "the model refused to answer"
+        problem = "the model refused to answer"
     elif not text.strip():
-        why = "the model's answer was empty"
-    if why:
-        return EndpointFailure(why, provider=False, tokens_in=tokens_in, tokens_out=tokens_out)
+        problem = "the model's answer was empty"
+    if problem:
+        return EndpointFailure(problem, provider=False, tokens_in=tokens_in, tokens_out=tokens_out)
     return ModelReply(text, tokens_in, tokens_out, str(message.response_metadata.get("model_name") or ""))
 
 
@@ -224,10 +226,10 @@ def classify_error(error: Exception, model: str) -> EndpointFailure:
 def find_context_overflow(error: Any) -> EndpointFailure | None:
     """Return a failure if question and answer exceed the model's window."""
     body = error.body if isinstance(error.body, Mapping) else {}
-    told = _CONTEXT_LENGTH_PATTERN.findall(str(body.get("message") or error))
-    if not told and not _CONTEXT_LENGTH_CODES & {str(body.get("code")), str(body.get("type"))}:
+    limits = _CONTEXT_LENGTH_PATTERN.findall(str(body.get("message") or error))
+    if not limits and not _CONTEXT_LENGTH_CODES & {str(body.get("code")), str(body.get("type"))}:
         return None
-    most = str(body.get("n_ctx") or next(filter(None, told), ""))
+    most = str(body.get("n_ctx") or next(filter(None, limits), ""))
     window = f"the model's window of {most} tokens" if most.isdecimal() else "the model's window"
     return EndpointFailure(f"the question is longer than {window}: set RACKMEDIC_MODEL_CONTEXT to what the server has", provider=False)
 
@@ -238,8 +240,8 @@ def _classify_status_error(error: Any) -> EndpointFailure:
     if status != 503:
         return EndpointFailure(f"the model's endpoint failed with status {status}", again=status >= 500)
     loading = "loading model" in str(error).lower()
-    why = "the model's server is still loading the model" if loading else "the model's endpoint is busy or not ready (status 503)"
-    return EndpointFailure(why, again=True, wait=_parse_retry_after(error))
+    problem = "the model's server is still loading the model" if loading else "the model's endpoint is busy or not ready (status 503)"
+    return EndpointFailure(problem, again=True, wait=_parse_retry_after(error))
 
 
 def _parse_retry_after(error: Any) -> float:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
+from kb.needle_search import split_lines
 from kb.redact import redact_once
-from kb.scan import split_lines
 
 SCHEMA_VERSION: Final = 1
 MIN_SECRET_CHARS: Final = 6
@@ -60,8 +60,8 @@ def compute_question_digest(model: str, name: str, question: ModelQuestion, sche
     """Return a digest of everything that could change an answer."""
     mark = _MARK_PATTERN.search(question.system)
     texts = [text.replace(mark[1], "{mark}") if mark else text for text in (question.system, question.user)]
-    whole = json.dumps([SCHEMA_VERSION, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()
+    serialized = json.dumps([SCHEMA_VERSION, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(serialized.encode("utf-8", "replace")).hexdigest()
 
 
 def _append_row(path: Path, row: Mapping[str, Any]) -> None:
@@ -81,18 +81,18 @@ def _load_answers(path: Path, model: str) -> dict[str, ModelReply]:
             return {}
         if path.stat().st_size > MAX_RECORDING_BYTES:
             raise BadRecording(f"{path}: is larger than {MAX_RECORDING_BYTES >> 20} MiB")
-        whole = path.read_bytes()
-        kept = whole[: whole.rfind(b"\n") + 1]
-        if kept != whole:
-            path.write_bytes(kept)
-    except OSError as why:
-        raise BadRecording(f"{path}: {why.strerror}") from why
+        content = path.read_bytes()
+        complete_lines = content[: content.rfind(b"\n") + 1]
+        if complete_lines != content:
+            path.write_bytes(complete_lines)
+    except OSError as error:
+        raise BadRecording(f"{path}: {error.strerror}") from error
     try:
-        first, *lines = split_lines(kept.decode().rstrip("\n"))
-        begun = json.loads(first)
-        if begun["answers"] != SCHEMA_VERSION or begun["model"] != model:
-            raise BadRecording(f"{path}: holds answers of {str(begun['model'])[:80]}, not of {model}; name another file")
+        first, *lines = split_lines(complete_lines.decode().rstrip("\n"))
+        header = json.loads(first)
+        if header["answers"] != SCHEMA_VERSION or header["model"] != model:
+            raise BadRecording(f"{path}: holds answers of {str(header['model'])[:80]}, not of {model}; name another file")
         rows = [json.loads(line) for line in lines]
         return {str(row["asked"]): ModelReply(str(row["text"]), int(row["in"]), int(row["out"]), str(row["by"])) for row in rows}
-    except (ValueError, KeyError, TypeError, RecursionError) as why:
-        raise BadRecording(f"{path}: is no recording of answers (schema {SCHEMA_VERSION})") from why
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadRecording(f"{path}: is no recording of answers (schema {SCHEMA_VERSION})") from error

@@ -7,15 +7,27 @@ from typing import Any
 
 from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief, ClueMatch
-from graph.provenance.belief_shifts import MODEL_SOURCES, BeliefShift
-from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode, deduplicate_nodes, shorten_text
+from graph.provenance.reason_graph import (
+    MODEL_SOURCES,
+    BeliefShift,
+    EdgeKind,
+    ReasonEdge,
+    ReasonGraph,
+    ReasonNode,
+    deduplicate_nodes,
+    shorten_text,
+)
 from graph.report import Report
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 
 CHECK_REMEDY = "run_check"  # The remedy that only looks: an exclusive check needs approval but no cause.
 # Per cause: places, and facts for and against at each; causes besides the proven ones; failed checks.
-MAX_BELIEFS, MAX_SUPPORTING_FACTS, MAX_OPPOSING_FACTS, MAX_OTHER_CAUSES, MAX_UNOBSERVED_CHECKS = 8, 4, 2, 8, 12
+MAX_BELIEFS = 8
+MAX_SUPPORTING_FACTS = 4
+MAX_OPPOSING_FACTS = 2
+MAX_OTHER_CAUSES = 8
+MAX_UNOBSERVED_CHECKS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +64,10 @@ def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
         _add_refinements(cause, reasoning, sketch)
     _add_conjectures(reasoning.report, sketch)
     _add_remedies(reasoning, sketch)
-    known = deduplicate_nodes(sketch.nodes)
+    known_nodes = deduplicate_nodes(sketch.nodes)
     edges = tuple(dict.fromkeys(sketch.edges))
     return ReasonGraph(
-        reasoning.incident, reasoning.report.item, reasoning.report.outcome, reasoning.catalogue, known, edges, reasoning.ground
+        reasoning.incident, reasoning.report.item, reasoning.report.outcome, reasoning.catalogue, known_nodes, edges, reasoning.ground
     )
 
 
@@ -70,11 +82,11 @@ def list_propositions(reasoning: TurnReasoning) -> list[Hypothesis]:
     rows += [*(now.build_hypothesis(row.leaf.label) for row in now.open_hidden_causes), *report.ruled_out]
     moved = dict.fromkeys(move.label for move in reasoning.moves if move.label in now.label_verdicts)
     rows += [now.build_hypothesis(label) for label in moved]
-    found = len(report.root_causes) + len(now.list_root_causes())
+    cause_count = len(report.root_causes) + len(now.list_root_causes())
     first: dict[str, Hypothesis] = {}
     for row in rows:
         first.setdefault(row.label, row)
-    return list(first.values())[: found + MAX_OTHER_CAUSES]
+    return list(first.values())[: cause_count + MAX_OTHER_CAUSES]
 
 
 def _build_id(prefix: str, *parts: str) -> str:
@@ -134,8 +146,8 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     """Read the assessment's failed checks, because the report may show fewer."""
     leaf = reasoning.taxonomy.leaves.get(cause.label)
-    deciding = {check.id for check in reasoning.now.lens.list_deciding_checks(leaf)} if leaf else set()
-    for row in [blind for blind in reasoning.now.list_unobserved() if blind.check in deciding or blind.check == "all"][
+    deciding = {check.id for check in reasoning.now.reference.list_deciding_checks(leaf)} if leaf else set()
+    for row in [unobserved for unobserved in reasoning.now.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"][
         :MAX_UNOBSERVED_CHECKS
     ]:
         node = ReasonNode(
@@ -151,9 +163,9 @@ def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: Reason
 
 
 def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
-    for says, by in _iter_objections(cause, reasoning):
+    for objection, source in _iter_objections(cause, reasoning):
         builder.add_node(
-            ReasonNode(_build_id("c", cause.label, says), "critique", shorten_text(says), by=by),
+            ReasonNode(_build_id("c", cause.label, objection), "critique", shorten_text(objection), by=source),
             _build_proposition_id(cause.label),
             "objects to",
         )
@@ -161,17 +173,19 @@ def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonG
 
 def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tuple[str, str]]:
     now, title = reasoning.now, reasoning.taxonomy.get_title(cause.label)
-    yield from ((row.because, "engine") for row in now.settled.aside if row.belief.label == cause.label)
-    yield from ((says, "engine") for says in now.settled.contradictions if title in says)
+    yield from ((row.because, "engine") for row in now.selection.aside if row.belief.label == cause.label)
+    yield from ((contradiction, "engine") for contradiction in now.selection.contradictions if title in contradiction)
     yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in reasoning.report.doubts if doubt.startswith(f"{title}: "))
 
 
 def _add_refinements(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     for number, move in enumerate(reasoning.moves):
         if move.label == cause.label:
-            by = f"model:{move.by}" if move.by in MODEL_SOURCES else move.by
-            says = f"{move.by} {'for' if move.weight > 0 else 'against'} it"
-            node = ReasonNode(_build_id("r", str(number), move.by, move.label), "refinement", says, by=by, weight=round(move.weight, 2))
+            source = f"model:{move.by}" if move.by in MODEL_SOURCES else move.by
+            effect = f"{move.by} {'for' if move.weight > 0 else 'against'} it"
+            node = ReasonNode(
+                _build_id("r", str(number), move.by, move.label), "refinement", effect, by=source, weight=round(move.weight, 2)
+            )
             builder.add_node(node, _build_proposition_id(cause.label), "moves", move.weight)
 
 
@@ -197,13 +211,13 @@ def _add_conjectures(report: Report, builder: ReasonGraphBuilder) -> None:
 
 def _add_remedies(reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     for row in reasoning.report.actions:
-        known = "earlier" if (row.label, row.target) in reasoning.earlier else "new"
+        origin = "earlier" if (row.label, row.target) in reasoning.earlier else "new"
         node = ReasonNode(
             _build_id("a", row.label, row.remedy, row.target, str(row.rung)),
             "remedy",
             shorten_text(f"{row.remedy} on {row.target}"),
             label=row.label,
-            verdict="look" if row.remedy == CHECK_REMEDY else known,
+            verdict="look" if row.remedy == CHECK_REMEDY else origin,
             host=row.target,
         )
         builder.nodes.append(node)

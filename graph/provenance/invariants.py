@@ -13,9 +13,7 @@ from typing import Final
 from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.belief import Belief
 from graph.engine.reference_data import ReferenceData
-from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift
-from graph.provenance.reason_graph import ReasonGraph, ReasonNode
-from graph.provenance.receipts import Receipts
+from graph.provenance.reason_graph import MAX_SHIFT_LOG_ODDS, ROUNDING_TOLERANCE, BeliefShift, ReasonGraph, ReasonNode, Receipts
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact
@@ -67,7 +65,7 @@ class InvariantContext:
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
         """(host, check, key) of everything observed."""
-        ready = (match.fact for row in self.reassessment.rows for match in (*row.support, *row.against))
+        ready = (match.fact for row in self.reassessment.beliefs for match in (*row.support, *row.against))
         return frozenset((fact.host, fact.check, fact.key) for fact in (*self.ground.facts, *ready))
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
@@ -124,7 +122,7 @@ def verify_reasoning(graph: ReasonGraph, ground: InvariantInputs) -> Verificatio
     trial = InvariantContext(graph, ground)
     same = graph.catalogue == compute_catalogue_digest(ground.taxonomy)
     able = [one for one in INVARIANTS if same or one.id not in REASSESSING_INVARIANTS]
-    broken = tuple(InvariantViolation(one.id, one.promise, says) for one in able for says in one.check(trial))
+    broken = tuple(InvariantViolation(one.id, one.promise, violation) for one in able for violation in one.check(trial))
     failed = {row.contract for row in broken}
     other = () if same else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
     return VerificationResult(broken, (*other, *_iter_missing_outputs(trial)), sum(one.id not in failed for one in able))
@@ -140,8 +138,8 @@ def _check_well_formed(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_known_labels(context: InvariantContext) -> Iterator[str]:
-    known = context.ground.taxonomy.leaves
-    yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in known)
+    leaves = context.ground.taxonomy.leaves
+    yield from (f"{node.label} is none" for node in context.graph.nodes if node.label and node.label not in leaves)
 
 
 def _check_confirmed_is_verified(context: InvariantContext) -> Iterator[str]:
@@ -172,11 +170,11 @@ def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
 def _check_found_again(context: InvariantContext) -> Iterator[str]:
     """Every cited fact must have the same weight for its cause when reassessed."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
-    for row in context.reassessment.rows:
-        known = weights.setdefault(row.label, {})
+    for row in context.reassessment.beliefs:
+        weights_by_source = weights.setdefault(row.label, {})
         for match in (*row.support, *row.against):
             fact = match.fact
-            known.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
+            weights_by_source.setdefault((fact.host, fact.check, fact.key, fact.device or ""), set()).add(round(match.weight, 2))
     for edge in context.graph.edges:
         node, cause = context.graph.by_id.get(edge.source), context.graph.by_id.get(edge.target)
         if node is None or cause is None or edge.kind not in ("decides", "supports", "contradicts"):
@@ -240,10 +238,10 @@ def _is_confirmed_by_reparse(node: ReasonNode, ground: InvariantInputs) -> bool:
     texts = [ground.outputs.get(sha256) for sha256 in list_output_digests(ground.facts, node.host, node.check)]
     if None in texts:
         return True
-    again = ground.read_again(node.check, [text for text in texts if text is not None])
+    reparsed_facts = ground.read_again(node.check, [text for text in texts if text is not None])
     return any(
         fact.key == node.key and (not fact.line or _strip_whitespace(fact.line)[:400] == _strip_whitespace(node.line)[:400])
-        for fact in again
+        for fact in reparsed_facts
     )
 
 
@@ -254,7 +252,7 @@ def _strip_whitespace(text: str) -> str:
 def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
     for node in context.graph.list_nodes("verification"):
         if node.sha256 and node.verdict == "seen" and context.ground.outputs.get(node.sha256) is None:
-            yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'what was handed in'}) is not kept any more"
+            yield f"the output behind “{node.line[:60]}” ({node.check} on {node.host or 'an uploaded file'}) is no longer stored"
 
 
 def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:
@@ -283,9 +281,9 @@ def _check_remedy_has_its_cause(context: InvariantContext) -> Iterator[str]:
             continue
         cause = confirmed.get(node.label)
         if cause is None:
-            yield f"{node.says} is put up for {node.label}, which is not confirmed"
+            yield f"{node.says} is proposed for {node.label}, which is not confirmed"
         elif _accuses_machines(cause, context.ground) and node.host in context.ground.hosts and node.host not in cause.hosts:
-            yield f"{node.says} is put up, and {node.label} accuses {', '.join(cause.hosts)}"
+            yield f"{node.says} is proposed, and {node.label} accuses {', '.join(cause.hosts)}"
 
 
 def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
@@ -294,14 +292,14 @@ def _accuses_machines(cause: ReasonNode, ground: InvariantInputs) -> bool:
 
 
 def _check_refusals_are_shown(context: InvariantContext) -> Iterator[str]:
-    told = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
-    everything = {host for host, check in told if check == "all"}
+    shown_refusals = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
+    everything = {host for host, check in shown_refusals if check == "all"}
     for node in context.graph.list_nodes("proposition"):
         leaf = context.ground.lens.taxonomy.leaves.get(node.label)
         if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
             continue
         deciding = {check.id for check in context.ground.lens.list_deciding_checks(leaf)}
-        if not any(check in deciding for _, check in told) and not everything:
+        if not any(check in deciding for _, check in shown_refusals) and not everything:
             yield f"{node.label} could not be looked at, and the failed look is not shown"
 
 
@@ -319,10 +317,10 @@ def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
     causes = context.ground.causes
     if causes is None:
         return
-    drawn, told = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
+    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {row.label for row in causes}
     yield from (f"{row.label} is reported as {row.verdict}" for row in causes if row.verdict != "confirmed")
-    yield from (f"{label} is reported and not confirmed" for label in sorted(told - drawn))
-    yield from (f"{label} is confirmed and not reported" for label in sorted(drawn - told))
+    yield from (f"{label} is reported and not confirmed" for label in sorted(reported_labels - drawn_labels))
+    yield from (f"{label} is confirmed and not reported" for label in sorted(drawn_labels - reported_labels))
 
 
 INVARIANTS: Final[tuple[ReasonInvariant, ...]] = (
@@ -344,7 +342,9 @@ INVARIANTS: Final[tuple[ReasonInvariant, ...]] = (
     ReasonInvariant("moves_are_bounded", "words, history and models move a belief by no more than they may", _check_shifts_are_bounded),
     ReasonInvariant("model_is_named", "a model's word is marked as one, looks at nothing and confirms nothing", _check_model_is_named),
     ReasonInvariant(
-        "remedy_has_its_cause", "no step is put up without its confirmed cause, on the machine that it accuses", _check_remedy_has_its_cause
+        "remedy_has_its_cause",
+        "no step is proposed without its confirmed cause, on the machine that it accuses",
+        _check_remedy_has_its_cause,
     ),
     ReasonInvariant("refusals_are_told", "a look that was refused is shown where it keeps something undecided", _check_refusals_are_shown),
     ReasonInvariant("budget_is_kept", "the model is asked no more often than a turn may", _check_budget_is_kept),

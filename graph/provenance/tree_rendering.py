@@ -5,7 +5,7 @@ Pure.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from graph.extraction.stat_text import format_confidence_percent
+from graph.extraction.report_texts import format_confidence_percent
 from graph.provenance.invariants import VerificationResult
 from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode
 from tools.inventory.host_ranges import fold_host_names
@@ -47,11 +47,11 @@ def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int,
 
 def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
     rows = build_tree_lines(graph, titles)
-    drawn: list[str] = []
+    lines: list[str] = []
     for at, (depth, line) in enumerate(rows):
         last = at + 1 == len(rows) or rows[at + 1][0] == 0
-        drawn.append(line if not depth else f"{'└' if last else '├'} {line}")
-    return drawn
+        lines.append(line if not depth else f"{'└' if last else '├'} {line}")
+    return lines
 
 
 def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
@@ -65,18 +65,18 @@ def _render_edge(edge: ReasonEdge, source: ReasonNode) -> str:
     """Render an edge; a shift in words, because log-odds mean nothing to readers."""
     if edge.kind != "moves" or source.line:
         return f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
-    by = SOURCE_TEXTS[source.by.removeprefix("model:")]
-    return f"{'likelier' if edge.weight > 0 else 'less likely'} by {by}"
+    source_text = SOURCE_TEXTS[source.by.removeprefix("model:")]
+    return f"{'likelier' if edge.weight > 0 else 'less likely'} by {source_text}"
 
 
 def _render_cause(node: ReasonNode, titles: CauseTitles) -> str:
     mark = VERDICT_MARKS.get(node.verdict, "·")
     if not node.label:
         return f"{mark} a model's idea, {node.verdict}: {node.says}"
-    where = ", ".join(node.devices[:4]) or fold_host_names(node.hosts)
-    place = f" ({where})" if where else ""
-    said = f"{node.verdict} {format_confidence_percent(node.confidence)}" if node.verdict == "confirmed" else node.verdict
-    return f"{mark} {titles.get(node.label, node.label)}{place}: {said}{f', {node.says}' if node.says else ''}"
+    location = ", ".join(node.devices[:4]) or fold_host_names(node.hosts)
+    place = f" ({location})" if location else ""
+    verdict_text = f"{node.verdict} {format_confidence_percent(node.confidence)}" if node.verdict == "confirmed" else node.verdict
+    return f"{mark} {titles.get(node.label, node.label)}{place}: {verdict_text}{f', {node.says}' if node.says else ''}"
 
 
 def _iter_child_lines(graph: ReasonGraph, node: ReasonNode) -> Iterator[tuple[int, str]]:
@@ -99,9 +99,11 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
 
 def render_verification(came: VerificationResult) -> list[str]:
     lines = [f"✗ {row.promise}: {row.says}" for row in came.broken]
-    lines += [f"? {says}" for says in came.unchecked]
-    whole = f"{came.held} contracts hold"
+    lines += [f"? {reason}" for reason in came.unchecked]
+    contract_note = f"{came.held} contracts hold"
     return [
         *lines,
-        f"{whole}." if not came.broken else f"{whole}, {len({row.contract for row in came.broken})} broken: a fault of RackMedic's.",
+        f"{contract_note}."
+        if not came.broken
+        else f"{contract_note}, {len({row.contract for row in came.broken})} broken: a fault of RackMedic's.",
     ]

@@ -1,7 +1,7 @@
 """Build remediations from a diagnosis: per cause and host the ordered steps. Pure.
 
 A remediation never changes more than one host. Those of one host share its drain: the first drains the node, which
-returns only when all are done (`graph.remediation.transitions`).
+returns only when all are done (`graph.remediation.state_machine`).
 """
 
 import hashlib
@@ -91,8 +91,8 @@ def build_remediations(
 
 def list_manual_work(remediations: Iterable[Remediation], taxonomy: Taxonomy) -> tuple[str, ...]:
     """Return the manual work of these remediations' present plans; none where the fault is gone."""
-    said = [(row, _get_manual_work(row)) for row in remediations if row.outcome not in FAULT_GONE_OUTCOMES]
-    return tuple(dict.fromkeys(f"{taxonomy.get_title(row.label)} on {row.target}: {words}." for row, words in said if words))
+    manual_work = [(row, _get_manual_work(row)) for row in remediations if row.outcome not in FAULT_GONE_OUTCOMES]
+    return tuple(dict.fromkeys(f"{taxonomy.get_title(row.label)} on {row.target}: {words}." for row, words in manual_work if words))
 
 
 def _get_manual_work(remediation: Remediation) -> str:
@@ -134,8 +134,8 @@ def _is_applicable(step: PlanStep, context: StepContext) -> bool:
 def _list_manual_steps(leaf: Leaf, cause: Hypothesis) -> list[str]:
     if leaf.scope in HOST_SCOPES and cause.hosts:
         return []
-    said = [step.manual_text for step in parse_plan(leaf.remedies[0]) if step.manual_text] if leaf.remedies else []
-    return [f"{leaf.title}: {', then '.join(said)}."] if said else []
+    manual_texts = [step.manual_text for step in parse_plan(leaf.remedies[0]) if step.manual_text] if leaf.remedies else []
+    return [f"{leaf.title}: {', then '.join(manual_texts)}."] if manual_texts else []
 
 
 def build_remediation(
@@ -152,21 +152,21 @@ def build_remediation(
 def _build_remediation(
     leaf: Leaf, cause: Hypothesis, host: Host, plan: PlanContext, remediations: Sequence[Remediation], first: int = 0
 ) -> tuple[Remediation | None, list[str]]:
-    ground = StepContext(host, plan.inventory.hosts, plan.get_host_facts(host.name), cause, plan.job)
+    step_context = StepContext(host, plan.inventory.hosts, plan.get_host_facts(host.name), cause, plan.job)
     shared = any(row.is_open and row.target == host.name and any(step.remedy == "drain_node" for step in row.rungs) for row in remediations)
-    steps, words, missing = _build_plans(leaf, ground, first, shared=shared)
+    steps, words, missing = _build_plans(leaf, step_context, first, shared=shared)
     sentences = dict.fromkeys([*missing, *filter(None, words[first : first + 1])])
-    said = [f"{leaf.title} on {host.name}: {sentence}." for sentence in sentences]
+    manual_lines = [f"{leaf.title} on {host.name}: {sentence}." for sentence in sentences]
     if not steps:
-        return None, said
-    steps = _insert_emptying_steps(steps, ground, plan)
+        return None, manual_lines
+    steps = _insert_emptying_steps(steps, step_context, plan)
     drains = any(step.remedy == "drain_node" for step in steps)
     steps += [build_return_step(host.name)] if drains and any(step.part == "fix" for step in steps) else []
     devices = tuple(name for name in cause.devices if name.partition("/")[0] == host.name)
     count = sum((row.label, row.target) == (leaf.label, host.name) for row in remediations)
     name = hashlib.sha256(f"{plan.incident} {leaf.label} {host.name} {count}".encode()).hexdigest()[:8]
     remediation = Remediation(id=name, label=leaf.label, target=host.name, devices=devices, rungs=tuple(steps), words=tuple(words))
-    return enter_step(remediation, 0, plan), said
+    return enter_step(remediation, 0, plan), manual_lines
 
 
 def _build_plans(leaf: Leaf, context: StepContext, first: int, *, shared: bool) -> tuple[list[RemediationStep], list[str], list[str]]:
@@ -175,9 +175,11 @@ def _build_plans(leaf: Leaf, context: StepContext, first: int, *, shared: bool) 
     words: list[str] = [""] * first
     missing: list[str] = []
     for number, plan in enumerate(leaf.remedies[first:], first):
-        own, left, lost = _build_plan(parse_plan(plan), context, number, drained=shared or any(r.remedy == "drain_node" for r in steps))
+        own, manual_steps, lost = _build_plan(
+            parse_plan(plan), context, number, drained=shared or any(r.remedy == "drain_node" for r in steps)
+        )
         steps += own
-        words.append(left)
+        words.append(manual_steps)
         missing += lost
         if not own and not steps:
             break  # the plan starts with manual work: change nothing on the host before that
@@ -197,19 +199,19 @@ def _build_plan(
             continue
         try:
             rungs += build_remediation_steps(step, context, number)
-        except StepUnavailable as why:
-            missing.append(str(why))
+        except StepUnavailable as error:
+            missing.append(str(error))
             if step.name != "drain_node":
-                return rungs, str(why), missing
+                return rungs, str(error), missing
     return rungs, "", missing
 
 
 def _insert_emptying_steps(steps: list[RemediationStep], context: StepContext, plan: PlanContext) -> list[RemediationStep]:
     """Empty the node after the drain where a stuck job or endless pods would keep it busy."""
     at = next((n for n, step in enumerate(steps) if step.remedy == "drain_node"), None)
-    waits = any("drained" in REMEDIES[step.remedy].needs for step in steps)
+    needs_drained = any("drained" in REMEDIES[step.remedy].needs for step in steps)
     pods = context.host.scheduler == "kubernetes"
-    if at is None or not waits or not (pods or plan.stuck):
+    if at is None or not needs_drained or not (pods or plan.stuck):
         return steps
     try:
         empties = build_remediation_steps(PlanStep("evict_pods" if pods else "cancel_job"), context, steps[at].plan)
@@ -230,12 +232,12 @@ def build_approval_id(incident: str, remediation: Remediation) -> str:
 
 def enter_step(remediation: Remediation, at: int, plan: PlanContext) -> Remediation:
     """Enter step `at` and wait for a decision, or first for the node to become idle."""
-    step, waits = remediation.rungs[at], plan.waits
+    step, waiting_for = remediation.rungs[at], plan.waits
     remediation = remediation.model_copy(update={"rung": at, "attempt": 1, "outcome": "", "approval": "", "says": ""})
     if step.part == "restore":
         return remediation.model_copy(update={"waiting_for": "none", "due": None})
     if needs_idle_node(step, plan.inventory.hosts.get(remediation.target)):
-        patience = waits.busy if step.remedy in NODE_EMPTYING_REMEDIES else waits.idle
+        patience = waiting_for.busy if step.remedy in NODE_EMPTYING_REMEDIES else waiting_for.idle
         return remediation.model_copy(update={"waiting_for": "idle", "due": plan.now + patience})
     return request_approval(remediation, plan)
 

@@ -15,14 +15,14 @@ CauseLocation = tuple[str, str]  # (label, host) of one remediation; an empty ho
 
 def map_cause_locations(causes: Iterable[Hypothesis], plan: PlanContext) -> dict[CauseLocation, tuple[str, ...]]:
     """Return location → names by which it is known."""
-    found: dict[CauseLocation, tuple[str, ...]] = {}
+    hosts_by_location: dict[CauseLocation, tuple[str, ...]] = {}
     for cause in causes:
         hosts = [host for host in find_remediation_hosts(cause, plan) if host in plan.inventory.hosts]
         for host in hosts:
-            found[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
+            hosts_by_location[cause.label, host] = _build_location_names(cause.label, host, cause.devices)
         if not hosts:
-            found[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, plan))
-    return found
+            hosts_by_location[cause.label, ""] = tuple(f"{cause.label} {place}" for place in _list_places(cause, plan))
+    return hosts_by_location
 
 
 def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[CauseLocation, tuple[str, ...]]:
@@ -33,18 +33,18 @@ def map_remediation_locations(remediations: Iterable[Remediation]) -> dict[Cause
 
 def find_owned_elsewhere(spots: Mapping[CauseLocation, Sequence[str]], holders: Mapping[str, str]) -> dict[CauseLocation, str]:
     """Return each location's owner: on a host it must own all names there, for manual repairs any."""
-    found: dict[CauseLocation, str] = {}
+    owner_by_location: dict[CauseLocation, str] = {}
     for (label, host), names in spots.items():
-        theirs = [holders[name] for name in names if name in holders]
-        if theirs and (not host or len(theirs) == len(names)):
-            found[label, host] = theirs[0]
-    return found
+        other_owners = [holders[name] for name in names if name in holders]
+        if other_owners and (not host or len(other_owners) == len(names)):
+            owner_by_location[label, host] = other_owners[0]
+    return owner_by_location
 
 
 def is_owned_elsewhere(report: Report) -> bool:
     """Return whether other incidents own every cause that this one found."""
-    found = {row.label for row in report.root_causes}
-    return bool(report.shared) and {row.label for row in report.shared} >= found
+    labels = {row.label for row in report.root_causes}
+    return bool(report.shared) and {row.label for row in report.shared} >= labels
 
 
 def list_causes_owned_elsewhere(
@@ -53,9 +53,9 @@ def list_causes_owned_elsewhere(
     """Return rows per cause and owner. `waits`: this incident resumes on release."""
     rows: list[CauseOwnedElsewhere] = []
     for cause in causes:
-        mine = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
-        for incident in dict.fromkeys(mine.values()):
-            hosts = tuple(host for host, other in mine.items() if host and other == incident)
+        owner_by_host = {host: incident for (label, host), incident in elsewhere.items() if label == cause.label}
+        for incident in dict.fromkeys(owner_by_host.values()):
+            hosts = tuple(host for host, other in owner_by_host.items() if host and other == incident)
             rows.append(CauseOwnedElsewhere(label=cause.label, hosts=hosts, incident=incident, waits=waits))
     return tuple(rows)
 
@@ -70,6 +70,6 @@ def _list_places(cause: Hypothesis, plan: PlanContext) -> tuple[str, ...]:
     if cause.devices or cause.hosts:
         return cause.devices or cause.hosts
     if leaf is not None and leaf.scope == "cluster":
-        rows = (plan.inventory.hosts.get(cited.host) for cited in cause.evidence)
+        rows = (plan.inventory.hosts.get(evidence.host) for evidence in cause.evidence)
         return tuple(dict.fromkeys(f"group:{row.group}" for row in rows if row and row.group))
     return (f"job:{plan.job}",) if plan.job else ()

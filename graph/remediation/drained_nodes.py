@@ -58,9 +58,9 @@ def list_drained_nodes(remediations: Sequence[Remediation]) -> list[DrainedNode]
 
 def render_drained_nodes(remediations: Sequence[Remediation], taxonomy: Taxonomy) -> list[str]:
     """Return drained nodes, then nodes locked by an unclear outcome, for a handover."""
-    said = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
-    said += [f"{row.target} is locked: {row.approval} ended in doubt" for row in remediations if row.outcome == "unknown"]
-    return list(dict.fromkeys(said))
+    lines = [row.render_line(taxonomy.get_title(row.label)) for row in list_drained_nodes(remediations)]
+    lines += [f"{row.target} is locked: {row.approval} ended in doubt" for row in remediations if row.outcome == "unknown"]
+    return list(dict.fromkeys(lines))
 
 
 def _format_status(remediation: Remediation) -> str:
@@ -77,10 +77,10 @@ def list_returnable_nodes(remediations: Sequence[Remediation]) -> tuple[Returnab
 def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediation]) -> str:
     """Return why a return may not be requested, or "". `ladders`: all of the incident."""
     if not remediation.drained:
-        return f"{remediation.target} is not held any more"
+        return f"{remediation.target} is no longer held"
     if remediation.is_open:
         return (
-            f"the fix goes on by itself: {format_current_step(remediation)}"
+            f"the fix continues automatically: {format_current_step(remediation)}"
             if not is_returning(remediation)
             else "its return is under way in the thread"
         )
@@ -89,10 +89,10 @@ def get_return_blocker(remediation: Remediation, remediations: Sequence[Remediat
 
 def list_unresolved_on_host(remediation: Remediation, remediations: Sequence[Remediation]) -> list[Remediation]:
     """Return the host's other remediations not known to have succeeded."""
-    others = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
+    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
     return [
         row
-        for row in others
+        for row in others_on_host
         if ((row.is_open and row.waiting_for != "proof") or row.outcome in UNRESOLVED_OUTCOMES) and not _runs_check(row)
     ]
 
@@ -119,18 +119,18 @@ def propose_return(incident: str, remediation: Remediation) -> Remediation:
     steps = remediation.rungs if back < len(remediation.rungs) else (*remediation.rungs, build_return_step(remediation.target))
     attempt = remediation.attempt + 1 if remediation.rung == back else 1
     update = {"rungs": steps, "rung": back, "attempt": attempt, "outcome": "", "waiting_for": "approval", "due": None, "says": ""}
-    asked = remediation.model_copy(update=update)
-    return asked.model_copy(update={"approval": build_approval_id(incident, asked)})
+    return_remediation = remediation.model_copy(update=update)
+    return return_remediation.model_copy(update={"approval": build_approval_id(incident, return_remediation)})
 
 
 def _get_unmended_reason(remediation: Remediation) -> str:
     """Return what blocks a return regardless of new observations."""
     if remediation.is_open:
-        return f"another fix on {remediation.target} goes on: {format_current_step(remediation)}"
+        return f"another fix on {remediation.target} is in progress: {format_current_step(remediation)}"
     if remediation.outcome == "unknown":
         return remediation.says
     if _is_remedy_unproven(remediation):
-        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); whoever mends {remediation.target} returns it"
+        return f"a remedy was run and is not proved to have helped ({_format_status(remediation)}); the person who repairs {remediation.target} must return it"
     if remediation.fault is None and remediation.since is None:
         return "what was wrong is not noted, so I cannot look whether it is gone"
     return ""

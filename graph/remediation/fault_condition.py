@@ -3,27 +3,71 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from graph.engine.assessment import Assessment
-from graph.engine.cause_presence import CausePresence, assess_presence, can_concern_devices
-from graph.engine.event_age import EVENT_KEY_PREFIXES
+from graph.engine.belief import Belief
+from graph.engine.fact_history import EVENT_KEY_PREFIXES
 from graph.engine.reference_data import is_tenant_writable
+from graph.engine.verdict import MIN_SUSPICION_POSTERIOR
 from graph.state import Remediation, RemediationStep
 from kb.taxonomy.taxonomy import Leaf
 from tools.action import FaultCondition, FaultPersistence
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 
+# Whether a host shows a cause, is rid of it, or is unobserved; used by proofs and before a claim.
+
+
+@dataclass(frozen=True, slots=True)
+class CausePresence:
+    """The answer and its reason in words.
+
+    `shown`: a fact decides for it; `likely`: facts support it; `gone`: observed, and nothing shows it; `unseen`:
+    unobserved.
+    """
+
+    answer: Literal["shown", "likely", "gone", "unseen"]
+    says: str
+
+
+def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) -> CausePresence:
+    """Return the presence on the given devices (`host/gpuN`) of one host; without devices, on the whole host."""
+    rows = [row for row in assessment.by_label.get(leaf.label, ()) if can_concern_devices(devices, row.subject.named_devices)]
+    still = next((row for row in rows if row in assessment.roots), None) or next(
+        (row for row in rows if row.proven or is_stated_by_host(row)), None
+    )
+    if still is not None:
+        return CausePresence("shown", still.deciding[0].says)
+    unobserved, _ = assessment.coverage.find_gaps(leaf)
+    if unobserved:
+        return CausePresence("unseen", unobserved[0])
+    if not assessment.coverage.is_decidable(leaf):
+        return CausePresence("unseen", "no check that was run can decide it")
+    likely = next((row for row in rows if row.posterior >= MIN_SUSPICION_POSTERIOR and row.support), None)
+    if likely is not None:
+        return CausePresence("likely", f"still likely: {likely.support[0].says}")
+    return CausePresence("gone", f"{leaf.title} no longer shows on {', '.join(devices) or ', '.join(assessment.hosts)}")
+
+
+def is_stated_by_host(row: Belief) -> bool:
+    """Ignore the posterior if the host itself reports a deciding fact: a lone host has no peers."""
+    return any(not is_tenant_writable(match.fact.key) for match in row.deciding)
+
+
+def can_concern_devices(devices: Sequence[str], named: Sequence[str]) -> bool:
+    """Return whether two sets of devices overlap; an empty set is the whole host."""
+    return not devices or not named or bool(set(named) & set(devices))
+
+
 # Readings without the fault after which it counts as gone: an intermittent fault can be missed. As many as a diagnosis
 # needs before it calls machines healthy.
 MIN_CLEAN_READS = 3
-
 REACHABILITY_KEY = "host.reachable"  # The key of a fault that consists in not answering.
-
 # Remedies that need no present fault, and why.
 FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
-    "resume_node": "it takes a drain back; it is offered where the fault shows no more",
+    "resume_node": "it takes a drain back; it is offered where the fault no longer shows",
     "run_check": "it only looks",
 }
 
@@ -53,12 +97,12 @@ def _has_taken_effect(step: RemediationStep, remediation: Remediation) -> bool:
 
 def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Sequence[Fact]) -> FaultCondition:
     """Return what the cause rests on. `alone` assesses these `facts` of its host only."""
-    leaf = alone.lens.taxonomy.leaves[remediation.label]
+    leaf = alone.reference.taxonomy.leaves[remediation.label]
     rows = [row for row in alone.by_label.get(remediation.label, ()) if can_concern_devices(remediation.devices, row.subject.named_devices)]
     matches = [
         match for row in rows for match in row.deciding if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
     ]
-    passive = [match for match in matches if (check := alone.lens.checks.get(match.fact.check)) and not check.exclusive]
+    passive = [match for match in matches if (check := alone.reference.checks.get(match.fact.check)) and not check.exclusive]
     states = [match for match in passive if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]
     decided = states or passive or matches
     telling = [match.fact for match in decided]
@@ -80,7 +124,7 @@ def build_fault_condition(remediation: Remediation, alone: Assessment, facts: Se
 
 
 def _is_unreachable_fault(alone: Assessment, leaf: Leaf) -> bool:
-    return REACHABILITY_KEY in alone.lens.list_decisive_keys(leaf) and not alone.coverage.observed
+    return REACHABILITY_KEY in alone.reference.list_decisive_keys(leaf) and not alone.coverage.observed
 
 
 def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
@@ -90,11 +134,16 @@ def is_contradicted(remediation: Remediation, alone: Assessment) -> bool:
 
 def judge_fault(fault: FaultCondition, alone: Assessment) -> CausePresence:
     """Judge by the host's facts. It is not gone where a check that showed it could not look."""
-    leaf = alone.lens.taxonomy.leaves.get(fault.label)
+    leaf = alone.reference.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
-    seen = assess_presence(leaf, fault.devices, alone)
-    blind = next(
-        (f"{check}: {alone.coverage.blind[fault.host, check]}" for check in fault.checks if (fault.host, check) in alone.coverage.blind), ""
+    presence = assess_presence(leaf, fault.devices, alone)
+    unobserved_reason = next(
+        (
+            f"{check}: {alone.coverage.unobserved[fault.host, check]}"
+            for check in fault.checks
+            if (fault.host, check) in alone.coverage.unobserved
+        ),
+        "",
     )
-    return CausePresence("unseen", blind) if seen.answer == "gone" and blind else seen
+    return CausePresence("unseen", unobserved_reason) if presence.answer == "gone" and unobserved_reason else presence

@@ -17,9 +17,9 @@ UNRESOLVED_OUTCOMES: frozenset[str] = frozenset({"ticket", "denied", "undecided"
 
 def end_remediation(remediation: Remediation, outcome: RemediationOutcome, says: str) -> Remediation:
     """End it; the text names a node that stays drained."""
-    held = format_still_drained(remediation) if remediation.drained and outcome != "cured" else ""
-    said = "; ".join(filter(None, (says, held)))
-    return remediation.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": said})
+    drained_note = format_still_drained(remediation) if remediation.drained and outcome != "cured" else ""
+    text = "; ".join(filter(None, (says, drained_note)))
+    return remediation.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": text})
 
 
 def format_still_drained(remediation: Remediation) -> str:
@@ -41,12 +41,12 @@ def _is_ready_to_return(remediation: Remediation) -> bool:
 
 
 def _request_return(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation:
-    others = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
-    if any(row.is_open and row.waiting_for != "proof" for row in others):
+    others_on_host = [row for row in remediations if row.target == remediation.target and row.id != remediation.id]
+    if any(row.is_open and row.waiting_for != "proof" for row in others_on_host):
         return remediation
-    bad = next((row for row in others if row.outcome in UNRESOLVED_OUTCOMES), None)
+    bad = next((row for row in others_on_host if row.outcome in UNRESOLVED_OUTCOMES), None)
     if bad is not None:
-        return end_remediation(remediation, "ticket", f"mended, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
+        return end_remediation(remediation, "ticket", f"fixed, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
     return request_approval(remediation, plan)
 
 
@@ -75,11 +75,11 @@ def withdraw_owned_elsewhere(remediations: Sequence[Remediation], elsewhere: Col
 
 def end_outdated_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
     """For another graph version: plan untouched ones again, leave others to people."""
-    why = "RackMedic was upgraded meanwhile"
-    begun = [row.is_open and (row.drained or row.since is not None) for row in remediations]
+    reason = "RackMedic was upgraded meanwhile"
+    was_begun = [row.is_open and (row.drained or row.since is not None) for row in remediations]
     return [
-        end_remediation(row, "stopped" if held else "withdrawn", why) if row.is_open else row
-        for row, held in zip(remediations, begun, strict=True)
+        end_remediation(row, "stopped" if is_begun else "withdrawn", reason) if row.is_open else row
+        for row, is_begun in zip(remediations, was_begun, strict=True)
     ]
 
 
@@ -89,15 +89,15 @@ def describe_remediation(remediation: Remediation, title: str) -> str:
 
 
 def _format_status(remediation: Remediation, title: str) -> str:
-    where = f"{title} on {remediation.target}"
+    subject = f"{title} on {remediation.target}"
     if remediation.current_step and remediation.current_step.remedy == "run_check":
-        where = f"Test {remediation.current_step.args.get('check', '')} on {fold_host_names(remediation.target.split(','))}"
+        subject = f"Test {remediation.current_step.args.get('check', '')} on {fold_host_names(remediation.target.split(','))}"
     if remediation.outcome:
-        return f"{where}: {remediation.outcome}" + (f", {remediation.says}" if remediation.says else "")
+        return f"{subject}: {remediation.outcome}" + (f", {remediation.says}" if remediation.says else "")
     if remediation.waiting_for == "proof":
-        return f"{where}: passes now, to be proved again" + (f" at {remediation.due:%H:%M} UTC" if remediation.due else "")
-    says = f"; {remediation.says}" if remediation.says else ""
-    return f"{where}: {format_current_step(remediation)} ({_format_wait_reason(remediation)}{says})"
+        return f"{subject}: passes now; re-check " + (f"at {remediation.due:%H:%M} UTC" if remediation.due else "pending")
+    note = f"; {remediation.says}" if remediation.says else ""
+    return f"{subject}: {format_current_step(remediation)} ({_format_wait_reason(remediation)}{note})"
 
 
 def format_current_step(remediation: Remediation) -> str:
@@ -107,7 +107,7 @@ def format_current_step(remediation: Remediation) -> str:
 
 def _format_wait_reason(remediation: Remediation) -> str:
     return {
-        "approval": "waits for its turn, nobody is asked yet" if remediation.late else "waiting for a decision",
+        "approval": "queued, not proposed yet" if remediation.late else "waiting for approval",
         "idle": f"waiting until {remediation.target} is drained and without jobs",
         "node_back": f"waiting for {remediation.target}",
     }.get(remediation.waiting_for, "waiting for the other fixes on this host")

@@ -35,7 +35,7 @@ MANUAL_STEP_TEXTS: Mapping[str, str] = {
     "escalate_fabric": "tell the fabric team",
     "escalate_network": "tell the network team",
     "escalate_storage": "tell the storage team",
-    "escalate_service": "tell whoever runs that service",
+    "escalate_service": "tell the owner of that service",
     "report_user": "tell the owner of the job",
     "restart_job": "start the job again",
     "enlarge_shm": "start the container again with more shared memory (--shm-size), which only its owner can give it",
@@ -45,8 +45,8 @@ MANUAL_STEP_TEXTS: Mapping[str, str] = {
     ),
     "raise_nofile": "raise LimitNOFILE in the unit that starts jobs, then restart that unit",
     "set_mtu": "set the interface's MTU as everywhere else, in the network configuration, so that it stays",
-    "fix_resolver": "mend the name service of the node (resolv.conf, systemd-resolved)",
-    "mend_host": "have an administrator mend it on the node",
+    "fix_resolver": "fix the name service of the node (resolv.conf, systemd-resolved)",
+    "mend_host": "have an administrator fix it on the node",
     "boot_previous_kernel": "boot the previous kernel",
     "driver_upgrade": "upgrade the NVIDIA driver",
     "install_fabricmanager": "install the fabric manager of the driver's version",
@@ -80,8 +80,8 @@ class PlanStep:
 
 def parse_plan(plan: str) -> tuple[PlanStep, ...]:
     """Parse `drain_node > restart_service(docker)` into steps."""
-    found = ((text, _STEP_PATTERN.fullmatch(text)) for text in map(str.strip, plan.split(">")))
-    return tuple(PlanStep(match[1], match[2] or "") if match else PlanStep(text) for text, match in found)
+    parsed_steps = ((text, _STEP_PATTERN.fullmatch(text)) for text in map(str.strip, plan.split(">")))
+    return tuple(PlanStep(match[1], match[2] or "") if match else PlanStep(text) for text, match in parsed_steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ def build_remediation_steps(step: PlanStep, context: StepContext, plan: int) -> 
     remedy = REMEDIES[step.name]
     try:
         via = find_execution_host(remedy, context.host, context.hosts)
-    except NoController as why:
-        lacks = str(why) if context.host.controller else "its group has no Slurm controller in the inventory"
-        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {lacks}") from why
+    except NoController as error:
+        lacks = str(error) if context.host.controller else "its group has no Slurm controller in the inventory"
+        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {lacks}") from error
     filled = ARGUMENT_BUILDERS[remedy.id](replace(context, detail=step.detail))
     if not via.kit:
         words = get_scheduler_variant(remedy, context.host.scheduler).command
@@ -154,22 +154,24 @@ def _find_pci_address(context: StepContext, device: str) -> str:
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
     own = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
-    said = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
-    said = said or {str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")}
-    known = {address for address in said if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
-    if len(known) != 1:
+    addresses = {str(fact.value).lower() for fact in own if fact.key == "gpu.bdf"}
+    addresses = addresses or {
+        str(fact.attrs["bdf"]).lower() for fact in own if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")
+    }
+    pci_addresses = {address for address in addresses if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
+    if len(pci_addresses) != 1:
         raise StepUnavailable(
-            f"find the PCI address of {context.host.name}/{device}: " + ("no check told it" if not known else "the checks disagree")
+            f"find the PCI address of {context.host.name}/{device}: " + ("no check told it" if not pci_addresses else "the checks disagree")
         )
-    return known.pop()
+    return pci_addresses.pop()
 
 
 def _build_power_limit_arguments(context: StepContext) -> StepArguments:
-    told = {fact.value for fact in context.facts if fact.key == "gpu.power.default" and isinstance(fact.value, int | float)}
-    if len(told) != 1:
-        why = "nvidia-smi does not tell it" if not told else "its GPUs have different ones"
-        raise StepUnavailable(f"set the default power limit of {context.host.name} by hand: {why}")
-    return [({"watts": f"{told.pop():g}"}, context.cause.devices)]
+    default_limits = {fact.value for fact in context.facts if fact.key == "gpu.power.default" and isinstance(fact.value, int | float)}
+    if len(default_limits) != 1:
+        reason = "nvidia-smi does not tell it" if not default_limits else "its GPUs have different ones"
+        raise StepUnavailable(f"set the default power limit of {context.host.name} by hand: {reason}")
+    return [({"watts": f"{default_limits.pop():g}"}, context.cause.devices)]
 
 
 def _build_process_arguments(context: StepContext) -> StepArguments:
@@ -196,9 +198,9 @@ def _build_process_arguments(context: StepContext) -> StepArguments:
 
 def _build_job_arguments(context: StepContext) -> StepArguments:
     """Return the job shown on the host's GPUs, else the scheduler's; of several only the one that people named."""
-    shown = {str(fact.attrs["job"]) for fact in context.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
+    job_ids = {str(fact.attrs["job"]) for fact in context.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
     queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
-    jobs = {job for job in shown if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
+    jobs = {job for job in job_ids if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
     if context.job in jobs:
         return [({"job": context.job}, ())]
     if len(jobs) != 1:
@@ -218,10 +220,10 @@ def _build_container_arguments(context: StepContext) -> StepArguments:
     """Return containers where NVML fails as after a daemon-reload; the kit checks again before it acts."""
     lost = [fact for fact in context.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
     ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
-    whole = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
-    if not whole:
+    container_devices = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
+    if not container_devices:
         raise StepUnavailable(f"restart the container on {context.host.name} by hand: no check saw which one lost its GPUs")
-    return [({"container": name}, (f"{context.host.name}/{device}",)) for name, device in whole.items()]
+    return [({"container": name}, (f"{context.host.name}/{device}",)) for name, device in container_devices.items()]
 
 
 ARGUMENT_BUILDERS: Mapping[str, Callable[[StepContext], StepArguments]] = {

@@ -13,7 +13,10 @@ from graph.state import DiagnosisOutcome, Verdict
 
 DOCUMENT_FORMAT = "rackmedic-ticket/1"
 MAX_DOCUMENT_BYTES = 256 << 10  # On every way in.
-MAX_HOST_RANGES, MAX_FACTS, MAX_LOGS, MAX_TEMPLATES = 256, 120, 4, 60
+MAX_HOST_RANGES = 256
+MAX_FACTS = 120
+MAX_LOGS = 4
+MAX_TEMPLATES = 60
 MAX_HOST_CHARS = 253
 
 Word = Annotated[str, Field(max_length=80)]
@@ -31,7 +34,7 @@ PseudonymKind = Literal["model", "data", "code", "other"]
 
 
 class ExportedRow(BaseModel):
-    """A row of the document. What a newer writer added is passed over, and said (`graph.ticket_export.ticket_parser`)."""
+    """A row of the document. What a newer writer added is passed over, and said (`graph.ticket_export.received_ticket`)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -96,7 +99,7 @@ class ExportedLog(ExportedRow):
 
 
 class ExportedAttempt(ExportedRow):
-    """A remedy that was put up for decision or run."""
+    """A remedy that was proposed or run."""
 
     remedy: Word = Field(description="id of the remedy")
     target: HostName = Field(description="host")

@@ -43,11 +43,11 @@ def load_bad_ranges() -> tuple[BadNcclRange, ...]:
 
 def parse_version(version: str) -> VersionNumbers:
     """Parse `2.27.7+cuda12.4` to (2, 27, 7); return () for others."""
-    found = re.match(r"\d{1,4}(?:\.\d{1,4}){1,2}(?![\d.])", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
+    match = re.match(r"\d{1,4}(?:\.\d{1,4}){1,2}(?![\d.])", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def find_known_bad(version: str) -> tuple[BadNcclRange, ...]:
     """Return known problems; none for a version of fewer than three parts."""
-    asked = parse_version(version)
-    return tuple(row for row in load_bad_ranges() if len(asked) == 3 and row.first <= asked <= row.last)
+    version_parts = parse_version(version)
+    return tuple(row for row in load_bad_ranges() if len(version_parts) == 3 and row.first <= version_parts <= row.last)

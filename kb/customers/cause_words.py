@@ -12,8 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kb.schema import StrictModel, Text
-from kb.taxonomy.customer_fix import CustomerFix
-from kb.taxonomy.taxonomy import Taxonomy
+from kb.taxonomy.taxonomy import CustomerFix, Taxonomy
 from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
 
 FOLDER = Path(__file__).parent
@@ -71,29 +70,29 @@ class CustomerWords:
     def get_cause_words(self, label: str, language: str = ENGLISH) -> CauseWords:
         """Return a leaf's wording, in English as fallback. Raises KeyError."""
         leaf = self.taxonomy.get_leaf(label)
-        said = self.in_language.get(language, {}).get(label)
-        if said is None:
+        words = self.in_language.get(language, {}).get(label)
+        if words is None:
             return CauseWords(leaf.title, leaf.customer_words or f"{leaf.title}.", leaf.customer_fix)
         fix = leaf.customer_fix
         if fix is None:
-            return CauseWords(said.title or leaf.title, said.words)
+            return CauseWords(words.title or leaf.title, words.words)
         paste = tuple(_translate_comments(block, self.comments.get(language, {})) for block in fix.paste)
-        return CauseWords(said.title or leaf.title, said.words, CustomerFix(said.change or fix.change, paste, said.works or fix.works))
+        return CauseWords(words.title or leaf.title, words.words, CustomerFix(words.change or fix.change, paste, words.works or fix.works))
 
 
 def remove_promises(words: str) -> str:
     """Remove what the provider does, for use before approval. The first clause stays."""
     first, *rest = words.removesuffix(".").split("; ")
-    kept = [first]
+    kept_clauses = [first]
     for clause in rest:
-        said = [part for part in _PART_PATTERN.split(clause) if _MUST_PATTERN.search(part) or not _PROMISE_PATTERN.search(part)]
-        kept += [", ".join(said)] if said else []
-    return f"{'; '.join(kept)}."
+        plain_parts = [part for part in _PART_PATTERN.split(clause) if _MUST_PATTERN.search(part) or not _PROMISE_PATTERN.search(part)]
+        kept_clauses += [", ".join(plain_parts)] if plain_parts else []
+    return f"{'; '.join(kept_clauses)}."
 
 
 def extract_comments(block: str) -> list[str]:
     """Return the text behind the last `# ` of each line."""
-    return [found[1] for line in block.split("\n") if (found := _COMMENT_PATTERN.search(line))]
+    return [match[1] for line in block.split("\n") if (match := _COMMENT_PATTERN.search(line))]
 
 
 def _translate_comments(block: str, comments: Mapping[str, str]) -> str:
@@ -106,13 +105,13 @@ def load_customer_words(taxonomy: Taxonomy, folder: Path = FOLDER) -> CustomerWo
     languages: dict[str, Mapping[str, _CauseModel]] = {}
     comments: dict[str, Mapping[str, str]] = {}
     fixes = [leaf.customer_fix for leaf in taxonomy.leaves.values() if leaf.customer_fix]
-    written = {words for fix in fixes for block in fix.paste for words in extract_comments(block)}
+    pasted_comments = {words for fix in fixes for block in fix.paste for words in extract_comments(block)}
     for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
         if (file := validate_document(document, _LanguageModel, problems)) is None:
             continue
         languages[file.language], comments[file.language] = file.causes, file.comments
         for words in file.comments:
-            if words not in written:
+            if words not in pasted_comments:
                 problems.add(document.find_position("comments", words), f"{words} is no comment of a block")
         for label in file.causes:
             if label not in taxonomy.leaves:

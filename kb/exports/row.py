@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from kb.redact import redact_once
 
-# characters of a text, messages of a thread, nesting of a formatted text
-MAX_TEXT_CHARS, MAX_MESSAGES, MAX_DEPTH = 20_000, 200, 16
+MAX_TEXT_CHARS = 20_000  # characters of a text
+MAX_MESSAGES = 200  # messages of a thread
+MAX_DEPTH = 16  # nesting of a formatted text
 MAX_NAME_CHARS: Final = 300  # of a name, title or URL
 # our field → foreign names, most reliable first
 FIELD_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -77,24 +78,24 @@ def parse_export_row(given: Any, where: str, mapped: Mapping[str, str] | None = 
     """Build a row. `where` replaces a missing id; `mapped` is foreign column → our field. Raises NotAnIncident."""
     if not isinstance(given, Mapping):
         raise NotAnIncident("is no mapping")
-    found = _map_fields(given, mapped or {})
-    text, title = _extract_text(found.get("text")), _extract_short_text(found.get("title"))
-    said = [ExportMessage(_get_person_name(found.get("author")), text)] if text else []
-    said += [one for one in _iter_messages(found.get("messages")) if one.text][: MAX_MESSAGES - 1]
-    if not title and not said:
+    fields = _map_fields(given, mapped or {})
+    text, title = _extract_text(fields.get("text")), _extract_short_text(fields.get("title"))
+    messages = [ExportMessage(_get_person_name(fields.get("author")), text)] if text else []
+    messages += [one for one in _iter_messages(fields.get("messages")) if one.text][: MAX_MESSAGES - 1]
+    if not title and not messages:
         raise NotAnIncident(
-            "says nothing" if found else f"has none of the columns we know: {', '.join(map(str, given))[:200]}; name them with --map"
+            "says nothing" if fields else f"has none of the columns we know: {', '.join(map(str, given))[:200]}; name them with --map"
         )
     return ExportRow(
-        id=_extract_short_text(found.get("id")) or where,
-        title=title or _get_first_line(said[0].text),
-        messages=tuple(said),
-        time=format_iso_time(found.get("time")),
-        url=_extract_short_text(found.get("url")),
-        check=_extract_short_text(found.get("check")),
-        label=_extract_short_text(found.get("label")),
-        root_cause=_extract_text(found.get("root_cause")),
-        resolution=_extract_text(found.get("resolution")),
+        id=_extract_short_text(fields.get("id")) or where,
+        title=title or _get_first_line(messages[0].text),
+        messages=tuple(messages),
+        time=format_iso_time(fields.get("time")),
+        url=_extract_short_text(fields.get("url")),
+        check=_extract_short_text(fields.get("check")),
+        label=_extract_short_text(fields.get("label")),
+        root_cause=_extract_text(fields.get("root_cause")),
+        resolution=_extract_text(fields.get("resolution")),
     )
 
 
@@ -123,14 +124,16 @@ def _format_epoch_time(seconds: float) -> str:
 
 def _map_fields(given: Mapping[Any, Any], mapped: Mapping[str, str]) -> dict[str, Any]:
     inner = given.get("fields")
-    whole = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira nests its fields
-    named = {_NOT_A_NAME_PATTERN.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*whole.items()])}
-    found = {
+    flat_fields = {**given, **inner} if isinstance(inner, Mapping) else given  # Jira nests its fields
+    value_by_name = {
+        _NOT_A_NAME_PATTERN.sub("_", str(name).strip().lower()).strip("_"): value for name, value in reversed([*flat_fields.items()])
+    }
+    fields = {
         field: value
         for field, names in FIELD_ALIASES.items()
-        if (value := next((named[name] for name in names if named.get(name) not in (None, "", [], ())), None)) is not None
+        if (value := next((value_by_name[name] for name in names if value_by_name.get(name) not in (None, "", [], ())), None)) is not None
     }
-    return found | {field: whole[column] for column, field in mapped.items() if column in whole}
+    return fields | {field: flat_fields[column] for column, field in mapped.items() if column in flat_fields}
 
 
 def _iter_messages(given: Any) -> Iterator[ExportMessage]:
@@ -138,29 +141,29 @@ def _iter_messages(given: Any) -> Iterator[ExportMessage]:
         given = given.get("comments") or given.get("messages") or ()
     if isinstance(given, str):
         given = (given,)
-    for one in given[: MAX_MESSAGES * 2] if isinstance(given, Sequence) else ():
-        if isinstance(one, Mapping):
-            found = _map_fields(one, {})
-            yield ExportMessage(_get_person_name(found.get("author")), _extract_text(found.get("text")))
-        elif isinstance(one, str):
-            noted = _JIRA_NOTE_PATTERN.match(one) if format_iso_time(one.partition(";")[0]) else None
+    for message in given[: MAX_MESSAGES * 2] if isinstance(given, Sequence) else ():
+        if isinstance(message, Mapping):
+            fields = _map_fields(message, {})
+            yield ExportMessage(_get_person_name(fields.get("author")), _extract_text(fields.get("text")))
+        elif isinstance(message, str):
+            noted = _JIRA_NOTE_PATTERN.match(message) if format_iso_time(message.partition(";")[0]) else None
             yield (
                 ExportMessage(_extract_short_text(noted["author"]), _extract_text(noted["text"]))
                 if noted
-                else ExportMessage("", _extract_text(one))
+                else ExportMessage("", _extract_text(message))
             )
 
 
 def _get_person_name(given: Any) -> str:
     if isinstance(given, Mapping):
-        named = {str(name).lower(): value for name, value in given.items()}
-        given = next((named[name] for name in _PERSON_FIELDS if isinstance(named.get(name), str | int)), "")
+        value_by_name = {str(name).lower(): value for name, value in given.items()}
+        given = next((value_by_name[name] for name in _PERSON_FIELDS if isinstance(value_by_name.get(name), str | int)), "")
     return _extract_short_text(given)
 
 
 def _extract_text(given: Any) -> str:
-    whole = "".join(_iter_text_pieces(given, MAX_DEPTH))[:MAX_TEXT_CHARS].replace("\0", "")
-    return redact_once(whole.encode("utf-8", "replace").decode()).strip()  # a lone UTF-16 surrogate cannot be encoded
+    joined_text = "".join(_iter_text_pieces(given, MAX_DEPTH))[:MAX_TEXT_CHARS].replace("\0", "")
+    return redact_once(joined_text.encode("utf-8", "replace").decode()).strip()  # a lone UTF-16 surrogate cannot be encoded
 
 
 def _iter_text_pieces(given: Any, deep: int) -> Iterator[str]:
@@ -171,8 +174,8 @@ def _iter_text_pieces(given: Any, deep: int) -> Iterator[str]:
         yield from _iter_text_pieces(given.get("text") or given.get("content") or given.get("name") or "", deep - 1)
         yield "\n" if given.get("type") in ("paragraph", "heading", "codeBlock", "hardBreak") else ""
     elif isinstance(given, Sequence) and not isinstance(given, bytes) and deep:
-        for one in given[:1000]:
-            yield from _iter_text_pieces(one, deep - 1)
+        for piece in given[:1000]:
+            yield from _iter_text_pieces(piece, deep - 1)
 
 
 def _extract_short_text(given: Any) -> str:

@@ -22,10 +22,14 @@ from kb.taxonomy.taxonomy import SYMPTOMS
 from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, read_document, validate_document
 
 BUILT_IN: Final = Path(__file__).parent
-MAX_GUIDES, MAX_STEPS, MAX_LOOKS_PER_STEP, MAX_TEXT_CHARS = 64, 24, 12, 200
+MAX_GUIDES = 64
+MAX_STEPS = 24
+MAX_LOOKS_PER_STEP = 12
+MAX_TEXT_CHARS = 200
 MAX_LOOK_DEPTH: Final = 6  # checks in sequence; bounded by the waves of a turn
 MAX_WAIT: Final = timedelta(hours=1)
-FENCE_OPENING, FENCE_CLOSING = "```guide", "```"
+FENCE_OPENING = "```guide"
+FENCE_CLOSING = "```"
 _WAIT_PATTERN = re.compile(r"(\d{1,5}) ?(s|min|h)")
 _UNIT_SECONDS = {"s": 1, "min": 60, "h": 3600}
 
@@ -50,18 +54,18 @@ class GuideVocabulary:
 def load_guides(*folders: Path, parts: GuideVocabulary) -> Mapping[str, Guide]:
     """Return guides by id; a site's guide replaces a built-in one. Raises BadGuides."""
     problems = Problems()
-    ours = _load_folder(BUILT_IN, parts, problems)
+    built_in_guides = _load_folder(BUILT_IN, parts, problems)
     own = {name: guide for folder in folders for name, guide in _load_folder(folder, parts, problems).items()}
     if len(own) > MAX_GUIDES:
         problems.add(FilePosition(folders[0]), f"more than {MAX_GUIDES} guides")
     if problems.found:
         raise BadGuides(problems.found)
-    return {**ours, **own}
+    return {**built_in_guides, **own}
 
 
 def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> dict[str, Guide]:
-    taken: set[str] = set()
-    found: dict[str, Guide] = {}
+    taken_names: set[str] = set()
+    guides: dict[str, Guide] = {}
     for path in [*list_yaml_files(folder), *sorted(folder.glob("*.md"))]:
         if path.suffix == ".md" and not _has_plan(path):
             problems.add(
@@ -72,11 +76,11 @@ def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> di
         document = read_document(path, problems, only=_extract_fenced if path.suffix == ".md" else str)
         if document is None:
             continue
-        document.note_taken_ids("guides", taken, problems, "{}: there is a guide of this id already")
+        document.note_taken_ids("guides", taken_names, problems, "{}: there is a guide of this id already")
         file = validate_document(document, _GuideFileModel, problems)
         for at, row in enumerate(file.guides if file else ()):
-            found[row.id] = _build_guide(row, at, document, parts, problems)
-    return found
+            guides[row.id] = _build_guide(row, at, document, parts, problems)
+    return guides
 
 
 def _has_plan(path: Path) -> bool:
@@ -89,20 +93,20 @@ def _has_plan(path: Path) -> bool:
 
 def _extract_fenced(given: str) -> str:
     """Blank all else, keeping line numbers."""
-    inside, kept = False, []
+    inside, kept_lines = False, []
     for line in given.split("\n"):
         if inside and line.rstrip() == FENCE_CLOSING:
             inside = False
-        kept.append(line if inside else "")
+        kept_lines.append(line if inside else "")
         inside = inside or line.rstrip() == FENCE_OPENING
-    return "\n".join(kept)
+    return "\n".join(kept_lines)
 
 
 def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
     steps = [_build_step(one, row.steps[n - 1].id if n else "") for n, one in enumerate(row.steps)]
     for n, step in enumerate(steps):
-        for field, why in _find_step_problems(step, steps, n, parts):
-            problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{step.id}: {why}")
+        for field, problem in _find_step_problems(step, steps, n, parts):
+            problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{step.id}: {problem}")
     if len({step.id for step in steps}) < len(steps):
         return row.build_guide(steps)
     ordered = _order_steps(steps)
@@ -113,8 +117,8 @@ def _build_guide(row: "_GuideModel", at: int, document: Document, parts: GuideVo
         problems.add(
             document.find_position("guides", at, "steps"), f"{row.id}: {deep} looks one after the other, more than {MAX_LOOK_DEPTH}"
         )
-    for n, field, why in _find_unobservable_conditions(steps, ordered, parts):
-        problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{steps[n].id}: {why}")
+    for n, field, problem in _find_unobservable_conditions(steps, ordered, parts):
+        problems.add(document.find_position("guides", at, "steps", n, field), f"{row.id}.{steps[n].id}: {problem}")
     return row.build_guide(ordered)
 
 
@@ -133,7 +137,7 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
     yield from (("look", f"unknown check {name}") for name in step.look if name not in parts.checks)
     alone = [name for name in step.look if name in parts.exclusive]
     if alone and not step.approve:
-        yield "look", f"{', '.join(alone)} needs GPUs for itself: say `approve: true`, and it is put up for decision"
+        yield "look", f"{', '.join(alone)} needs GPUs for itself: set `approve: true`, and it is proposed for approval"
     if step.approve and len(alone) < len(step.look):
         yield "approve", "what disturbs nobody needs no approval and stands in a step of its own"
     if step.approve and not step.look:
@@ -144,16 +148,16 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
 
 def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
     """Dependency order, otherwise as written; None for a cycle."""
-    waits = {step.id: [name for name in step.after if any(name == one.id for one in steps)] for step in steps}
+    open_predecessors = {step.id: [name for name in step.after if any(name == one.id for one in steps)] for step in steps}
     try:
-        TopologicalSorter(waits).prepare()
+        TopologicalSorter(open_predecessors).prepare()
     except CycleError:
         return None
     placed: dict[str, GuideStep] = {}
-    left = {step.id: step for step in steps}
-    while left:
-        step = next(one for one in left.values() if all(name in placed for name in waits[one.id]))
-        placed[step.id] = left.pop(step.id)
+    remaining_steps = {step.id: step for step in steps}
+    while remaining_steps:
+        step = next(one for one in remaining_steps.values() if all(name in placed for name in open_predecessors[one.id]))
+        placed[step.id] = remaining_steps.pop(step.id)
     return list(placed.values())
 
 
@@ -168,14 +172,14 @@ def _find_unobservable_conditions(
     steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: GuideVocabulary
 ) -> Iterable[tuple[int, str, str]]:
     """Conditions on facts that no earlier step establishes."""
-    told: dict[str, set[str]] = {}
+    observed_keys: dict[str, set[str]] = {}
     for step in ordered:
-        before = {key for name in step.after for key in told.get(name, ())}
+        before = {key for name in step.after for key in observed_keys.get(name, ())}
         for condition in step.when:
             wild = f"{condition.key.rpartition('.')[0]}.*"
             if condition.key not in before and wild not in before:
                 yield steps.index(step), "when", f"no step before it looks for {condition.key}"
-        told[step.id] = before | {key for name in step.look for key in parts.checks.get(name, ())}
+        observed_keys[step.id] = before | {key for name in step.look for key in parts.checks.get(name, ())}
 
 
 def _validate_id(name: str) -> str:
@@ -212,17 +216,17 @@ def _parse_condition(given: Any) -> Expression:
     if not isinstance(given, str):
         raise ValueError(f"an expression must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
-        found = Expression(squash_blanks(given) or "true")
-    except BadExpression as why:
-        raise ValueError(f"when: {why}") from why
-    if "majority" in found.mentions:
+        expression = Expression(squash_blanks(given) or "true")
+    except BadExpression as error:
+        raise ValueError(f"when: {error}") from error
+    if "majority" in expression.mentions:
         raise ValueError("when: a guide knows no majority; say what is expected")
-    return found
+    return expression
 
 
 def _parse_wait(given: Any) -> timedelta:
-    found = _WAIT_PATTERN.fullmatch(given) if isinstance(given, str) else None
-    wait = timedelta(seconds=int(found[1]) * _UNIT_SECONDS[found[2]]) if found else timedelta()
+    match = _WAIT_PATTERN.fullmatch(given) if isinstance(given, str) else None
+    wait = timedelta(seconds=int(match[1]) * _UNIT_SECONDS[match[2]]) if match else timedelta()
     if not timedelta() < wait <= MAX_WAIT:
         raise ValueError(f"wait must be a time such as 90s or 5min, at most {MAX_WAIT}, not {given!r:.40}")
     return wait

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from kb.history.search_terms import join_texts
+from kb.history.text_search import join_texts
 from kb.schema import StrictModel, Text, Texts
 from kb.yaml_files import Problems, list_yaml_files, read_document, validate_document
 
@@ -65,15 +65,15 @@ def _load_shipped() -> tuple[PastIncident, ...]:
 
 def _read_folder(folder: Path, labels: Collection[str] | None) -> tuple[PastIncident, ...]:
     problems = Problems()
-    found: list[PastIncident] = []
-    taken: set[str] = set()
+    incidents: list[PastIncident] = []
+    taken_ids: set[str] = set()
     for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
-        document.note_taken_ids("incidents", taken, problems, "{} stands twice")
+        document.note_taken_ids("incidents", taken_ids, problems, "{} stands twice")
         file = validate_document(document, _IncidentFileModel, problems, labels)
-        found += [row.incident for row in file.incidents] if file else []
+        incidents += [row.incident for row in file.incidents] if file else []
     if problems.found:
         raise BadSeeds(problems.found)
-    return tuple(found)
+    return tuple(incidents)
 
 
 def _validate_label(label: str, info: ValidationInfo) -> str:

@@ -6,22 +6,67 @@ Its client takes 45 MiB and seconds to import, so only then. It blocks, so calls
 
 import asyncio
 import threading
+import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from kb.history.bm25 import BM25Corpus, compute_term_weights
-from kb.history.embedding import BackoffEmbedder, Embedder
 from kb.history.incidents import PastIncident
-from kb.history.search_terms import extract_terms, hash_term
+from kb.history.text_search import BM25Corpus, compute_term_weights, extract_terms, hash_term
 from kb.redact import redact_once
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-_SPARSE_VECTOR_NAME, _DENSE_VECTOR_NAME = "bm25", "dense"
+
+# Dense vectors for searching past incidents, from an external embedder.
+
+RETRY_AFTER_SECONDS: Final = 60.0  # after a failure of the embedder; meanwhile words alone rank
+
+
+class EmbeddingUnavailable(Exception):
+    """Why there are none."""
+
+
+class Embedder(Protocol):
+    """Converts texts to vectors."""
+
+    def embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector per text, all of one length. Blocks. Raises EmbeddingUnavailable."""
+
+
+class BackoffEmbedder:
+    """An embedder that pauses after a failure. `trouble` says why."""
+
+    def __init__(self, embedder: Embedder, clock: Callable[[], float] = time.monotonic) -> None:
+        self._embedder, self._clock = embedder, clock
+        self._until = 0.0
+        self.trouble = ""
+
+    @property
+    def is_ready(self) -> bool:
+        return self._clock() >= self._until
+
+    def embed_texts(self, texts: Sequence[str]) -> list[list[float]] | None:
+        """Return vectors, or None during a pause or on failure."""
+        if not self.is_ready:
+            return None
+        try:
+            vectors, self.trouble = self._embedder.embed_texts(texts), ""
+        except EmbeddingUnavailable as error:
+            self.back_off(str(error))
+            return None
+        return vectors
+
+    def back_off(self, why: str) -> None:
+        """Start a pause of RETRY_AFTER_SECONDS."""
+        self._until, self.trouble = self._clock() + RETRY_AFTER_SECONDS, why
+
+
+_SPARSE_VECTOR_NAME = "bm25"
+_DENSE_VECTOR_NAME = "dense"
 _MIN_FUSED_RESULTS = 20  # results per ranking that are fused
 _TYPICAL_TERM_COUNT = 60.0  # terms of an average incident, for an empty index
 
@@ -106,8 +151,8 @@ class PastIncidentIndex:
 
     def _release_client(self) -> None:
         with self._lock:
-            asked = self._client is not None
-        if asked:
+            had_client = self._client is not None
+        if had_client:
             self._run_locked(self._close_client)
 
     @property
@@ -119,8 +164,8 @@ class PastIncidentIndex:
             self.trouble = ""
             try:
                 return act(*args)
-            except _list_index_errors(self._uses_qdrant) as why:
-                self.trouble = f"history cannot be asked: {' '.join(str(why).split())[:200]}"
+            except _list_index_errors(self._uses_qdrant) as error:
+                self.trouble = f"history cannot be asked: {' '.join(str(error).split())[:200]}"
                 return None
 
     def _get_corpus(self) -> BM25Corpus:
@@ -139,36 +184,40 @@ class PastIncidentIndex:
         from qdrant_client import models
 
         self._rebuild_corpus()
-        known = list(self._past.values())
+        incidents = list(self._past.values())
         self._dense = 0
-        dense = self._embed_texts([one.text for one in known])
+        dense = self._embed_texts([one.text for one in incidents])
         self._dense = len(dense[0]) if dense else 0
-        there = client.collection_exists(self._collection)
-        if there and self._dense and _get_vector_size(client.get_collection(self._collection)) != self._dense:
+        has_collection = client.collection_exists(self._collection)
+        if has_collection and self._dense and _get_vector_size(client.get_collection(self._collection)) != self._dense:
             client.delete_collection(self._collection)  # made without vectors, or by another model
-            there = False
-        if not there:
-            wanted = {_DENSE_VECTOR_NAME: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
+            has_collection = False
+        if not has_collection:
+            vectors_config = (
+                {_DENSE_VECTOR_NAME: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
+            )
             sparse = {_SPARSE_VECTOR_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-            client.create_collection(self._collection, vectors_config=wanted, sparse_vectors_config=sparse)
-        if there and self._embedder and not dense:  # keep points of another process: they may have vectors
-            had = {point.id for point in client.retrieve(self._collection, [_build_point_id(one.id) for one in known], with_payload=False)}
-            known = [one for one in known if _build_point_id(one.id) not in had]
-        if known:
-            client.upsert(self._collection, self._build_points(known, dense), wait=True)
+            client.create_collection(self._collection, vectors_config=vectors_config, sparse_vectors_config=sparse)
+        if has_collection and self._embedder and not dense:  # keep points of another process: they may have vectors
+            had = {
+                point.id for point in client.retrieve(self._collection, [_build_point_id(one.id) for one in incidents], with_payload=False)
+            }
+            incidents = [one for one in incidents if _build_point_id(one.id) not in had]
+        if incidents:
+            client.upsert(self._collection, self._build_points(incidents, dense), wait=True)
 
     def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
         """[] if unavailable. On another vector length, back off and rebuild later."""
         if self._embedder is None or not texts:
             return []
-        found = self._embedder.embed_texts(texts) or []
-        if found and self._dense and len(found[0]) != self._dense:
+        dense_vectors = self._embedder.embed_texts(texts) or []
+        if dense_vectors and self._dense and len(dense_vectors[0]) != self._dense:
             self._embedder.back_off("the embeddings endpoint answers with vectors of another length than before")
-            found = []
-        if not found:
+            dense_vectors = []
+        if not dense_vectors:
             self._dense = 0
         self.trouble = self._embedder.trouble
-        return found
+        return dense_vectors
 
     def _rebuild_corpus(self) -> None:
         self._corpus = BM25Corpus.build({incident.id: incident.text for incident in self._past.values()})
@@ -181,8 +230,8 @@ class PastIncidentIndex:
 
         weights = compute_term_weights(extract_terms(incident.text), self._corpus.average or _TYPICAL_TERM_COUNT)
         vector = models.SparseVector(indices=[hash_term(term) for term in weights], values=list(weights.values()))
-        whole: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector, **({_DENSE_VECTOR_NAME: dense} if dense else {})}
-        return models.PointStruct(id=_build_point_id(incident.id), vector=whole, payload=asdict(incident))
+        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector, **({_DENSE_VECTOR_NAME: dense} if dense else {})}
+        return models.PointStruct(id=_build_point_id(incident.id), vector=vectors, payload=asdict(incident))
 
     def _find_similar(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
         if not self._uses_qdrant:
@@ -195,12 +244,12 @@ class PastIncidentIndex:
             return []
         words = models.SparseVector(indices=[hash_term(term) for term in terms], values=[1.0] * len(terms))
         most = k + sum(bool(one.learnt) for one in self._past.values())  # lessons may be excluded for this tenant or ranked down
-        found = self._fuse_rankings(client, words, text, max(most, _MIN_FUSED_RESULTS), tenant)
-        if found is None:
+        ranking = self._fuse_rankings(client, words, text, max(most, _MIN_FUSED_RESULTS), tenant)
+        if ranking is None:
             points = client.query_points(self._collection, query=words, using=_SPARSE_VECTOR_NAME, limit=most, with_payload=True).points
             return sorted(self._load_similar(points, text, tenant), key=lambda one: -one.score)[:k]
-        best = max(found, key=lambda one: one.score, default=None)
-        return found[:k] if best is None or best in found[:k] else [*found[: k - 1], best]
+        best = max(ranking, key=lambda one: one.score, default=None)
+        return ranking[:k] if best is None or best in ranking[:k] else [*ranking[: k - 1], best]
 
     def _rank_locally(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
         scores = self._get_corpus().score_documents(text)
@@ -221,18 +270,18 @@ class PastIncidentIndex:
         from qdrant_client import models
         from qdrant_client.http.exceptions import ApiException
 
-        near = self._embed_texts([text]) if self._dense else []
-        if not near or self._embedder is None:
+        query_vectors = self._embed_texts([text]) if self._dense else []
+        if not query_vectors or self._embedder is None:
             return None
         halves = [
             models.Prefetch(query=words, using=_SPARSE_VECTOR_NAME, limit=most),
-            models.Prefetch(query=near[0], using=_DENSE_VECTOR_NAME, limit=most),
+            models.Prefetch(query=query_vectors[0], using=_DENSE_VECTOR_NAME, limit=most),
         ]
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
             points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
-        except (ApiException, ValueError) as why:  # another process rebuilt it with another vector size or none
-            self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(why).split())[:120]}")
+        except (ApiException, ValueError) as error:  # another process rebuilt it with another vector size or none
+            self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(error).split())[:120]}")
             self._dense, self.trouble = 0, self._embedder.trouble
             return None
         place = {point.payload["id"]: point.score for point in points if point.payload}
@@ -272,14 +321,14 @@ class PastIncidentIndex:
     def _replace_lessons(self, lessons: Sequence[PastIncident]) -> bool:
         """A lesson never replaces a shipped incident."""
         now = {one.id: _redact_incident(one) for one in lessons if one.id not in self._past or self._past[one.id].learnt}
-        gone = [one.id for one in self._past.values() if one.learnt and one.id not in now]
+        removed_ids = [one.id for one in self._past.values() if one.learnt and one.id not in now]
         new = [one for one in now.values() if self._past.get(one.id) != one]
-        self._past = {name: one for name, one in self._past.items() if name not in gone} | now
-        if (gone or new) and (self._client is not None or not self._uses_qdrant):
+        self._past = {name: one for name, one in self._past.items() if name not in removed_ids} | now
+        if (removed_ids or new) and (self._client is not None or not self._uses_qdrant):
             self._rebuild_corpus()
-        if self._client is not None and (gone or new):
-            if gone:
-                self._client.delete(self._collection, points_selector=[_build_point_id(one) for one in gone], wait=True)
+        if self._client is not None and (removed_ids or new):
+            if removed_ids:
+                self._client.delete(self._collection, points_selector=[_build_point_id(one) for one in removed_ids], wait=True)
             if new:
                 self._upsert_points(self._client, new)
         return True

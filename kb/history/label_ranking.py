@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from kb.history.bm25 import BM25Corpus, compute_term_weights
 from kb.history.incidents import PastIncident
-from kb.history.search_terms import extract_terms, join_texts, strip_boilerplate
+from kb.history.text_search import BM25Corpus, compute_term_weights, extract_terms, join_texts, strip_boilerplate
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
 PROBABILITY_SHARPNESS = 0.3  # how fast probability falls with a lower score
-# bound on the score of a leaf's phrases; phrases for half of it; score of a matching symptom class
-MAX_PHRASE_SCORE, HALF_SCORE_PHRASES, SYMPTOM_SCORE = 11.0, 1.5, 1.5
+MAX_PHRASE_SCORE = 11.0  # bound on the score of a leaf's phrases
+HALF_SCORE_PHRASES = 1.5  # phrases for half of it
+SYMPTOM_SCORE = 1.5  # score of a matching symptom class
 MAX_WHOLE_WORD_CHARS = 6  # shorter phrases match whole words only
 _DENIED_PATTERN = re.compile(r"\b(?:(?:no|not|never|nor|without)\s+(?:any\s+)?|non[ -]?)$")
 
@@ -28,23 +28,27 @@ class LabelRanker:
 
     @classmethod
     def build(cls, taxonomy: Taxonomy, past: Iterable[PastIncident] = ()) -> "LabelRanker":
-        told: dict[str, dict[str, str]] = {label: {} for label in taxonomy.leaves}
+        text_by_source: dict[str, dict[str, str]] = {label: {} for label in taxonomy.leaves}
         for incident in past:
-            if incident.label in told:
-                told[incident.label][incident.id] = incident.text
+            if incident.label in text_by_source:
+                text_by_source[incident.label][incident.id] = incident.text
         leaves = tuple(taxonomy.leaves.values())
-        return cls(leaves, _build_corpus(tuple((leaf.label, _build_label_text(leaf, told[leaf.label].values())) for leaf in leaves)), told)
+        return cls(
+            leaves,
+            _build_corpus(tuple((leaf.label, _build_label_text(leaf, text_by_source[leaf.label].values())) for leaf in leaves)),
+            text_by_source,
+        )
 
     def without_incidents(self, past: Collection[str]) -> "LabelRanker":
         """Return a copy without these past incidents; word rarities stay."""
-        told, documents = dict(self.told), dict(self.labels.documents)
+        text_by_source, documents = dict(self.told), dict(self.labels.documents)
         for leaf in self.leaves:
-            if told[leaf.label].keys() & set(past):
-                told[leaf.label] = {name: text for name, text in told[leaf.label].items() if name not in past}
+            if text_by_source[leaf.label].keys() & set(past):
+                text_by_source[leaf.label] = {name: text for name, text in text_by_source[leaf.label].items() if name not in past}
                 documents[leaf.label] = compute_term_weights(
-                    extract_terms(_build_label_text(leaf, told[leaf.label].values())), self.labels.average
+                    extract_terms(_build_label_text(leaf, text_by_source[leaf.label].values())), self.labels.average
                 )
-        return replace(self, told=told, labels=replace(self.labels, documents=documents))
+        return replace(self, told=text_by_source, labels=replace(self.labels, documents=documents))
 
     def rank_labels(self, text: str, symptoms: Collection[str] = (), most: int = 10) -> list[tuple[str, float]]:
         """Return labels with probabilities, best first; none without a common word."""
@@ -62,8 +66,10 @@ class LabelRanker:
         scores = self.labels.score_documents(text)
         lower = text.lower()
         for leaf in self.leaves:
-            said = count_phrases(leaf, lower)
-            extra = MAX_PHRASE_SCORE * said / (said + HALF_SCORE_PHRASES) + SYMPTOM_SCORE * bool(set(leaf.symptoms) & set(symptoms))
+            phrase_score = count_phrases(leaf, lower)
+            extra = MAX_PHRASE_SCORE * phrase_score / (phrase_score + HALF_SCORE_PHRASES) + SYMPTOM_SCORE * bool(
+                set(leaf.symptoms) & set(symptoms)
+            )
             if extra:
                 scores[leaf.label] = scores.get(leaf.label, 0.0) + extra
         return scores
@@ -76,8 +82,8 @@ def count_phrases(leaf: Leaf, text: str) -> int:
 
 def count_separate_phrases(leaf: Leaf, text: str) -> int:
     """Count phrases that are not part of another matching one."""
-    said = [word for word in leaf.words if word in text and _contains_phrase(text, word)]
-    return sum(not any(word != other and word in other for other in said) for word in said)
+    phrases = [word for word in leaf.words if word in text and _contains_phrase(text, word)]
+    return sum(not any(word != other and word in other for other in phrases) for word in phrases)
 
 
 def _contains_phrase(text: str, word: str) -> bool:
@@ -85,8 +91,8 @@ def _contains_phrase(text: str, word: str) -> bool:
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
-        whole = len(word) > MAX_WHOLE_WORD_CHARS or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum())
-        if whole and not _DENIED_PATTERN.search(text[max(0, at - 16) : at]):
+        needs_whole_word = len(word) > MAX_WHOLE_WORD_CHARS or not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum())
+        if needs_whole_word and not _DENIED_PATTERN.search(text[max(0, at - 16) : at]):
             return True
         at = text.find(word, end)
     return False
@@ -100,5 +106,5 @@ def _build_corpus(texts: tuple[tuple[str, str], ...]) -> BM25Corpus:
 
 def _build_label_text(leaf: Leaf, told: Iterable[str] = ()) -> str:
     name = leaf.label.replace(".", " ").replace("_", " ")
-    says = (clue.says for clue in leaf.evidence if clue.weight > 0)
-    return join_texts((name, leaf.plain or leaf.title, leaf.description, *leaf.words, *leaf.words, *says, leaf.customer_words, *told))
+    clue_texts = (clue.says for clue in leaf.evidence if clue.weight > 0)
+    return join_texts((name, leaf.plain or leaf.title, leaf.description, *leaf.words, *leaf.words, *clue_texts, leaf.customer_words, *told))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kb.needle_search import split_lines
 from kb.redact import redact_once
-from kb.scan import split_lines
 from kb.yaml_files import FilePosition, Problems
 
 MAX_PAGE_BYTES: Final = 64 * 1024  # longer pages are handbooks, which an on-call engineer does not read at 3 a.m.
@@ -52,23 +52,25 @@ def _read_page(path: Path, labels: Collection[str] | None, problems: Problems) -
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_PAGE_BYTES + 1)
-    except OSError as why:
-        problems.add(FilePosition(path), f"cannot be read: {why.strerror}")
+    except OSError as error:
+        problems.add(FilePosition(path), f"cannot be read: {error.strerror}")
         return None
     if len(raw) > MAX_PAGE_BYTES:
         problems.add(FilePosition(path), f"longer than {MAX_PAGE_BYTES >> 10} KiB; split it")
         return None
     lines = list(split_lines(redact_once(raw.decode("utf-8-sig", "replace"))))
     head, text = _split_front_matter(lines)
-    given = _parse_front_matter(path, head, problems)
-    named = {name: tuple(filter(None, (part.strip() for part in given.get(name, "").strip("[]").split(",")))) for name in LIST_FIELDS}
-    for label in named["labels"] if labels is not None else ():
+    front_matter = _parse_front_matter(path, head, problems)
+    names_by_field = {
+        name: tuple(filter(None, (part.strip() for part in front_matter.get(name, "").strip("[]").split(",")))) for name in LIST_FIELDS
+    }
+    for label in names_by_field["labels"] if labels is not None else ():
         if label not in (labels or ()):
             problems.add(FilePosition(path, _find_line_number(head, "labels")), f"unknown label {label}")
-    title = given.get("title") or next((line.lstrip("# ").strip() for line in text if line.startswith("#")), path.stem)
+    title = front_matter.get("title") or next((line.lstrip("# ").strip() for line in text if line.startswith("#")), path.stem)
     if not any(line.strip() and not line.startswith("#") for line in text):
         problems.add(FilePosition(path, len(lines) or 1), "says nothing below its title")
-    return SitePage(path.stem, title, "\n".join(text).strip(), **named, source=given.get("source", ""))
+    return SitePage(path.stem, title, "\n".join(text).strip(), **names_by_field, source=front_matter.get("source", ""))
 
 
 def _split_front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
@@ -79,15 +81,15 @@ def _split_front_matter(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parse_front_matter(path: Path, head: list[str], problems: Problems) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for number, line in enumerate(head, 2):
         name, colon, value = line.partition(":")
         if not line.strip():
             continue
         if not colon or name.strip() not in FRONT_MATTER_FIELDS:
             problems.add(FilePosition(path, number), f"{name.strip()[:40]!r} is none of {', '.join(FRONT_MATTER_FIELDS)}")
-        found[name.strip()] = value.strip()
-    return found
+        fields[name.strip()] = value.strip()
+    return fields
 
 
 def _find_line_number(head: list[str], name: str) -> int:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
 
-from kb.performance.quantities import format_duration
 from kb.performance.time_model import ExpectedTime, Resource
+from kb.performance.workloads import format_duration
 
 MIN_PEERS = 3  # measured peers needed before their median replaces the model
 MIN_PEER_SPREAD = 0.1  # minimum relative spread of healthy peers
@@ -32,10 +32,10 @@ class TimeComparison:
     def format_sentence(self) -> str:
         """Format as `23.1 s, where 12 s is expected (10.1 s to 14 s): slow, 0.52 of the expected speed; …`."""
         want = self.expected
-        told = f"{format_duration(self.seen)}, where {format_duration(want.seconds)} is expected ({format_duration(want.least)} to {format_duration(want.most)})"
+        comparison = f"{format_duration(self.seen)}, where {format_duration(want.seconds)} is expected ({format_duration(want.least)} to {format_duration(want.most)})"
         if self.verdict != "slow":
-            return f"{told}: {self.verdict}"
-        return f"{told}: slow, {self.ratio:.2g} of the expected speed; suspect {self.suspect}{f': {self.because}' if self.because else ''}"
+            return f"{comparison}: {self.verdict}"
+        return f"{comparison}: slow, {self.ratio:.2g} of the expected speed; suspect {self.suspect}{f': {self.because}' if self.because else ''}"
 
 
 def compare_time(usual: ExpectedTime, seen: float, at_clock: ExpectedTime | None = None, mhz: float | None = None) -> TimeComparison:
@@ -52,8 +52,10 @@ def compare_time(usual: ExpectedTime, seen: float, at_clock: ExpectedTime | None
         return TimeComparison(usual, seen, "slow", speeds, "compute", because)
     suspect = max(speeds, key=lambda row: row[1], default=(usual.bound, 0.0))[0]
     likely = sorted((row for row in speeds if row[1] >= MIN_LIKELY_SPEED), key=lambda row: -row[1])
-    told = ", or ".join(f"{name} at {speed:.0%} of its speed" for name, speed in likely)
-    return TimeComparison(usual, seen, "slow", speeds, suspect, f"alone {told} would explain it" if told else "nothing alone explains it")
+    suspects = ", or ".join(f"{name} at {speed:.0%} of its speed" for name, speed in likely)
+    return TimeComparison(
+        usual, seen, "slow", speeds, suspect, f"alone {suspects} would explain it" if suspects else "nothing alone explains it"
+    )
 
 
 def _format_explanation(at_clock: ExpectedTime, seen: float) -> str:
@@ -77,6 +79,6 @@ def adjust_to_peers(model: ExpectedTime, times: Sequence[float]) -> ExpectedTime
 def _compute_explaining_speed(usual: ExpectedTime, resource: Resource, seen: float) -> float | None:
     """Share of speed at which this resource alone explains `seen`; None if it cannot."""
     part = next(one for one in usual.parts if one.resource == resource)
-    others = sum(one.seconds for one in usual.parts if not one.beside and one is not part)
-    room = seen / usual.stretch - (0.0 if part.beside else others)
+    other_seconds = sum(one.seconds for one in usual.parts if not one.beside and one is not part)
+    room = seen / usual.stretch - (0.0 if part.beside else other_seconds)
     return min(1.0, part.seconds / room) if room > 0 and part.seconds > 0 else None

@@ -1,14 +1,16 @@
-"""Characters that hide a secret from patterns, not from people: zero-width, terminal colours, look-alikes."""
+"""Secrets under a disguise: characters that hide them from patterns, and escaped texts such as JSON in JSON."""
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Callable, Sequence
+
+# Characters that hide a secret from patterns, not from people: zero-width, terminal colours, look-alikes.
 
 _CYRILLIC = dict(zip("асԁеһіјкӏморԛѕтуԝхАВЕІЈКМНОРЅТУХ", "acdehijklmopqstywxABEIJKMHOPSTYX", strict=True))
 _GREEK = dict(zip("αικνορτυ", "aikvoptu", strict=True))
 _LOOKALIKES = _CYRILLIC | _GREEK
 PASSWORD_WORDS = ("пароль", "парола", "密码", "密碼", "口令", "パスワード", "비밀번호", "contraseña")  # "password" in other languages
-
 _CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f"
 _CONTROLS = bytes([*range(9), 11, 12, *range(14, 27), *range(28, 32), 127])
 _BLANK = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
@@ -47,8 +49,8 @@ def _has_written_signs(text: str) -> bool:
         return True
     if text.isprintable():
         return False
-    said = text.encode("utf-8", "replace")
-    return len(said.translate(None, _CONTROLS)) != len(said)
+    encoded = text.encode("utf-8", "replace")
+    return len(encoded.translate(None, _CONTROLS)) != len(encoded)
 
 
 def _has_displayed_disguise(text: str) -> bool:
@@ -62,8 +64,8 @@ def redact_disguised(line: str, clean: Callable[[str], str]) -> str:
     plain, places = _read_plainly(line)
     if plain == line:
         return line
-    said = clean(plain)
-    return line if said == plain else apply_redactions(line, plain, places, said)
+    redacted = clean(plain)
+    return line if redacted == plain else apply_redactions(line, plain, places, redacted)
 
 
 _GONE_PATTERN = re.compile(r"\[redacted[^\]\n]{0,60}\]")
@@ -75,10 +77,10 @@ def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) ->
     `places` maps `plain`'s characters and end to the line. Kept parts of `said` occur in `plain` in order; the first
     occurrence is safe, because the result never shows more than `said`.
     """
-    kept, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
+    kept_pieces, marks = _GONE_PATTERN.split(said), _GONE_PATTERN.findall(said)
     parts: list[str] = []
     at = 0
-    for number, piece in enumerate(kept):
+    for number, piece in enumerate(kept_pieces):
         start = len(plain) - len(piece) if number and number == len(marks) else plain.find(piece, at)
         if start < at or not plain.startswith(piece, start) or (not number and start):
             return _replace_changed_part(line, plain, places, said)
@@ -102,12 +104,12 @@ def _read_plainly(line: str) -> tuple[str, list[int]]:
     parts: list[str] = []
     places: list[int] = []
     at = 0
-    for found in _PIECE_PATTERN.finditer(line):
-        put = _read_character(found)
-        parts += (line[at : found.start()], put)
-        places += range(at, found.start())
-        places += [found.start()] * len(put)
-        at = found.end()
+    for match in _PIECE_PATTERN.finditer(line):
+        put = _read_character(match)
+        parts += (line[at : match.start()], put)
+        places += range(at, match.start())
+        places += [match.start()] * len(put)
+        at = match.end()
     parts.append(line[at:])
     places += range(at, len(line) + 1)
     return "".join(parts), places
@@ -123,3 +125,65 @@ def _read_character(found: re.Match[str]) -> str:
     if found["blank"]:
         return " "
     return unicodedata.normalize("NFKC", found["wide"]) if found["wide"] else ""
+
+
+# Secrets in escaped texts, such as JSON in JSON, decoded level by level.
+
+MAX_ESCAPE_LEVELS = 4  # JSON in JSON in JSON, quoted by a log
+_ESCAPED_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+_ESCAPE_MEANINGS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_CODED_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
+_BACKSLASH_MARK = "\x01"
+
+
+def has_escapes(text: str) -> bool:
+    return "\\" in text
+
+
+def unescape_once(text: str) -> str:
+    """Decode one level, fast and without positions."""
+    if _BACKSLASH_MARK in text:
+        return _unescape_with_places(text)[0]
+    text = text.replace("\\\\", _BACKSLASH_MARK)
+    if "\\u" in text or "\\x" in text:
+        text = _CODED_PATTERN.sub(lambda found: chr(int(found[1] or found[2], 16)), text)
+    for sign, means in _ESCAPE_MEANINGS.items():
+        text = text.replace(f"\\{sign}", means)
+    return text.replace("\\", "").replace(_BACKSLASH_MARK, "\\")
+
+
+def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
+    """Redact what `clean` finds at any level; keep all else as written."""
+    level, depth, plain = 0, 0, line
+    places: Sequence[int] = range(len(line) + 1)
+    while level < MAX_ESCAPE_LEVELS:
+        level += 1
+        while depth < level:
+            before = plain
+            plain, further = _unescape_with_places(plain)
+            places = array("q", (places[at] for at in further))
+            depth += 1
+            if plain == before:  # a backslash that escapes nothing
+                return line
+        redacted = clean(plain)
+        if redacted != plain:
+            line = apply_redactions(line, plain, places, redacted)
+            depth, plain, places = 0, line, range(len(line) + 1)
+        elif not has_escapes(plain):
+            break
+    return line
+
+
+def _unescape_with_places(text: str) -> tuple[str, Sequence[int]]:
+    parts: list[str] = []
+    places = array("q")
+    at = 0
+    for match in _ESCAPED_PATTERN.finditer(text):
+        code, sign = match[1] or match[2], match[3]
+        parts += (text[at : match.start()], chr(int(code, 16)) if code else _ESCAPE_MEANINGS.get(sign, sign))
+        places.extend(range(at, match.start()))
+        places.append(match.start())
+        at = match.end()
+    parts.append(text[at:])
+    places.extend(range(at, len(text) + 1))
+    return "".join(parts), places

@@ -11,8 +11,8 @@ VARIABLES = frozenset({"value", "device", "attrs", "stale", "expected", "majorit
 _FUNCTIONS = frozenset({"size", "matches", "contains", "startsWith", "endsWith", "int", "double", "string", "type", "min", "max"})
 
 
-# cached answers per expression, and their key length: a fleet repeats the same values
-MAX_KEPT_ANSWERS, MAX_KEPT_KEY_CHARS = 128, 400
+MAX_CACHED_RESULTS = 128  # cached answers per expression
+MAX_KEPT_KEY_CHARS = 400  # their key length: a fleet repeats the same values
 
 
 # attributes read by name; "" if read otherwise, possibly all
@@ -31,18 +31,18 @@ class BadExpression(ValueError):
 class Expression:
     """A compiled expression. `troubles` counts evaluation errors by message."""
 
-    __slots__ = ("_attrs", "_kept", "_names", "_program", "mentions", "source", "troubles", "values")
+    __slots__ = ("_attrs", "_cache", "_names", "_program", "mentions", "source", "troubles", "values")
 
     def __init__(self, source: str) -> None:
         try:
             self._program = cel.compile(source)
-        except ValueError as why:
-            raise BadExpression(_get_first_line(str(why))) from None
+        except ValueError as error:
+            raise BadExpression(_get_first_line(str(error))) from None
         self.source = source
         self.mentions = frozenset(self._program.variables())
         self.values = find_possible_values(source)
         self.troubles: Counter[str] = Counter()
-        self._names, self._kept = tuple(sorted(self.mentions)), dict[str, bool]()
+        self._names, self._cache = tuple(sorted(self.mentions)), dict[str, bool]()
         read = _ATTRS_PATTERN.findall(source)
         self._attrs = None if "" in read else tuple(sorted(set(read)))
         _refuse_unknown("variable", self.mentions - VARIABLES, VARIABLES)
@@ -51,32 +51,32 @@ class Expression:
     def is_true_for(self, variables: Mapping[str, Any]) -> bool:
         """Return False on errors."""
         names = self._names
-        asked = repr(
+        cache_key = repr(
             self._read_variable(names[0], variables) if len(names) == 1 else [self._read_variable(name, variables) for name in names]
         )
-        known = self._kept.get(asked)
-        if known is not None:
-            return known
+        cached = self._cache.get(cache_key)
+        if cached is not None:
+            return cached
         try:
-            held = self._program.execute(dict(variables)) is True
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as why:
-            self.troubles[_get_first_line(str(why))] += 1
+            is_true = self._program.execute(dict(variables)) is True
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
+            self.troubles[_get_first_line(str(error))] += 1
             return False
-        if len(asked) <= MAX_KEPT_KEY_CHARS:
-            self._keep_answer(asked, held)
-        return held
+        if len(cache_key) <= MAX_KEPT_KEY_CHARS:
+            self._cache_result(cache_key, is_true)
+        return is_true
 
     def _read_variable(self, name: str, variables: Mapping[str, Any]) -> Any:
         """Of `attrs` only those in use, so that cached answers match more often."""
-        given = variables.get(name, ...)
-        if name != "attrs" or self._attrs is None or not isinstance(given, dict):
-            return given
-        return [(attr, given[attr]) for attr in self._attrs if attr in given]
+        value = variables.get(name, ...)
+        if name != "attrs" or self._attrs is None or not isinstance(value, dict):
+            return value
+        return [(attr, value[attr]) for attr in self._attrs if attr in value]
 
-    def _keep_answer(self, asked: str, held: bool) -> None:
-        if len(self._kept) >= MAX_KEPT_ANSWERS:
-            self._kept.clear()
-        self._kept[asked] = held
+    def _cache_result(self, cache_key: str, is_true: bool) -> None:
+        if len(self._cache) >= MAX_CACHED_RESULTS:
+            self._cache.clear()
+        self._cache[cache_key] = is_true
 
 
 def find_possible_values(source: str) -> frozenset[bool | int | str] | None:

@@ -12,16 +12,15 @@ from pydantic import AfterValidator, Field, PlainValidator, Strict, model_valida
 from kb import fact_keys
 from kb.fact_text import SLOT_PATTERN, SLOTS
 from kb.schema import Flag, Number, SomeTexts, StrictModel, Text, Texts, squash_blanks
-from kb.taxonomy.customer_fix import CustomerFixRow
 from kb.taxonomy.expressions import BadExpression, Expression
-from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS, Clue, Leaf, Owner, Scope, Taxonomy
+from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS, Clue, CustomerFixRow, Leaf, Owner, Scope, Taxonomy
 from kb.yaml_files import Document, FilePosition, Problems, list_yaml_files, read_document, validate_document
 
 BUILT_IN_FOLDER = Path(__file__).parent
 
 _STEP = r"[a-z][a-z0-9_]*(?:\([A-Za-z0-9_.,:= -]*\))?"
-# calibration limits: a decisive clue must lift any leaf to 0.95, and without clues a leaf must stay near zero
-_MIN_SHARE, _MAX_SHARE = 0.002, 0.05
+_MIN_SHARE = 0.002  # calibration limits: a decisive clue must lift any leaf to 0.95
+_MAX_SHARE = 0.05  # without clues a leaf must stay near zero
 _MIN_DECISIVE_WEIGHT = 4.0  # lighter evidence is not specific enough to confirm
 
 
@@ -43,7 +42,7 @@ def load_taxonomy(*dirs: Path) -> Taxonomy:
     _cross_check(leaves, branches, problems)
     if problems.found:
         raise BadTaxonomy(problems.found)
-    return Taxonomy({label: found.leaf for label, found in leaves.items() if found.leaf}, branches)
+    return Taxonomy({label: leaf.leaf for label, leaf in leaves.items() if leaf.leaf}, branches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +68,10 @@ def _load_folder(folder: Path, branches: dict[str, str], problems: Problems) -> 
         problems.add(FilePosition(folder), "there is no such folder")
     for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
         file = validate_document(document, _TaxonomyFileModel, problems)
-        for label, found in (_build_leaves(document, file, branches) if file else _list_refused_leaves(document)).items():
+        for label, leaf in (_build_leaves(document, file, branches) if file else _list_refused_leaves(document)).items():
             if label in leaves:
-                problems.add(found.where, f"{label} stands also at {leaves[label].where}")
-            leaves[label] = found
+                problems.add(leaf.where, f"{label} stands also at {leaves[label].where}")
+            leaves[label] = leaf
     return leaves
 
 
@@ -91,13 +90,13 @@ def _list_refused_leaves(document: Document) -> dict[str, _FoundLeaf]:
 
 
 def _cross_check(leaves: Mapping[str, _FoundLeaf], branches: Mapping[str, str], problems: Problems) -> None:
-    for label, found in leaves.items():
+    for label, leaf in leaves.items():
         branch = label.rpartition(".")[0]
-        if found.leaf and branch not in branches:
-            problems.add(found.where, f"{label}: branch {branch} has no title under branches")
-        for other in found.leaf.suppresses if found.leaf else ():
+        if leaf.leaf and branch not in branches:
+            problems.add(leaf.where, f"{label}: branch {branch} has no title under branches")
+        for other in leaf.leaf.suppresses if leaf.leaf else ():
             if other not in leaves or other == label:
-                problems.add(found.where, f"{label}: suppresses {other}, which is {'itself' if other == label else 'no leaf'}")
+                problems.add(leaf.where, f"{label}: suppresses {other}, which is {'itself' if other == label else 'no leaf'}")
 
 
 def _build_pattern_validator(shape: str, says: Callable[[str], str]) -> AfterValidator:
@@ -127,8 +126,8 @@ def _parse_when(given: Any) -> Expression:
         raise ValueError(f"when must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
         return Expression(squash_blanks(given) or "true")
-    except BadExpression as why:
-        raise ValueError(f"when: {why}") from why
+    except BadExpression as error:
+        raise ValueError(f"when: {error}") from error
 
 
 def _validate_weight(weight: float) -> float:
@@ -246,9 +245,9 @@ class _LeafModel(StrictModel):
         return self
 
     def build_leaf(self, label: str) -> Leaf:
-        given = {name: getattr(self, name) for name in type(self).model_fields if name not in ("evidence", "customer_fix")}
+        leaf_fields = {name: getattr(self, name) for name in type(self).model_fields if name not in ("evidence", "customer_fix")}
         fix = self.customer_fix.fix if self.customer_fix else None
-        return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), customer_fix=fix, **given)
+        return Leaf(label=label, evidence=tuple(row.clue for row in self.evidence), customer_fix=fix, **leaf_fields)
 
 
 class _TaxonomyFileModel(StrictModel):

@@ -293,4 +293,4 @@ def map_signatures_to_symptoms(signatures: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_mentioned(pattern: re.Pattern[str], text: str) -> bool:
-    return any(not _DENIAL_PATTERN.search(text[max(0, found.start() - 40) : found.start()]) for found in pattern.finditer(text))
+    return any(not _DENIAL_PATTERN.search(text[max(0, match.start() - 40) : match.start()]) for match in pattern.finditer(text))

@@ -17,21 +17,21 @@ from bot.settings import Settings
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.model.recording import BadRecording
 from tests.bench import gates as gating
-from tests.bench import report as reports
-from tests.bench.arms import ARMS, BASELINES, GROUPS
-from tests.bench.folder import case_files, read_case, read_folder
-from tests.bench.generate import LAYERS, as_yaml, cases
-from tests.bench.incidents import measure
-from tests.bench.line import Access
-from tests.bench.lint import problems
-from tests.bench.outside import NoSuchArm, is_outside
-from tests.bench.plan import Plan
-from tests.bench.questions_report import section as of_questions
-from tests.bench.recording import begin, read_recording
-from tests.bench.report_tables import SEED_LAYERS
-from tests.bench.run import Teller, run
-from tests.bench.run import names as arm_names
-from tests.bench.wild import wild_cases
+from tests.bench.arms.external import NoSuchArm, is_outside
+from tests.bench.arms.table import ARMS, BASELINES, GROUPS
+from tests.bench.case_files.folder import case_files, read_case, read_folder
+from tests.bench.case_files.generate import LAYERS, as_yaml, cases
+from tests.bench.case_files.lint import problems
+from tests.bench.case_files.wild import wild_cases
+from tests.bench.model.endpoint import Access
+from tests.bench.model.recording import begin, read_recording
+from tests.bench.published.incidents import measure
+from tests.bench.questions.report import section as of_questions
+from tests.bench.report import document as reports
+from tests.bench.report.tables import SEED_LAYERS
+from tests.bench.run.plan import Plan
+from tests.bench.run.run import Teller, run
+from tests.bench.run.run import names as arm_names
 
 HERE = Path(__file__).parent
 SEAL = gating.SEAL
@@ -100,7 +100,7 @@ def run_bench(settings: Settings, wanted: Wanted, say: Say) -> dict[str, Any]:
 
 def _played(raws: list[Mapping[str, Any]], wanted: Wanted, notes: Mapping[str, Any], say: Say) -> dict[str, Any]:
     """Run the closed loop instead of arms."""
-    from tests.bench.loop_run import document  # imports the whole bot
+    from tests.bench.loop.run import document  # imports the whole bot
 
     return document(raws, wanted.loop, max(1, wanted.bots), max(1, wanted.attempts), max(1, wanted.jobs), wanted.out, notes, say)
 
@@ -156,8 +156,8 @@ def _arms(text: str) -> tuple[str, ...]:
         raise Refusal(f"--arms: there is no {', '.join(unknown)}; there are {', '.join((*ARMS, *GROUPS))} and FILE.py:CLASS", 2)
     try:
         return tuple(name for name in found if ARMS[name])
-    except NoSuchArm as why:
-        raise Refusal(f"--arms {why}", 2) from why
+    except NoSuchArm as error:
+        raise Refusal(f"--arms {error}", 2) from error
 
 
 def _seed(wanted: Wanted) -> tuple[str, str]:
@@ -166,8 +166,8 @@ def _seed(wanted: Wanted) -> tuple[str, str]:
         return wanted.seed, "open"
     try:
         seed = wanted.seed_file.read_text().strip()
-    except OSError as why:
-        raise Refusal(f"--seed-file {wanted.seed_file}: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--seed-file {wanted.seed_file}: {error.strerror}", 2) from error
     if hashlib.sha256(seed.encode()).hexdigest() not in SEAL.read_text().split():
         raise Refusal(f"--seed-file: its SHA-256 is not in {SEAL.name}; an open seed is given with --seed", 2)
     return seed, "sealed"
@@ -195,8 +195,8 @@ def lint(folder: Path, say: Say) -> int:
 def _wrong(path: Path) -> list[str]:
     try:
         return [f"{path}: {problem}" for problem in problems(read_case(path))]
-    except Refusal as why:
-        return [str(why)]
+    except Refusal as error:
+        return [str(error)]
 
 
 def _by_layers(paths: Sequence[Path]) -> dict[str, Any]:
@@ -225,29 +225,29 @@ def write_report(
     try:
         pictures = reports.draw(doc, out.parent / "pictures") if doc["arms"] else []
         text = reports.markdown(doc, made_by)
-    except NoSuchArm as why:
-        raise Refusal(f"{results}: {why}; run the report where the arm is", 2) from why
+    except NoSuchArm as error:
+        raise Refusal(f"{results}: {error}; run the report where the arm is", 2) from error
     shown = "\n".join(f"![{path.stem}](pictures/{path.name})" for path in pictures)
     out.write_text(f"{text}\n{shown}\n")
     return [out, *pictures]
 
 
 def _questions() -> dict[str, Any]:
-    from tests.bench.questions_run import measure  # imports the Slack surface
+    from tests.bench.questions.run import measure  # imports the Slack surface
 
     return measure()
 
 
 def ask_questions(settings: Settings, record: Path | None, replay: Path | None, out: Path | None, say: Say) -> str:
     """Compute metrics A, B and C over all questions; write them to `out` and return the report section."""
-    from tests.bench.questions_run import RECORDED, ask_now, measure  # imports the Slack surface
+    from tests.bench.questions.run import RECORDED, ask_now, measure  # imports the Slack surface
 
     model = _line(settings, record, replay)
     try:
         fresh = ask_now(model, record, say) if model and record else None
         doc = measure(replay or RECORDED, fresh=fresh)
-    except BadRecording as why:
-        raise Refusal(str(why), 2) from why
+    except BadRecording as error:
+        raise Refusal(str(error), 2) from error
     if out:
         _folder(out, "--json")
         out.write_text(json.dumps(doc, indent=1) + "\n")
@@ -323,8 +323,8 @@ def read_results(path: Path) -> dict[str, Any]:
     """Return the results of `bench run`."""
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError) as why:
-        raise Refusal(f"{path}: is no result of `rackmedic bench run`: {why}", 2) from why
+    except (OSError, ValueError) as error:
+        raise Refusal(f"{path}: is no result of `rackmedic bench run`: {error}", 2) from error
     if not isinstance(found, dict) or found.get("schema") != 1:
         raise Refusal(f"{path}: is no result of `rackmedic bench run` (schema 1)", 2)
     return found
@@ -351,5 +351,5 @@ def _folder(out: Path, option: str) -> None:
     """Create the file's folder if missing."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        raise Refusal(f"{option} {out}: {out.parent} cannot be made: {why.strerror}", 2) from why
+    except OSError as error:
+        raise Refusal(f"{option} {out}: {out.parent} cannot be made: {error.strerror}", 2) from error

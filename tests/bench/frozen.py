@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.generate import as_yaml
+from tests.bench.case_files.generate import as_yaml
 
 FROZEN = Path(__file__).parent / "frozen.json"
 Raw = Mapping[str, Any]

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from kb.history.incidents import load_seeds
+from tests.bench.case_files.generate import LAYERS, cases
+from tests.bench.case_files.lint import problems
+from tests.bench.case_files.tickets import sentences
 from tests.bench.frozen import FROZEN, digest
-from tests.bench.generate import LAYERS, cases
-from tests.bench.lint import problems
-from tests.bench.plan import Plan
-from tests.bench.pool import spread
-from tests.bench.run import run
-from tests.bench.tickets import sentences
+from tests.bench.run.plan import Plan
+from tests.bench.run.pool import spread
+from tests.bench.run.run import run
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

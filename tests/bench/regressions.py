@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from bot.settings import load_settings
+from tests.bench.case_files.generate import LAYERS, cases
+from tests.bench.case_files.wild import wild_cases
 from tests.bench.cli import access
-from tests.bench.generate import LAYERS, cases
-from tests.bench.plan import Plan
-from tests.bench.run import Teller, run
-from tests.bench.wild import wild_cases
+from tests.bench.run.plan import Plan
+from tests.bench.run.run import Teller, run
 
 HERE = Path(__file__).parent
 KNOWN, KNOWN_RECORDED, RECORDING = HERE / "b8.json", HERE / "b9.json", HERE / "answers" / "wild-b9.jsonl"

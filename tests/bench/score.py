@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.bench.arm import Answer
-from tests.bench.steps import bare_plan
-from tests.bench.truth import ABSTAIN, NO_FAULT, Plans, Truth
+from tests.bench.arms.arm import Answer
+from tests.bench.case_files.steps import bare_plan
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, Plans, Truth
 
 LEVELS = (1, 2, 3)
 SURE = 0.9

@@ -1,1 +1,1 @@
-"""Tests of the benchmark: that its cases, arms, marks and reports say what they claim to."""
+"""Tests of the benchmark's cases, arms, marks and reports."""

@@ -9,7 +9,7 @@ import yaml
 
 from graph.learning.rule_labelling import LabelledRow
 from kb.taxonomy.loader import load_taxonomy
-from tests.bench.agreement import ANSWERS, agreement, measure
+from tests.bench.published.agreement import ANSWERS, agreement, measure
 
 LOST = {
     "id": "lost", "title": "a card is gone", "category": "gpu", "subcategory": "gpu_fallen_off_bus_power", "source_url": "https://example.com/1",

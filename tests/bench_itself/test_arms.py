@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.cluster.cases.reader import parse_case
-from tests.bench.arm import Answer, Arm
-from tests.bench.arms import ARMS, MODEL_FREE, PARTS, why_not
-from tests.bench.arms_rules import Oracle, Product, Retrieval, TaxonomyOnly
-from tests.bench.generate import cases
-from tests.bench.keep import Kept
-from tests.bench.line import Access
+from tests.bench.arms.arm import Answer, Arm
+from tests.bench.arms.rule_arms import Oracle, Product, Retrieval, TaxonomyOnly
+from tests.bench.arms.table import ARMS, MODEL_FREE, PARTS, why_not
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, read_truth
+from tests.bench.model.endpoint import Access
+from tests.bench.run.cache import Kept
+from tests.bench.run.setup import everything, stand, without
+from tests.bench.run.work import Job, marked, permutation, work
 from tests.bench.score import grounded
-from tests.bench.stand import everything, stand, without
-from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth
-from tests.bench.work import Job, marked, permutation, work
 from tools.checks import CHECKS
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
@@ -95,7 +95,7 @@ def test_the_walk_alone_never_says_that_nothing_is_wrong_before_it_has_looked() 
     assert solve(TaxonomyOnly(), control).labels in ((ABSTAIN,), (NO_FAULT,))
 
 
-def test_a_label_that_was_removed_is_known_to_nobody() -> None:
+def test_no_arm_knows_a_removed_label() -> None:
     raw = next(cases("unseen", 3, 1))
     removed = frozenset(read_truth(raw["truth"]).removed)
     knowledge = without(removed)

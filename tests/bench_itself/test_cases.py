@@ -16,13 +16,13 @@ from deploy.sandbox.cluster.faults import FAULTS
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import SYMPTOMS
 from tests.bench import gates
+from tests.bench.case_files.generate import LAYERS, LOOKS, OUTSIDE, as_yaml, cases
+from tests.bench.case_files.harder import FIRST, KINDS, MORE, kind_of
+from tests.bench.case_files.lint import problems
+from tests.bench.case_files.modifier_words import MEANS
+from tests.bench.case_files.tickets import bank
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, controls, read_truth, table
 from tests.bench.frozen import frozen
-from tests.bench.generate import LAYERS, LOOKS, OUTSIDE, as_yaml, cases
-from tests.bench.harder import FIRST, KINDS, MORE, kind_of
-from tests.bench.lint import problems
-from tests.bench.modifier_words import MEANS
-from tests.bench.tickets import bank
-from tests.bench.truth import ABSTAIN, NO_FAULT, controls, read_truth, table
 
 ROOT = Path(__file__).parents[2]
 

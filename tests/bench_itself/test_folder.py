@@ -9,10 +9,10 @@ import yaml
 from bot.refusal import Refusal
 from bot.settings import load_settings
 from deploy.sandbox.cluster.cases.controls import CONTROLS
+from tests.bench.case_files.folder import read_case, read_folder
+from tests.bench.case_files.lint import problems
 from tests.bench.cli import Wanted, lint, run_bench
-from tests.bench.folder import read_case, read_folder
-from tests.bench.lint import problems
-from tests.bench.work import Job, marked, scored_as, work
+from tests.bench.run.work import Job, marked, scored_as, work
 
 PLAIN = load_settings(environ={})
 
@@ -55,7 +55,7 @@ def test_look_alikes_and_faults_of_several_machines_count_as_hard(layer: str, tm
     assert marked(work(Job(raw, ("B10",)))[0], raw).layer == "hard"
 
 
-def test_a_layer_that_nobody_named_is_counted_apart(tmp_path: Path) -> None:
+def test_an_unknown_layer_is_counted_separately(tmp_path: Path) -> None:
     written(tmp_path, layer="real-text", **disk_full())
     doc = run_bench(PLAIN, Wanted(tmp_path / "r.json", cases=tmp_path, arms="B10"), print)
     assert doc["arms"]["B10"]["by_layer"].keys() == {"real-text"}

@@ -10,9 +10,9 @@ from typing import get_args
 
 import pytest
 
-from tests.bench.hostile import PLACES, corpus, groups, turn, turn_of
-from tests.bench.hostile_play import WATCHED, Seen, hushed, play
-from tests.bench.hostile_texts import TEXTS, Hostile, Tries
+from tests.bench.hostile.corpus import PLACES, corpus, groups, turn, turn_of
+from tests.bench.hostile.play import WATCHED, Seen, hushed, play
+from tests.bench.hostile.texts import TEXTS, Hostile, Tries
 
 ROOT = Path(__file__).parents[2]
 TURN = turn_of(*(ROOT / floor for floor in ("bot", "graph", "tools", "kb")))
@@ -64,7 +64,7 @@ def test_turns_come_round_to_everything() -> None:
     assert all(len({(place, hostile.id) for place, hostile, _ in turn(number)}) == 5 for number in range(turns))
 
 
-def test_what_a_model_that_obeys_says_is_clean_and_calls_nobody() -> None:
+def test_an_obedient_models_output_has_no_secret_and_no_mention() -> None:
     """Regression: a secret in a Slack user name was once passed on."""
     [leak] = [one for one in TEXTS if one.id == "prompt"]
     assert play(("Slack name",), (leak.text,), model=True, watched=BRIEF).shown == ()

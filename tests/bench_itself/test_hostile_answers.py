@@ -14,9 +14,9 @@ from graph.model.client import ModelReasoner
 from graph.model.endpoint import EndpointFailure
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, IntentGuess, PastGuess, PromptMaterial
 from graph.state import Hypothesis
-from tests.bench.hostile_model import MOST, Obeys, in_place_of_ids
-from tests.bench.hostile_play import unseen
-from tests.bench.hostile_texts import TEXTS
+from tests.bench.hostile.models import MOST, Obeys, in_place_of_ids
+from tests.bench.hostile.play import unseen
+from tests.bench.hostile.texts import TEXTS
 from tests.support.fakes_bench_model import FakeModel
 
 REPORT = "job 4711 hangs on gpu-017: NCCL timeout"
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("hostile", TEXTS, ids=lambda one: one.id)
-def test_its_words_call_nobody_open_nothing_and_hide_nothing(hostile: Any) -> None:
+def test_its_words_contain_no_mention_link_or_hidden_text(hostile: Any) -> None:
     taken = asyncio.run(said_by(honest(hostile.text[:MOST])))
     declined = {name: one.reason for name, one in taken.items() if isinstance(one, DeclinedAnswer)}
     assert declined == {}

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.bench.generate import cases
-from tests.bench.loop import Play, played
-from tests.bench.loop_people import NOT_SO
-from tests.bench.loop_score import Played, kinds, left_behind
-from tests.bench.truth import read_truth
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.truth import read_truth
+from tests.bench.loop.people import NOT_SO
+from tests.bench.loop.play import Play, played
+from tests.bench.loop.score import Played, kinds, left_behind
 
 
 def case_of(fault: str, **remediation: list[str]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_one_click_recovers_the_cluster_and_a_second_proof_confirms_it() -> None
     assert not done.row["untouched"]
 
 
-def test_where_nobody_decides_the_cluster_is_as_if_nobody_had_come() -> None:
+def test_without_decisions_the_cluster_is_unchanged() -> None:
     done = play(case_of("G17"), "loop:nobody")
     assert done.row["untouched"]
     assert done.row["executions"] == []

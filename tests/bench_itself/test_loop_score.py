@@ -7,13 +7,13 @@ import pytest
 
 from bot.refusal import Refusal
 from deploy.sandbox.cluster.plan import Happening
-from tests.bench.loop import fate, new_faults, refused, unapproved
-from tests.bench.loop_people import right
-from tests.bench.loop_report import section
-from tests.bench.loop_run import plays_of
-from tests.bench.loop_score import Played, false_cures, figures, fixable, kinds, left_behind, noticed
-from tests.bench.steps import DOABLE, bare_plan, names_of, of_product, plan_steps
-from tests.bench.truth import Culprit, Plans, Truth, truth_of
+from tests.bench.case_files.steps import DOABLE, bare_plan, names_of, of_product, plan_steps
+from tests.bench.case_files.truth import Culprit, Plans, Truth, truth_of
+from tests.bench.loop.people import right
+from tests.bench.loop.play import fate, new_faults, refused, unapproved
+from tests.bench.loop.report import section
+from tests.bench.loop.run import plays_of
+from tests.bench.loop.score import Played, false_cures, figures, fixable, kinds, left_behind, noticed
 from tests.support.clock import T0
 from tests.support.fakes_ledger import action
 from tools.ledger.record import ActionRecord, ApprovalTerms

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from tests.bench.loop_time import Leaping, LoopClock
+from tests.bench.loop.virtual_time import Leaping, LoopClock
 from tests.support.clock import PATIENCE
 
 T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
@@ -32,7 +32,7 @@ def test_a_day_of_waiting_passes_at_once_and_clocks_show_it() -> None:
     on_a_leaping_loop(work)
 
 
-def test_whoever_waits_shorter_goes_first() -> None:
+def test_the_shorter_wait_ends_first() -> None:
     async def work(loop: Leaping) -> None:
         order: list[float] = []
 

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from graph.model.endpoint import EndpointFailure
-from tests.bench.aidai import CATEGORY_CHECKS, AidAI
-from tests.bench.arm import NotRun
-from tests.bench.arms_model import EverythingAndAsk, OneShot, RetrieveAndAsk
-from tests.bench.arms_rules import Product
-from tests.bench.free_agent import FreeAgent
-from tests.bench.generate import cases
-from tests.bench.line import ModelFailed
-from tests.bench.stand import everything
-from tests.bench.truth import ABSTAIN, NO_FAULT
-from tests.bench.writes import writes
+from tests.bench.aidai.arm import CATEGORY_CHECKS, AidAI
+from tests.bench.arms.arm import NotRun
+from tests.bench.arms.free_agent import FreeAgent
+from tests.bench.arms.model_arms import EverythingAndAsk, OneShot, RetrieveAndAsk
+from tests.bench.arms.rule_arms import Product
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT
+from tests.bench.case_files.write_commands import writes
+from tests.bench.model.endpoint import ModelFailed
+from tests.bench.run.setup import everything
 from tests.support.fakes_bench_model import FakeModel, listed, solve
 
 OFF_BUS, DOWNGRADED = "GPU.BUS.Fallen_Off_Bus", "GPU.BUS.PCIe_Link_Downgraded"
@@ -162,7 +162,7 @@ async def test_the_product_asks_at_most_what_a_ticket_means_where_the_machines_d
 
 async def test_without_a_line_an_arm_is_not_run() -> None:
     from deploy.sandbox.cluster.cases.reader import parse_case
-    from tests.bench.stand import stand
+    from tests.bench.run.setup import stand
 
     for arm in (OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent(), Product(model=True)):
         async with stand(parse_case(easy("S10")), everything()) as ready:

@@ -1,5 +1,5 @@
-"""Whatever a model or endpoint does, the incident ends, only offered ids are accepted, and nothing is run or named on
-its word alone (I16).
+"""For any model answer or endpoint failure the incident ends, only offered ids are accepted, and nothing is run or
+named on a model's word alone (I16).
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from graph.model.client import ModelReasoner
 from graph.model.endpoint import EndpointFailure, OpenAIEndpoint
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, Ideas, Judgement, PromptMaterial, ReportExtraction
 from graph.state import Hypothesis
-from tests.bench.arms_rules import Product
-from tests.bench.generate import cases
-from tests.bench.line import Access, Exchange
-from tests.bench.stand import everything, stand, without
-from tests.bench.truth import ABSTAIN, NO_FAULT, read_truth
+from tests.bench.arms.rule_arms import Product
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, read_truth
+from tests.bench.model.endpoint import Access, Exchange
+from tests.bench.run.setup import everything, stand, without
 from tests.support.fakes_bench_model import FakeModel, Served, Solved, solve
 
 LABELS = ("GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.IB.Link_Down", "USER.CODE.Collective_Desync")
@@ -172,7 +172,7 @@ def _sound(done: Solved, raw: Mapping[str, Any]) -> None:
 
 @settings(max_examples=4)
 @given(st.lists(st.one_of(texts(), st.builds(EndpointFailure, st.just("it broke"), st.booleans())), min_size=1, max_size=8))
-def test_an_incident_ends_whatever_its_model_says(said: list[str | EndpointFailure]) -> None:
+def test_an_incident_ends_for_any_model_answer(said: list[str | EndpointFailure]) -> None:
     turns = iter(said * Budget().calls)
     _sound(asyncio.run(solve(Product(model=True), unsure(), FakeModel(lambda *_: next(turns)))), unsure())
 
@@ -204,7 +204,7 @@ def _obedient(name: str, user: str, schema: Mapping[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_model_that_obeys_what_is_written_in_evidence_accuses_nobody(seed: int) -> None:
+def test_a_model_that_obeys_injected_evidence_accuses_no_host(seed: int) -> None:
     lied = [raw for raw in cases("hard", f"lied{seed}", 40) if any(row.startswith("R5") for row in raw["modifiers"])][:2]
     assert lied
     for raw in (*lied, unsure()):
@@ -227,7 +227,7 @@ FAULTS = ("429", "500", "401", "quota", "hang", "drip", "garbage", "not_json", "
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_an_incident_ends_whatever_its_endpoint_does(served: Served, fault: str) -> None:
+async def test_an_incident_ends_for_any_endpoint_failure(served: Served, fault: str) -> None:
     raw = await asyncio.to_thread(unsure)
     case = parse_case(dict(raw))
     served.sandbox.script.next.extend([{"fault": fault}] * 40)

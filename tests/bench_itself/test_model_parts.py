@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.bench.ablations import ABLATIONS, MUTE
-from tests.bench.arm import Knowledge, Stage
-from tests.bench.arms import ARMS, BASELINES, BOUNDS, PARTS
-from tests.bench.generate import cases
-from tests.bench.report_parts import least, left_out
-from tests.bench.stand import everything
-from tests.bench.work import Job, work
+from tests.bench.arms.ablations import ABLATIONS, MUTE
+from tests.bench.arms.arm import Knowledge, Stage
+from tests.bench.arms.table import ARMS, BASELINES, BOUNDS, PARTS
+from tests.bench.case_files.generate import cases
+from tests.bench.report.parts import least, left_out
+from tests.bench.run.setup import everything
+from tests.bench.run.work import Job, work
 
 
 @cache

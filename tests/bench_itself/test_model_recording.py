@@ -15,14 +15,14 @@ from bot.settings import Settings, load_settings
 from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion, build_question
 from graph.model.recording import compute_question_digest
-from tests.bench import report
-from tests.bench.arms import BASELINES
-from tests.bench.arms_model import OneShot
+from tests.bench.arms.model_arms import OneShot
+from tests.bench.arms.table import BASELINES
+from tests.bench.case_files.generate import cases
 from tests.bench.cli import Wanted, access, run_bench
-from tests.bench.generate import cases
-from tests.bench.line import Access, Exchange, NotRecorded, Typed, schema_of
-from tests.bench.recording import Key, add, begin, read_recording
-from tests.bench.work import Job, work
+from tests.bench.model.endpoint import Access, Exchange, NotRecorded, Typed, schema_of
+from tests.bench.model.recording import Key, add, begin, read_recording
+from tests.bench.report import document
+from tests.bench.run.work import Job, work
 from tests.support.fakes_bench_model import FakeModel, Served, solve
 
 SECRET = "sk-very-secret-1"
@@ -51,7 +51,7 @@ def rows(raws: list[dict[str, Any]], access: Access, *arms: str) -> list[dict[st
     ]
 
 
-def test_a_replay_is_the_same_to_the_letter_and_asks_nobody(served: Served, tmp_path: Path) -> None:
+def test_a_replay_is_identical_and_makes_no_call(served: Served, tmp_path: Path) -> None:
     tape, raws = tmp_path / "tape.jsonl", unsure()
     begin(tape, "gpt-4o")
     live = rows(raws, Access(served.url, SECRET, "gpt-4o", record=tape))
@@ -97,7 +97,7 @@ def test_what_was_not_recorded_fails_the_case_and_is_counted_apart(served: Serve
     assert (b3["n"], b3["failed"], b3["not_recorded"]) == (1, 1, 1)
     assert b3["why_failed"][0].startswith("not recorded: question 1, causes")
     assert doc["arms"]["B9"]["not_run"] == "no run of it succeeded"
-    assert "1 runs failed, 1 of them not recorded" in report.markdown(doc)
+    assert "1 runs failed, 1 of them not recorded" in document.markdown(doc)
 
 
 def test_any_change_of_what_is_asked_invalidates_a_recording() -> None:
@@ -187,7 +187,7 @@ def test_what_the_stand_in_answers_is_labelled_and_is_no_figure(served: Served, 
         assert doc["arms"][name]["answered_by"] == ["sandbox"]
         assert doc["arms"][name]["cost"]["calls"] >= 1
     assert not any("B3" in pair or "B9" in pair for pair in doc["paired"])
-    text = report.markdown(doc)
+    text = document.markdown(doc)
     head, _, rest = text.partition("## Questions put to the stand-in (no model's figures)")
     assert "| B3 |" not in head
     assert "| B9 |" not in head

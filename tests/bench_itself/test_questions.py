@@ -16,23 +16,12 @@ from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from kb.taxonomy.loader import load_taxonomy
 from tests.bench.cli import ask_questions
-from tests.bench.questions import Questions, Sentence, Value, load_questions, load_site, options_of
-from tests.bench.questions_arms import Knowledge, by_words, draft, extract, look, without_model
-from tests.bench.questions_asked import Question, put_of
-from tests.bench.questions_report import section
-from tests.bench.questions_run import ask_all, best, by_model, figures, keep, kept
-from tests.bench.questions_score import (
-    Answers,
-    Attributed,
-    Extracted,
-    Look,
-    as_text,
-    drafted,
-    finds,
-    metric_a,
-    metric_b,
-    metric_c,
-)
+from tests.bench.questions.arms import Knowledge, by_words, draft, extract, look, without_model
+from tests.bench.questions.bare_model import Question, put_of
+from tests.bench.questions.catalogue import Questions, Sentence, Value, load_questions, load_site, options_of
+from tests.bench.questions.report import section
+from tests.bench.questions.run import ask_all, best, by_model, figures, keep, kept
+from tests.bench.questions.score import Answers, Attributed, Extracted, Look, as_text, drafted, finds, metric_a, metric_b, metric_c
 from tools.checks import CHECKS
 
 ALL = load_questions()

@@ -18,8 +18,8 @@ from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from graph.model.reasoner import IntentGuess
 from graph.model.recording import RecordedEndpoint
-from tests.bench.read_intents import RECORDED, RESULTS, Phrase, as_guessed, guesses_of, hear_all, phrases, results_of, score
-from tests.bench.read_texts import BUDGET, MODEL
+from tests.bench.published.read_intents import RECORDED, RESULTS, Phrase, as_guessed, guesses_of, hear_all, phrases, results_of, score
+from tests.bench.published.read_texts import BUDGET, MODEL
 from tests.graph.test_blind_phrases import ACTING
 
 ODD = Phrase("blind_third", Intent.EXPLAIN, "convince me")

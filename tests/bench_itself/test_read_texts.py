@@ -9,9 +9,9 @@ from graph.model.prompts import ModelQuestion
 from graph.model.reasoner import Idea, ReportExtraction
 from graph.model.recording import RecordedEndpoint
 from kb.taxonomy.loader import load_taxonomy
-from tests.bench import with_model
-from tests.bench.incidents import Told
-from tests.bench.read_texts import BUDGET, MODEL, Read, ideas_to_judge, read_all, score
+from tests.bench.model import scores
+from tests.bench.published.incidents import Told
+from tests.bench.published.read_texts import BUDGET, MODEL, Read, ideas_to_judge, read_all, score
 
 TAXONOMY = load_taxonomy()
 LEAF = "GPU.BUS.Fallen_Off_Bus"
@@ -59,7 +59,7 @@ class Answers:
         pass
 
 
-async def test_texts_are_read_from_a_recording_without_anybody_being_asked(tmp_path: Path) -> None:
+async def test_texts_are_read_from_a_recording_without_calls(tmp_path: Path) -> None:
     tape, model = tmp_path / "tape.jsonl", Answers()
     first = await read_all(ModelReasoner(RecordedEndpoint(model, MODEL, tape), budget=BUDGET), [TOLD], TAXONOMY)
     assert sorted(model.asked) == ["explore", "read", "read"]
@@ -74,20 +74,20 @@ async def test_texts_are_read_from_a_recording_without_anybody_being_asked(tmp_p
 
 def test_figures_of_older_prompts_stay_in_the_report_and_say_so(tmp_path: Path) -> None:
     texts, nothing = tmp_path / "texts.json", tmp_path / "none.json"
-    assert with_model.section(texts, nothing) == ""
-    with_model.keep(texts, {"level_1": {"right": 1, "of": 2, "value": 0.5, "ci95": [0.0, 1.0]}, "outside": _OUTSIDE}, "Recorded once.")
-    assert "1/2 = 0.50 [0.00, 1.00]" in with_model.section(texts, nothing)
-    assert "Older prompts" not in with_model.section(texts, nothing)
-    texts.write_text(texts.read_text().replace(with_model.prompts_digest(), "0123456789abcdef"))
-    assert "Older prompts" in with_model.section(texts, nothing)
+    assert scores.section(texts, nothing) == ""
+    scores.keep(texts, {"level_1": {"right": 1, "of": 2, "value": 0.5, "ci95": [0.0, 1.0]}, "outside": _OUTSIDE}, "Recorded once.")
+    assert "1/2 = 0.50 [0.00, 1.00]" in scores.section(texts, nothing)
+    assert "Older prompts" not in scores.section(texts, nothing)
+    texts.write_text(texts.read_text().replace(scores.prompts_digest(), "0123456789abcdef"))
+    assert "Older prompts" in scores.section(texts, nothing)
 
 
 _OUTSIDE = {"of": 3, "precision": 1.0, "recall": 0.5, "f1": 0.67}
 
 
 def test_what_is_committed_is_of_todays_prompts_or_says_that_it_is_not() -> None:
-    kept = [one for path in (with_model.TEXTS, with_model.CASES) if (one := with_model.kept(path))]
+    kept = [one for path in (scores.TEXTS, scores.CASES) if (one := scores.kept(path))]
     assert kept
     assert all(one["made"] for one in kept)
-    older = any(one["prompts"] != with_model.prompts_digest() for one in kept)
-    assert ("Older prompts" in with_model.section()) is older
+    older = any(one["prompts"] != scores.prompts_digest() for one in kept)
+    assert ("Older prompts" in scores.section()) is older

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.bench import aidai_paper as paper
-from tests.bench import report_aidai as report
-from tests.bench.aidai_answers import in_category, known, of, share, wilson
-from tests.bench.aidai_cases import HARD, LABELS, RESULTS, Posed, answers, of_labels, plans, tape_of, without_own, written
-from tests.bench.generate import cases
-from tests.bench.read_texts import ANSWERS
-from tests.bench.wild import wild_cases
+from tests.bench.aidai import paper as paper
+from tests.bench.aidai import report as report
+from tests.bench.aidai.answers import in_category, known, of, share, wilson
+from tests.bench.aidai.measure import HARD, LABELS, RESULTS, Posed, answers, of_labels, plans, tape_of, without_own, written
+from tests.bench.case_files.generate import cases
+from tests.bench.case_files.wild import wild_cases
+from tests.bench.published.read_texts import ANSWERS
 
 KEPT = report.load()
 LEAF, OTHER = "GPU.BUS.Fallen_Off_Bus", "USER.CODE.Device_Assert"
 
 
 def test_the_report_holds_the_section_as_it_is_counted_from_the_recordings() -> None:
-    told = (Path(report.__file__).parent / "REPORT.md").read_text()
-    assert report.section() in told, "renew it: python -m tests.bench.report_aidai"
+    told = report.REPORT.read_text()
+    assert report.section() in told, "renew it: python -m tests.bench.aidai.report"
     assert told.count(report.TITLE) == 1
 
 
@@ -38,7 +38,7 @@ def test_what_is_kept_is_a_line_a_case_and_reads_back(tmp_path: Path) -> None:
 
 
 def test_cases_that_are_kept_are_those_of_today(tmp_path: Path) -> None:
-    """If the generator draws other cases: python -m tests.bench.aidai_cases."""
+    """If the generator draws other cases: python -m tests.bench.aidai.measure."""
     assert KEPT is not None
     posed = plans(tape_of(ANSWERS, tmp_path / "tape.jsonl"))
     assert {name: [str(raw["id"]) for raw in one.raws] for name, one in posed.items()} == {

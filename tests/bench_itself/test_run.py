@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from bot.cli.main import app
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, load_settings
-from tests.bench import report
+from tests.bench.case_files.generate import cases
 from tests.bench.cli import SEAL, Wanted, access, lint, new_case, read_results, run_bench, write_report
 from tests.bench.gates import DIFFICULTY
-from tests.bench.generate import cases
-from tests.bench.hardest import hardest
-from tests.bench.pool import spread
-from tests.bench.run import Journal, Plan, digest_of, names, run
+from tests.bench.report import document
+from tests.bench.report.hardest import hardest
+from tests.bench.run.pool import spread
+from tests.bench.run.run import Journal, Plan, digest_of, names, run
 
 QUICK = "B0,B1,B3,B10"
 PLAIN = load_settings(environ={})
@@ -145,14 +145,14 @@ def test_the_report_states_gates_figures_what_was_not_run_and_the_hardest_cases(
 
 def test_pictures_are_the_same_for_the_same_results(folder: Path) -> None:
     doc = read_results(folder / "r.json")
-    one, two = ([path.read_bytes() for path in report.draw(doc, folder / name)] for name in ("p", "q"))
+    one, two = ([path.read_bytes() for path in document.draw(doc, folder / name)] for name in ("p", "q"))
     assert one == two
 
 
 def test_a_broken_gate_is_said_loudly(folder: Path) -> None:
     doc = json.loads((folder / "r.json").read_text())
     doc["arms"]["B1"]["by_layer"]["hard"]["micro_f1"]["l3"] = 0.9
-    assert "**broken**" in report.markdown(doc)
+    assert "**broken**" in document.markdown(doc)
 
 
 def test_retrieval_alone_stays_under_its_gate_on_the_hard_layer(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.bench.arm import Answer, Cost
+from tests.bench.arms.arm import Answer, Cost
+from tests.bench.case_files.steps import bare_plan
+from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, Culprit, Plans, Truth
 from tests.bench.score import (
     Marked,
     abstaining,
@@ -22,8 +24,6 @@ from tests.bench.score import (
     remedy_kind,
     safety,
 )
-from tests.bench.steps import bare_plan
-from tests.bench.truth import ABSTAIN, NO_FAULT, Culprit, Plans, Truth
 
 HOT, OOM, ECHO = "GPU.THERMAL.Hot", "SYSTEM_SOFTWARE.MEMORY.Oom", "USER.CODE.Echo"
 

@@ -11,12 +11,12 @@ import pytest
 
 from kb.taxonomy.loader import load_taxonomy
 from tests.bench import gates
-from tests.bench.arm import Account, Answer
-from tests.bench.lint import problems
+from tests.bench.arms.arm import Account, Answer
+from tests.bench.case_files.lint import problems
+from tests.bench.case_files.swaps import BadSwap, resolved
+from tests.bench.case_files.truth import ABSTAIN, read_truth
+from tests.bench.case_files.wild import blinded, wild_cases
 from tests.bench.score import Marked, pairs
-from tests.bench.swaps import BadSwap, resolved
-from tests.bench.truth import ABSTAIN, read_truth
-from tests.bench.wild import blinded, wild_cases
 
 CASES = list(wild_cases())
 SEEN = [raw for raw in CASES if not raw["truth"].get("blind")]

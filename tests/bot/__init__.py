@@ -1,1 +1,1 @@
-"""Tests of bot/: people write, click and read; behind them the real inbox, desk, ledger and cards on stand-ins of Slack and hosts."""
+"""Tests of bot/: the real inbox, dispatcher, ledger and cards, over stand-ins for Slack and the hosts."""

@@ -1,4 +1,4 @@
-"""Settings: the environment over a file, frozen, and every problem told at once."""
+"""Settings: environment over file, immutable, and all problems reported at once."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_a_removed_setting_is_refused_by_name_and_says_what_to_do(name: str, tmp
     for path, environ in ((None, {f"RACKMEDIC_{name.upper()}": "1"}), (file, {})):
         with pytest.raises(BadSettings) as refused:
             load_settings(path, environ)
-        assert refused.value.problems == (f"RACKMEDIC_{name.upper()}: is no setting any more; {REMOVED_SETTINGS[name]}",)
+        assert refused.value.problems == (f"RACKMEDIC_{name.upper()}: is no longer a setting; {REMOVED_SETTINGS[name]}",)
         assert "\n" not in str(refused.value)
     assert name not in Settings.model_fields
 

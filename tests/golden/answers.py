@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graph.dialogue.intents import INTENTS, Intent
-from graph.extraction.unknown_names import UNKNOWN_JOB_SENTENCES
+from graph.extraction.report_texts import UNKNOWN_JOB_SENTENCES
 from tests.golden.written import stable
 from tests.support.talk import FAULT, Talk
 

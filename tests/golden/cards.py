@@ -6,74 +6,61 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast, get_args
 
-from bot.alerts.cards import alert_message
+from bot.alerts import cards as alert_message
 from bot.cards.blocks import Block, Card
 from bot.incidents.cards import (
-    close_modal,
     details,
     diagnosis,
     direct_messages,
-    drained_nodes,
     feedback,
-    fleet,
+    handoff_card,
     home,
     incident_menu,
     notes,
     progress,
-    question,
-    shared_causes,
-    suggested_prompts,
-    ticket,
+    report_rows,
 )
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.cards.incident_card import IncidentCardView, render_cured_message, render_look_finished
 from bot.incidents.cards.incident_card import render_incident_card as render_living
 from bot.incidents.cards.incident_status import IncidentStatus, get_incident_status
 from bot.incidents.handlers import slack_markup
-from bot.lessons.cards import guide_status, ideas, lesson, recalled_lessons, site_notes
-from bot.provider.cards import provider_ticket, received_ticket
-from bot.remediation.cards import (
-    all_actions,
-    approval_card,
-    brakes,
-    deleted_files,
-    edit_modal,
-    killed_process,
-    node_jobs,
-    outcomes,
-    reject_modal,
-    shared_card,
-    vote_summary,
-    wave_queue,
-)
+from bot.lessons import cards as guide_status
+from bot.lessons import cards as ideas
+from bot.lessons import cards as lesson
+from bot.lessons import cards as recalled_lessons
+from bot.lessons import cards as site_notes
+from bot.provider import cards as provider_ticket
+from bot.provider import cards as received_ticket
+from bot.remediation.cards import approval_card, brakes, card_parts, modals, outcomes, shared_card, side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.cards.wave_queue import QueuedHosts
+from bot.remediation.cards.card_parts import QueuedHosts
 from bot.tenants.cards import answers, internal_thread, quota_waiting, tenant_card
 from bot.tenants.cards.view import TenantCause, TenantStage, TenantState, TenantView
-from bot.trackers.cards import followed_ticket, ticket_form
+from bot.trackers import cards as followed_ticket
+from bot.trackers import cards as ticket_form
 from graph.context import Progress
 from graph.incident_view import IncidentView
 from graph.remediation.drained_nodes import DrainedNode
 from graph.report import GuideRun, GuideStepRow, HostsSummary, MatchedLesson, Report, ReturnableNode, SiteNote
 from graph.state import Conjecture, HandoffTicket, IncidentCosts, IncidentState
 from kb.history.lessons import Lesson
-from tests.bot.cards import test_details as sample_details
-from tests.bot.cards import test_standing as sample_standing
-from tests.bot.cards.test_approval_views import GROUP, OLD, process_facts, record_of
-from tests.bot.cards.test_customers import FALLEN, IFNAME, WORDS
-from tests.bot.cards.test_fleet import GROUPS, ONE, TWO, held_row
-from tests.bot.cards.test_views import FELL, NOW, OFFERED, REPORT, STATE, TITLES, UNKNOWN
+from tests.bot.incidents.cards import test_details as sample_details
+from tests.bot.incidents.cards import test_incident_status as sample_standing
+from tests.bot.incidents.cards.test_fleet import GROUPS, ONE, TWO, held_row
+from tests.bot.incidents.cards.test_incident_cards import FELL, NOW, OFFERED, REPORT, STATE, TITLES, UNKNOWN
+from tests.bot.remediation.cards.test_approval_cards import GROUP, OLD, process_facts, record_of
+from tests.bot.tenants.test_tenant_cards import FALLEN, IFNAME, WORDS
 from tests.golden.written import as_yaml
 from tests.support.clock import T0
 from tests.support.fakes_bot import TEAM
 from tests.support.samples_cards import seen_of
 from tests.support.tickets import SAID
 from tools.execution.conditions import ConditionResult
-from tools.execution.delete_preview import DeletePreview, OldFile
-from tools.execution.node_jobs import NodeJobs, RunningJob
+from tools.execution.previews import DeletePreview, NodeJobs, OldFile, RunningJob
 from tools.ledger import record
 from tools.ledger.brakes import Brakes, BrakeStatus
-from tools.ledger.headroom import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
+from tools.ledger.reader import BrakeHeadroom, GroupHeadroom, IncidentHeadroom
 from tools.ledger.record import ActionRecord, ApprovalTerms, Vote, VoteResult
 from tools.ledger.states import State as ActionState
 from tools.remedies import scripts
@@ -97,7 +84,7 @@ REMEDIES: Mapping[str, Mapping[str, Any]] = {
     },
     "exclusive-check": {"remedy": "run_check", "args": {"check": "nccl1"}, "command": ("nccl1",), "proof": ()},
 }
-JOBS = node_jobs.build_job_rows(NodeJobs((RunningJob("4711", "alice"), RunningJob("4712", "bob"))))
+JOBS = side_effects.build_job_rows(NodeJobs((RunningJob("4711", "alice"), RunningJob("4712", "bob"))))
 SCRIPT = ("sh", "-c", scripts.CLEANUP, "cleanup", "72", *scripts.CLEANED_FOLDERS)
 MANY_OLD = DeletePreview(120, 5 << 30, tuple(OldFile(f"/tmp/ckpt-{n}.pt.tmp", 1 << 30, "train", 6000, open=n == 0) for n in range(12)))
 CASES = ("GPU", "no cause found", "one host asked", "handed over")  # names from tests.support.samples_cards
@@ -133,14 +120,14 @@ def approvals() -> Mapping[str, str]:
             for name, changes in REMEDIES.items()
         },
         "jobs-not-read": approval_card.render_approval_card(
-            ApprovalCardView(record_of(**REMEDIES["drain"]), GROUP, known=node_jobs.build_job_rows(NodeJobs(why="no route to host")))
+            ApprovalCardView(record_of(**REMEDIES["drain"]), GROUP, known=side_effects.build_job_rows(NodeJobs(why="no route to host")))
         ),
         "script": approval_card.render_approval_card(
             ApprovalCardView(record_of(remedy="cleanup", args={"hours": "72"}, command=SCRIPT), GROUP)
         ),
-        "files-whole": all_actions.render_all_actions([cleanup], {cleanup.approval: deleted_files.build_file_rows(MANY_OLD)}),
+        "files-whole": modals.render_all_actions([cleanup], {cleanup.approval: side_effects.build_file_rows(MANY_OLD)}),
         "many-files-to-delete": approval_card.render_approval_card(
-            ApprovalCardView(cleanup, GROUP, known=deleted_files.build_file_rows(MANY_OLD))
+            ApprovalCardView(cleanup, GROUP, known=side_effects.build_file_rows(MANY_OLD))
         ),
         "two-approvals": approval_card.render_approval_card(
             ApprovalCardView(record_of(votes=(vote,), quorum=2, requested_by=OLGA), GROUP, NAMES, SEEN, T0, warning="The store may forget.")
@@ -161,12 +148,12 @@ def approvals() -> Mapping[str, str]:
             ApprovalCardView(record_of(state=ActionState.APPROVED), GROUP, held="the kill switch is on")
         ),
         "process-to-end": approval_card.render_approval_card(
-            ApprovalCardView(kill, GROUP, known=killed_process.build_process_rows(kill.action, process_facts()))
+            ApprovalCardView(kill, GROUP, known=side_effects.build_process_rows(kill.action, process_facts()))
         ),
-        "files-to-delete": approval_card.render_approval_card(ApprovalCardView(cleanup, GROUP, known=deleted_files.build_file_rows(OLD))),
+        "files-to-delete": approval_card.render_approval_card(ApprovalCardView(cleanup, GROUP, known=side_effects.build_file_rows(OLD))),
         "reminder": outcomes.render_reminder(ApprovalCardView(record_of(), GROUP)),
-        "dialog-reject": reject_modal.render_reject_form(record_of()),
-        "dialog-edit": edit_modal.render_edit_form(kill),
+        "dialog-reject": modals.render_reject_form(record_of()),
+        "dialog-edit": modals.render_edit_form(kill),
         **_shared(),
     }
     return {**_written(cards), "outcomes.yaml": _several(outcome), "brakes.yaml": _several(_brakes())}
@@ -197,10 +184,10 @@ def _shared() -> Rendered:
         "several-in-each-state": shared_card.render_shared_card([ApprovalCardView(row, GROUP) for row in several], Brakes()),
         "several-with-a-queue": shared_card.render_shared_card([ApprovalCardView(row, GROUP, queued=failed) for row in pending], Brakes()),
         "several-reminder": outcomes.render_shared_reminder([ApprovalCardView(row, GROUP) for row in pending]),
-        "several-commands": all_actions.render_all_actions(pending),
-        "several-votes": vote_summary.render_vote_summary(votes),
-        "queue-of-the-next-wave": wave_queue.render_queue(QueuedHosts(57, 3, 1, "wave"), 3, "v"),
-        "queue-for-the-brakes": wave_queue.render_queue(QueuedHosts(57, 3, 9, "allowance", at=T0), 3, "v"),
+        "several-commands": modals.render_all_actions(pending),
+        "several-votes": outcomes.render_vote_summary(votes),
+        "queue-of-the-next-wave": card_parts.render_queue(QueuedHosts(57, 3, 1, "wave"), 3, "v"),
+        "queue-for-the-brakes": card_parts.render_queue(QueuedHosts(57, 3, 9, "allowance", at=T0), 3, "v"),
     }
 
 
@@ -248,21 +235,21 @@ def incidents() -> Mapping[str, str]:
             "diagnosis-with-unknown-hosts": diagnosis.render_diagnosis(
                 "i1", REPORT.model_copy(update={"unknown_hosts": UNKNOWN}), titles=TITLES
             ),
-            "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to mend.")),
+            "no-fault": diagnosis.render_diagnosis("i1", Report(item="x", outcome="no_fault", next_step="Nothing to fix.")),
             "no-cause": diagnosis.render_diagnosis("i1", empty),
-            "question": question.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
+            "question": diagnosis.render_question_card(("Which hosts?",), ("Try a smaller batch",)),
             "living": render_living(IncidentCardView("i1", by_hand, stats, stands, titles=TITLES)),
             "living-without-a-look": render_living(
                 IncidentCardView("i1", standing=IncidentStatus("ticket", ("Waiting for a person to take it.",)))
             ),
-            "ended": render_cured_message(IncidentStatus("well", ("Mended.",)), "GPU fell off the bus on gpu-017"),
+            "ended": render_cured_message(IncidentStatus("well", ("Fixed; re-check at 14:02 UTC.",)), "GPU fell off the bus on gpu-017"),
             "told": render_look_finished(REPORT),
-            "ticket": ticket.render_ticket(build_handoff(STATE), TITLES),
-            "ticket-waits": ticket.render_ticket(build_handoff(waits_), TITLES),
-            "ticket-closed": ticket.render_ticket(build_handoff(cast(IncidentState, {**STATE, "ticket": closed})), TITLES),
+            "ticket": handoff_card.render_ticket(build_handoff(STATE), TITLES),
+            "ticket-waits": handoff_card.render_ticket(build_handoff(waits_), TITLES),
+            "ticket-closed": handoff_card.render_ticket(build_handoff(cast(IncidentState, {**STATE, "ticket": closed})), TITLES),
             "details": details.render_details(IncidentView(sample_details.STATE), TITLES, {"gpu-017": "8d3a1c52"}, "an earlier item"),
-            "dialog-close": close_modal.render_close_form(
-                close_modal.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017",)), OFFERED
+            "dialog-close": incident_menu.render_close_form(
+                incident_menu.IncidentClosure("i1", "GPU.BUS.Fell_Off", "loose riser", ("gpu-017",)), OFFERED
             ),
             "dialog-assign": incident_menu.render_assign_form("i1", "U1"),
             "dialog-correct": incident_menu.render_correction_form("i1", OFFERED, "GPU.BUS.Fell_Off"),
@@ -270,7 +257,7 @@ def incidents() -> Mapping[str, str]:
             "elements": [
                 incident_menu.render_menu("i1"),
                 feedback.render_feedback_buttons("i1", "x"),
-                *drained_nodes.render_return_buttons("i1", by_hand.held),
+                *report_rows.render_return_buttons("i1", by_hand.held),
             ],
         }
     )
@@ -293,7 +280,7 @@ def notes_and_home() -> Mapping[str, str]:
         brakes.render_waiting_approvals([], "None."),
         brakes=brakes.render_brake_status(BrakeStatus("", "", (), (), ())),
         note="the fault is there",
-        fleet=fleet.render_fleet(fleet.summarize_groups(GROUPS, [TWO, ONE, held_row()]), [("GPU fell off", 2)], 30, oldest=100),
+        fleet=home.render_fleet(home.summarize_groups(GROUPS, [TWO, ONE, held_row()]), [("GPU fell off", 2)], 30, oldest=100),
         shared={"C1": True, "C2": None},
     )
     small: Rendered = {
@@ -362,7 +349,7 @@ def _knowledge() -> Rendered:
         "lesson like it": recalled_lessons.render_recalled_lessons(report, TITLES),
         "lesson that sounds like it": recalled_lessons.render_recalled_lessons(fits, TITLES),
         "ideas": ideas.render_ideas(unproven),
-        "closed incidents": shared_causes.render_shared_causes(report, {}),
+        "closed incidents": diagnosis.render_shared_causes(report, {}),
     }
 
 
@@ -431,12 +418,12 @@ def outside() -> Mapping[str, str]:
         "customer-team.yaml": _several(team),
         "provider.yaml": _several(provider),
         "trackers.yaml": _several(trackers),
-        "suggestions.yaml": as_yaml([*suggested_prompts.build_prompt_payload(suggested_prompts.SUGGESTED_PROMPTS)]),
+        "suggestions.yaml": as_yaml([*direct_messages.build_prompt_payload(direct_messages.SUGGESTED_PROMPTS)]),
     }
 
 
 def cases() -> Mapping[str, str]:
-    """Return the cards of diagnosed cases as they stand in their threads."""
+    """Return the cards of diagnosed cases as posted in their threads."""
     return {f"{name.replace(' ', '-')}.yaml": asyncio.run(_thread(name)) for name in CASES}
 
 

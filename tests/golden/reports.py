@@ -11,7 +11,6 @@ INCIDENTS = {"closed": one_host, "handed-off": handed_off, "nothing-found": noth
 
 
 def reports() -> Mapping[str, str]:
-    """Return one page an incident."""
     return asyncio.run(_written())
 
 

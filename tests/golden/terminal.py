@@ -84,6 +84,6 @@ def _printed(*words: str) -> str:
 def _refused(given: Mapping[str, str]) -> str:
     try:
         load_settings(None, given)
-    except BadSettings as why:
-        return str(why)
+    except BadSettings as error:
+        return str(error)
     raise AssertionError(f"accepted: {given}")

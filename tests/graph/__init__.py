@@ -1,1 +1,1 @@
-"""Tests of graph/: how an incident is thought through, on a fleet that answers what it is told to."""
+"""Tests of graph/: diagnosis, conversation and remediation on scripted fleets."""

@@ -1,4 +1,4 @@
-"""What keeps us out of a host is told as what it is: a changed key is no dead node, and neither is a refused login or a bastion of ours."""
+"""Failed access is reported by its reason: a changed key, a refused login or a bastion failure is no dead host."""
 
 import pytest
 
@@ -49,4 +49,4 @@ def test_a_changed_key_puts_up_no_action_and_says_what_it_may_be() -> None:
 
 def test_a_command_that_took_too_long_on_a_host_that_answers_is_no_silence() -> None:
     now = kept_out(Status.TIMEOUT, None)
-    assert not [row for row in now.odd if row.key in ("host.reachable", "host.access")]
+    assert not [row for row in now.abnormal_facts if row.key in ("host.reachable", "host.access")]

@@ -1,4 +1,4 @@
-"""Who is accused: only what is guilty by itself, never who suffers with it or differs from a mistake of ours."""
+"""Only a host at fault is accused, not one that suffers from it or differs because of our own error."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -88,7 +88,7 @@ def test_an_adapter_is_called_as_other_hosts_call_the_one_of_its_address() -> No
     assert [row.device for row in prepare_facts([*facts, other, out]) if row.host == "n3"] == ["0000:18:00.0"]
 
 
-def test_healthy_is_not_said_where_nobodys_log_could_be_read() -> None:
+def test_without_a_readable_log_no_host_is_called_healthy() -> None:
     facts = [row for row in healthy("n1", "n2") if row.check != "joblog"]
 
     def finding(*blind_hosts: str) -> str:
@@ -107,7 +107,7 @@ def test_where_there_was_nothing_to_look_at_the_report_says_so_beside_no_fault()
     assert {(row.host, row.check) for row in now.list_unobserved()} == {("n1", "joblog"), ("n2", "fabric")}
 
 
-def test_a_port_of_another_network_than_its_neighbours_accuses_nobody() -> None:
+def test_a_port_of_another_network_accuses_no_host() -> None:
     def ports(*layers: str) -> list[Fact]:
         return [fact("n1", "ibstat", "ib.link_layer", layer, f"mlx5_{n}") for n, layer in enumerate(layers)]
 
@@ -155,6 +155,7 @@ def test_how_a_machine_is_set_up_does_not_acquit_a_program() -> None:
 
 
 BUILT_IN = load_taxonomy().decidable
+# link counters, a high total, and the cause it may prove
 COUNTED = [
     ("ib.link_downed", 37, "INTERCONNECT.IB.Link_Flapping"),
     ("ib.symbol_error", 5000, "INTERCONNECT.IB.Symbol_Errors"),
@@ -165,11 +166,10 @@ COUNTED = [
     ("ib.roce_adp_retrans", 9000, ""),
     ("net.rx_discards", 900_000, ""),
 ]
-"""Counters of links, a total that is much, and the cause that it may prove."""
 
 
 def counted(key: str, total: int, days: float | None) -> list[Fact]:
-    """What a healthy host and one with that total say; `days` since both booted, None where that is not known."""
+    """Return facts of a healthy host and of one with that total; `days` since both booted, None if unknown."""
     bad = fact("n1", "ibstat", key, total, "mlx5_2")
     if days is None:
         return [*healthy("n1", "n2"), bad]
@@ -183,9 +183,9 @@ def counted(key: str, total: int, days: float | None) -> list[Fact]:
 @pytest.mark.parametrize(("key", "total", "label"), COUNTED)
 def test_a_counter_that_grows_fast_is_a_fault_and_an_old_total_is_none(key: str, total: int, label: str) -> None:
     fast, slow, unknown = (assess_facts(counted(key, total, days), lens(BUILT_IN), ("n1", "n2"), None, T0) for days in (6, 400, None))
-    assert [row.key for row in slow.odd] == []
-    assert [row.key for row in fast.odd] == [key]
-    assert [row.key for row in unknown.odd] == [key]
+    assert [row.key for row in slow.abnormal_facts] == []
+    assert [row.key for row in fast.abnormal_facts] == [key]
+    assert [row.key for row in unknown.abnormal_facts] == [key]
     assert slow.list_root_causes() == ()
     assert unknown.list_root_causes() == ()
     if label:

@@ -1,4 +1,4 @@
-"""The action graph: one decision, one run, one proof, whatever dies in between. The ledger is real, the host keeps the kit's promises."""
+"""The action graph with a real ledger: one decision, one run, one proof, wherever the process dies."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,9 +9,9 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
+from graph.execution.action_effects import ActionDeferred, StillRunning
 from graph.execution.action_graph import ActionThreads, build_action_graph
-from graph.execution.execution import ActionDeferred, StillRunning
-from graph.execution.proof import get_scheduler_proof, judge_outcome
+from graph.execution.verification import get_scheduler_proof, judge_outcome
 from tests.support.clock import T0
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_actions import ANN, BDF, BOB, CHECKS, HUNG, SLOW, TAXONOMY, Office, Plan, Site, die, hung, well
@@ -43,21 +43,21 @@ def site(*sick: Fact) -> Site:
 
 
 async def waiting(office: Office, text: str = "job 4711 is slow on m1") -> ActionRecord:
-    """The first action of an incident, at its interrupt."""
+    """Return the first action of an incident at its interrupt."""
     incident = await office.mention(text)
     (row,) = await office.pending(incident)
     return row
 
 
 async def approved(office: Office) -> ActionRecord:
-    """Two people: about m1 no scheduler can be asked whether it is drained."""
+    """Approve with two people, because no scheduler can say whether m1 is drained."""
     row = await waiting(office)
     await office.ledger.vote(row.approval, row.digest, BOB, "approve", f"click-{row.approval}-bob")
     return await office.ledger.vote(row.approval, row.digest, ANN, "approve", f"click-{row.approval}-ann")
 
 
 def next_process(office: Office, worker: str = "w2") -> Office:
-    """The process is gone; another one finds the same Redis, outputs and world, a minute later."""
+    """Return another process on the same Redis, evidence and world, a minute later."""
     office.clock.go(seconds=60)
     return Office(
         office.redis, office.site, people=office.people, wall=office.wall, evidence=office.evidence, rows=office.inventory, worker=worker
@@ -69,7 +69,7 @@ async def progress(office: Office, approval: str) -> Any:
     return await graph.aget_state({"configurable": {"thread_id": f"action:{approval}"}})
 
 
-# The plain way
+# Without faults
 
 
 async def test_a_thread_waits_at_its_interrupt_and_runs_nothing(store: Redis) -> None:
@@ -87,7 +87,7 @@ async def test_an_approved_action_runs_once_and_is_proved(store: Redis) -> None:
     notes = await office.threads.resume_action(row)
     seen = await office.ledger.get_record(row.approval)
     assert (seen.state, seen.outcome, office.site.counts()) == (State.DONE, "passes_now", {"gpu_reset": 1})
-    assert notes["says"] == "Hung shows no more on m1/gpu3"
+    assert notes["says"] == "Hung no longer shows on m1/gpu3"
     assert "m1" in office.fleet.forgotten
     assert (await office.threads.resume_action(seen))["state"] == "done"
     assert office.site.counts() == {"gpu_reset": 1}
@@ -124,7 +124,7 @@ async def test_a_command_that_fails_is_proved_too_and_stays_failed(store: Redis)
     notes = await office.threads.resume_action(row)
     seen = await office.ledger.get_record(row.approval)
     assert (seen.state, seen.exit_status, notes["ran"]) == (State.FAILED, 7, True)
-    assert seen.outcome == "passes_now"  # the old lines are old; the ladder goes by the state
+    assert seen.outcome == "passes_now"  # the old lines predate the action; the remediation follows the state
 
 
 async def test_a_start_that_the_kit_refuses_never_ran_and_is_not_proved(store: Redis) -> None:
@@ -137,7 +137,7 @@ async def test_a_start_that_the_kit_refuses_never_ran_and_is_not_proved(store: R
     assert office.site.effects == []
 
 
-# What changed since people looked
+# What changed since the approval
 
 
 async def test_another_host_key_supersedes_and_runs_nothing(store: Redis) -> None:
@@ -190,7 +190,7 @@ async def test_the_kill_switch_delays_and_another_policy_or_catalogue_supersedes
     asked = len(office.people.forgotten)
     with pytest.raises(ActionDeferred, match="kill switch"):
         await office.threads.resume_action(row)
-    assert len(office.people.forgotten) == asked  # a brake keeps it back before Slack is asked who may approve
+    assert len(office.people.forgotten) == asked  # a brake defers it before approvers are read from Slack
     await office.ledger.resume(ANN)
     other = Office(store, office.site, people=office.people, evidence=office.evidence, policy="another policy")
     notes = await other.threads.resume_action(row)
@@ -207,12 +207,12 @@ async def test_an_approver_who_left_the_group_does_not_count_any_more(store: Red
     assert office.site.effects == []
 
 
-# Dying on the way
+# Crashes
 
 
 CRASHES = [
-    ("claimed", 0, State.FAILED),  # between claim and start: it never began, and can never begin now
-    ("start:before", 0, State.FAILED),  # the same, a moment later
+    ("claimed", 0, State.FAILED),  # between claim and start: it never began and never can
+    ("start:before", 0, State.FAILED),  # the same, later
     ("start:after", 1, State.DONE),  # between start and settle
     ("settle:after", 1, State.DONE),  # between settle and finish
     ("look", 1, State.DONE),  # between finish and proof
@@ -249,7 +249,7 @@ async def test_death_between_what_a_step_wrote_and_its_checkpoint_leaves_no_acti
     assert not (await progress(later, row.approval)).tasks
 
 
-async def test_while_the_holder_lives_nobody_else_goes_on(store: Redis) -> None:
+async def test_while_the_lease_holder_lives_no_other_process_continues(store: Redis) -> None:
     office = Office(store, site())
     row = await approved(office)
     office.site.at = Plan("start:after")
@@ -310,7 +310,7 @@ async def test_a_finished_thread_is_kept_small_and_for_a_while(store: Redis) -> 
     assert all([0 < await store.ttl(key) <= 30 * 86400 for key in keys])
 
 
-async def test_a_check_under_its_claim_disturbs_nobody_else_and_gives_its_facts(store: Redis) -> None:
+async def test_an_exclusive_check_runs_under_its_claim_and_returns_facts(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention("job 4711 is slow on m1")
     office.site.facts += [fact("m1", "nccl1", "nccl.busbw_max", 380.0)]

@@ -1,4 +1,4 @@
-"""Threads in which people talk to us, and to each other: what is said to us is answered, and the rest is none of our business."""
+"""Which thread messages are meant for the bot: those are answered, the rest is ignored."""
 
 from dataclasses import replace
 
@@ -22,6 +22,7 @@ ANSWER, TAKE, SILENCE = Addressing.ANSWER, Addressing.TAKE, Addressing.SILENCE
 US = ("rackmedic", "U0RACKMED")
 SPEAKERS = ("olga", "priya", "dmitri")
 
+# Who wrote last; a question mark: it was a question. `bot? me`: our question, then the person who writes now.
 BEFORE = {
     "bot": ThreadSituation(follows="us"),
     "bot?": ThreadSituation(follows="us", asked=True),
@@ -31,12 +32,11 @@ BEFORE = {
     "priya?": ThreadSituation(follows="person", after_question=True),
     "-": ThreadSituation(),
 }
-"""Who had the last word; a question mark: it was a question. `bot? me`: our question, and then whoever speaks now."""
 UNSURE = Intent.NOT_UNDERSTOOD
 
 # fmt: off
 THREAD = [
-    # before    what is said                                            as it reads          what becomes of it
+    # before    what is said                                            parsed as                 what happens
     ("bot",     "what about gpu-002?",                                  Intent.HOST_STATE,        ANSWER),
     ("bot",     "and the others?",                                      Intent.GROUP_STATE,       ANSWER),
     ("bot",     "why not the network?",                                 Intent.WHY_NOT,           ANSWER),
@@ -61,7 +61,7 @@ THREAD = [
     ("me",      "sorry, I meant gpu-005",                               Intent.NARROW,            ANSWER),
     ("me",      "thanks",                                               Intent.THANKS,            SILENCE),
     ("me",      "no wait",                                              UNSURE,              SILENCE),
-    # people among themselves
+    # people talking to each other
     ("priya",   "lunch?",                                               UNSURE,              SILENCE),
     ("priya",   "I saw the same last month, or was it another rack",    UNSURE,              SILENCE),
     ("priya",   "thanks a lot",                                         Intent.THANKS,            SILENCE),
@@ -74,7 +74,7 @@ THREAD = [
     ("priya?",  "around two I think",                                   UNSURE,              SILENCE),
     ("priya?",  "what changed since 02:00?",                            Intent.CHANGED_SINCE,     ANSWER),
     ("priya?",  "we changed the cable at noon",                         Intent.NEW_FACTS,         ANSWER),
-    # somebody else is called
+    # another person is addressed
     ("bot",     "@priya can you look at the cable?",                    UNSURE,              SILENCE),
     ("bot",     "<@U0PRIYA> what about gpu-002?",                       Intent.HOST_STATE,        SILENCE),
     ("bot",     "what do you think, @dmitri?",                          UNSURE,              SILENCE),
@@ -94,7 +94,7 @@ THREAD = [
     ("bot",     "@priya hand it off please",                            Intent.HAND_OFF,          SILENCE),
     ("bot",     "@priya assign it to @anton",                           Intent.ASSIGN,            SILENCE),
     ("bot?",    "@priya when did it last work?",                        UNSURE,              SILENCE),
-    # we are called
+    # the bot is addressed
     ("priya",   "@rackmedic what about gpu-002?",                       Intent.HOST_STATE,        ANSWER),
     ("priya",   "<@U0RACKMED> do the needful",                          UNSURE,              ANSWER),
     ("priya",   "rackmedic, who are you?",                              Intent.META,              ANSWER),
@@ -102,7 +102,7 @@ THREAD = [
     ("priya",   "@rackmedic tell @priya what you found",                Intent.SUMMARY,           ANSWER),
     ("priya",   "thanks @rackmedic!",                                   Intent.THANKS,            ANSWER),
     ("priya",   "@priya ask @rackmedic to recheck",                     Intent.RECHECK,           ANSWER),
-    # our question was the last word
+    # our question was the last message
     ("bot?",    "last night around two, then we changed the image",     UNSURE,              TAKE),
     ("bot?",    "only on the new nodes",                                UNSURE,              TAKE),
     ("bot?",    "no",                                                   Intent.SMALL_TALK,        TAKE),
@@ -120,7 +120,7 @@ THREAD = [
     ("bot?",    "@rackmedic what do you mean?",                         UNSURE,              ANSWER),
     ("bot? me", "and gpu-7 was never part of it",                       UNSURE,              TAKE),
     ("priya",   "it was the second rack",                               UNSURE,              SILENCE),
-    # a command for machines in words that no rule reads, and questions after our word
+    # commands that no rule parses, and questions after our message
     ("priya",   "drain everything except gpu-002 pls",                  UNSURE,              ANSWER),
     ("bot?",    "drain everything except gpu-002 pls",                  UNSURE,              ANSWER),
     ("bot? me", "pls reboot gpu-00{1..2} but not gpu-002",              UNSURE,              ANSWER),
@@ -209,7 +209,7 @@ def test_where_only_mentions_count_even_our_own_question_waits_for_one(text: str
         ("@rackmedic what about gpu-002?", Intent.HOST_STATE, ANSWER),
     ],
 )
-def test_a_pause_is_kept_but_for_whoever_mentions_us_stops_us_or_asks_for_people(text: str, intent: Intent, becomes: Addressing) -> None:
+def test_during_a_pause_only_mentions_stop_and_hand_off_count(text: str, intent: Intent, becomes: Addressing) -> None:
     assert (
         classify_addressing(
             ParsedMessage(intent=intent, text=text), ThreadSituation(follows="us", paused=True, mentioned=is_mentioned(text, US))
@@ -249,7 +249,7 @@ def test_a_closed_incident_answers_questions_and_hears_who_opens_it_again(text: 
         ("@priya the picture of the lunch menu", UNSURE, SILENCE),
     ],
 )
-def test_a_file_is_something_new_unless_it_is_for_somebody_else(text: str, intent: Intent, becomes: Addressing) -> None:
+def test_a_file_is_new_evidence_unless_addressed_to_another_person(text: str, intent: Intent, becomes: Addressing) -> None:
     here = ThreadSituation(follows="person", files=True, called=find_call(text, US, SPEAKERS))
     assert classify_addressing(ParsedMessage(intent=intent, text=text, sure=intent is not UNSURE), here) is becomes
 

@@ -1,4 +1,4 @@
-"""How old errors are: one old event decides nothing and is told as old, an error that recurs over days is a chronic cause."""
+"""Age of errors: one old event decides nothing and is reported as old; errors recurring over days are a chronic cause."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.event_age import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
+from graph.engine.fact_history import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
 from graph.engine.reference_data import ReferenceData
 from graph.extraction.time_window import parse_time_window
 from graph.state import Attachment
@@ -33,8 +33,8 @@ LINES = {
     "thermal": "CPU3: Core temperature above threshold, cpu clock throttled (total events = 3)",
 }
 ONE_OLD, ONE_NEW = (216.0,), (1.0,)
+# hours before the report
 RECURRING_OLD, RECURRING_UNTIL_NOW = (216.0, 160.0, 120.0, 72.0), (216.0, 150.0, 90.0, 40.0, 1.0)
-"""Hours before the report."""
 
 
 def log(line: str, hours: tuple[float, ...], by: datetime = T0) -> str:
@@ -52,8 +52,8 @@ def weighed(facts: list[Fact]) -> Assessment:
 
 
 def likely(now: Assessment) -> dict[str, bool]:
-    """Labels that are worth saying, each with whether it is proven."""
-    return {row.label: row.proven for row in now.rows if row.posterior >= 0.5 and row.support}
+    """Return the labels with posterior 0.5 or more and support, and whether each is proven."""
+    return {row.label: row.proven for row in now.beliefs if row.posterior >= 0.5 and row.support}
 
 
 @pytest.mark.parametrize("host", [HOST, ""])
@@ -62,8 +62,8 @@ def test_one_old_event_decides_nothing_and_is_told_as_old(kind: str, host: str) 
     now = weighed(seen(LINES[kind], ONE_OLD, host))
     assert not now.roots
     assert not likely(now)
-    assert all(row.log_odds <= MAX_OLD_EVENTS_LOG_ODDS for row in now.rows if row.support)
-    assert not now.odd
+    assert all(row.log_odds <= MAX_OLD_EVENTS_LOG_ODDS for row in now.beliefs if row.support)
+    assert not now.abnormal_facts
     assert [format_old_event(fact, T0) for fact in now.old], "nothing tells of it"
     assert all(format_old_event(fact, T0).endswith(", 9 days ago, not since") for fact in now.old)
 
@@ -78,7 +78,7 @@ def test_what_recurs_over_days_decides_like_a_new_event(kind: str, host: str, ho
     assert not recurring.old
     first, last = T0 - timedelta(hours=hours[0]), T0 - timedelta(hours=hours[-1])
     series = f"({len(hours) * len(LINES[kind].split(chr(10)))} times, first {first:%Y-%m-%d %H:%M}, last {last:%Y-%m-%d %H:%M} UTC)"
-    said = [match.says for row in recurring.rows for match in row.support if match.fact.key.startswith("kernel.")]
+    said = [match.says for row in recurring.beliefs for match in row.support if match.fact.key.startswith("kernel.")]
     assert said or any(series in line for line in recurring.why_unsure)
     assert all(says.endswith(series) for says in said)
 
@@ -87,17 +87,17 @@ def test_what_recurs_over_days_decides_like_a_new_event(kind: str, host: str, ho
 def test_one_new_event_is_as_it_was(kind: str) -> None:
     now = weighed(seen(LINES[kind], ONE_NEW))
     assert not now.old
-    assert now.odd or now.roots or likely(now)
+    assert now.abnormal_facts or now.roots or likely(now)
 
 
 @pytest.mark.parametrize(
     ("hours", "chronic"),
     [
-        ((216.0, 192.0, 168.0), True),  # three on three days
+        ((216.0, 192.0, 168.0), True),  # three events on three days
         ((49.0, 48.9, 1.0), True),
         ((216.0, 168.0), False),  # a coincidence
         ((216.0, 215.9, 215.8, 215.5, 210.0), False),  # one episode
-        ((720.0, 696.0, 648.0), False),  # quiet for a month: repaired
+        ((720.0, 696.0, 648.0), False),  # a month without events: repaired
     ],
 )
 def test_count_spread_and_last_seen_make_a_series(hours: tuple[float, ...], chronic: bool) -> None:
@@ -126,7 +126,7 @@ def test_two_old_events_of_two_causes_are_both_told() -> None:
 
 
 async def pasted(hours: tuple[float, ...], words: str = "please look at this log", ahead: timedelta = timedelta()) -> str:
-    """What is reported of a log that was attached to a healthy site; `ahead`: how far its clock is before ours."""
+    """Return the outcome of a log attached on a healthy site; `ahead`: how far its clock is ahead of ours."""
     talk = Talk.over(staged(case_of(nodes=("gpu-001", "gpu-002"))))
     by = talk.stage.clock.now() + ahead
     last = f"{by - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S.000000+00:00} {HOST} kernel: eth0: Link is Up\n"
@@ -139,8 +139,8 @@ async def pasted(hours: tuple[float, ...], words: str = "please look at this log
     ("hours", "words", "ahead", "outcome", "told"),
     [
         (ONE_OLD, "please look at this log", 0, "no_fault", "9 days ago, not since"),
-        (ONE_OLD, "please look at this log", 20, "no_fault", "not since"),  # old by the log's own newest line alone
-        (ONE_OLD, "a job failed 9 days ago, see this log", 0, "abstained", ""),  # that is when it happened
+        (ONE_OLD, "please look at this log", 20, "no_fault", "not since"),  # old only by the log's newest line
+        (ONE_OLD, "a job failed 9 days ago, see this log", 0, "abstained", ""),  # the report names that time
         (ONE_NEW, "please look at this log", 0, "abstained", ""),
         (RECURRING_OLD, "please look at this log", 0, "abstained", ""),
     ],

@@ -1,4 +1,4 @@
-"""When the alerts of an incident are over it ends by itself, unless people have to do with it."""
+"""An incident closes when its alerts are resolved, unless a person took part."""
 
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -38,7 +38,7 @@ def test_nothing_was_done_so_it_closes() -> None:
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        ({"ladders": [LADDER]}, "a fix was put up"),
+        ({"ladders": [LADDER]}, "a fix was proposed"),
         ({"owner": "U1"}, "a person has it"),
         ({"lifecycle": "handed_off"}, "a person has it"),
         ({"said": [*BY_ALERT["said"], {"user": "U1", "text": "me too", "at": "", "attachments": []}]}, "people wrote about it"),

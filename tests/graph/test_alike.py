@@ -1,4 +1,4 @@
-"""Links that are alike everywhere and not as the profile has them: the profile or the fabric is in question, and no single cable."""
+"""Links that agree with each other but not with the profile question the profile or the fabric, not a cable."""
 
 import pytest
 
@@ -30,14 +30,14 @@ def accused(now: Assessment) -> list[tuple[str, tuple[str, ...]]]:
 def test_one_slow_link_among_fast_ones_is_the_link() -> None:
     now = weighed({"n1": 400, "n2": 100, "n3": 400})
     assert [hosts for _, hosts in accused(now)] == [("n2",)]
-    assert not now.questioned
+    assert not now.doubted_profiles
 
 
-def test_where_every_link_says_the_same_nobody_changes_three_cables() -> None:
+def test_equal_links_accuse_no_cable() -> None:
     now = weighed({"n1": 104, "n2": 104, "n3": 104})
     assert accused(now) == []
     assert now.finding == "abstained"
-    (says,) = now.questioned.values()
+    (says,) = now.doubted_profiles.values()
     assert "104" in says
     assert "400" in says
     assert "sku" in says
@@ -62,27 +62,27 @@ def test_a_slow_or_dead_port_among_alike_ones_accuses_its_own_host_at_most(odd: 
     facts += [fact(host, "ibstat", "ib.state", state if host == "n3" else "Active", "mlx5_0") for host in rates]
     now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, expected), list(rates))
     assert {host for _, hosts in accused(now) for host in hosts} == {"n3"}
-    assert not [row for row in now.odd if row.host in ("n1", "n2")]
+    assert not [row for row in now.abnormal_facts if row.host in ("n1", "n2")]
 
 
 def test_where_some_link_is_what_the_profile_says_the_others_are_below_it() -> None:
     now = weighed({"n1": 104, "n2": 104, "n3": 400, "n4": 104})
     assert sorted(host for _, hosts in accused(now) for host in hosts) == ["n1", "n2", "n4"]
-    assert not now.questioned
+    assert not now.doubted_profiles
 
 
-def test_where_most_links_are_alike_and_one_is_above_them_nobody_is_accused() -> None:
+def test_one_faster_link_accuses_no_host() -> None:
     now = weighed({"n1": 104, "n2": 104, "n3": 200})
-    assert (accused(now), now.finding, list(now.questioned)) == ([], "abstained", ["ib.rate"])
+    assert (accused(now), now.finding, list(now.doubted_profiles)) == ([], "abstained", ["ib.rate"])
 
 
 @pytest.mark.parametrize("rates", [{"n1": 104, "n2": 104}, {"n1": 104}, {"n1": 104, "n2": 150, "n3": 200}])
 def test_of_few_links_or_of_such_that_all_differ_the_profile_is_believed(rates: dict[str, int]) -> None:
     now = weighed(rates)
     assert sorted(host for _, hosts in accused(now) for host in hosts) == sorted(rates)
-    assert not now.questioned
+    assert not now.doubted_profiles
 
 
 def test_what_a_profile_says_nothing_of_questions_nothing() -> None:
     facts: list[Fact] = [fact(f"n{n}", "ibstat", "ib.rate", 100, "mlx5_1", unit="Gb/s") for n in range(1, 5)]
-    assert not assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, expected), ["n1", "n2", "n3", "n4"]).questioned
+    assert not assess_facts(facts, ReferenceData(TAXONOMY, CHECKS, expected), ["n1", "n2", "n3", "n4"]).doubted_profiles

@@ -1,4 +1,4 @@
-"""A host that was reported not to answer, and answers, is said to answer; one that does not is not."""
+"""The report says that a host reported as unresponsive answers, if it does."""
 
 import pytest
 

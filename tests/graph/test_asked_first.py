@@ -1,4 +1,4 @@
-"""The question asked is answered first: a fault elsewhere never takes the headline of a question about a host, and is never left out."""
+"""The host asked about is answered first; a fault elsewhere is mentioned, but never the headline."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.extraction.asked_hosts import find_asked_hosts, is_host_health_question
+from graph.extraction.incident_scope import find_asked_hosts, is_host_health_question
 from graph.extraction.reports import parse_report
 from graph.incident.host_findings import partition_causes_by_hosts, render_hosts_summary
 from graph.incident.incident_graph import build_incident_graph, run_turn
@@ -134,7 +134,7 @@ async def test_a_report_of_trouble_on_a_healthy_host_does_not_blame_it_on_anothe
     assert (report.headline, report.also_seen) == ("n2: 7 checks, read 03:01, nothing abnormal.", (LOST,))
 
 
-async def test_in_a_jobs_trouble_the_guilty_host_comes_first_whichever_was_named() -> None:
+async def test_in_a_jobs_report_the_guilty_host_comes_first() -> None:
     report = await run("job 4711 hangs on n2", LOST_ON_N3)
     assert (report.headline, report.also_seen, report.about) == ("Lost (n3/gpu3)", (), None)
 
@@ -143,7 +143,7 @@ def fixes(report: Report) -> set[str]:
     return {row.target for row in report.actions}
 
 
-async def test_what_is_wrong_elsewhere_is_mended_only_when_somebody_asks_for_it() -> None:
+async def test_a_fault_elsewhere_is_repaired_only_on_request() -> None:
     world = World(fleet=FakeFleet(instead(healthy(*HOSTS), LOST_ON_N3)), taxonomy=MENDED)
     ports = replace(world.ports(), inventory=WITH_KIT)
     graph = build_incident_graph(InMemorySaver())

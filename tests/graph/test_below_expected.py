@@ -1,4 +1,4 @@
-"""What stays below the expected stands beside what decides, in numbers, and decides nothing itself."""
+"""Values below the expected are reported in numbers beside the deciding facts, and decide nothing."""
 
 from bot.incidents.cards.report_rows import render_evidence_summary
 from graph.engine.assessment import Assessment, assess_facts
@@ -19,7 +19,7 @@ def fact(host: str, key: str, value: Value, device: str) -> Fact:
 
 
 def gpus(*, locked: bool, mhz: int) -> list[Fact]:
-    """Eight busy GPUs on each host, one of them at another clock."""
+    """Return eight busy GPUs per host; one of them has another clock."""
     rows: list[Fact] = []
     for host in HOSTS:
         for at in range(8):

@@ -1,5 +1,8 @@
-"""Two sets of phrasings, each written before the rules that were to read it, are read as well as they were measured; what is nobody's
-business starts nothing. What was right when they were first read: 443 of 555, 48 of 60 and 23 of 40; then 273 of 294, 36 of 40 and 39 of 40."""
+"""Two sets of phrasings written before the rules are parsed as well as measured, and text not meant for the bot starts
+nothing.
+
+Correct when first parsed: 443 of 555, 48 of 60 and 23 of 40; then 273 of 294, 36 of 40 and 39 of 40.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 PHRASES = Path(__file__).parent / "phrases"
+# run checks, post cards, close, stop, take or hand off
 ACTING = {
     Intent.TAKE,
     Intent.ASSIGN,
@@ -34,7 +38,6 @@ ACTING = {
     Intent.PAUSE,
     Intent.NEW_FACTS,
 }
-"""Look, put up cards, close, stop, take or hand off."""
 
 
 def table(name: str) -> Mapping[str, list[str]]:
@@ -63,8 +66,8 @@ def test_what_people_say_to_each_other_starts_nothing(name: str) -> None:
     assert len(read_as) <= 1, read_as
 
 
+# intents added after the sets were written
 LATER = {Intent.SHOW_PICTURE, Intent.WAITS, Intent.REPORT, Intent.RUN_GUIDE}
-"""That nobody could ask for when the sets were written."""
 
 
 def test_the_sets_ask_for_every_intent_of_their_time() -> None:

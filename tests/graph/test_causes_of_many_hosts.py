@@ -1,4 +1,4 @@
-"""What hosts share, a server, a switch or a rack, is the cause where enough of them show it; where few do, it stays undecided."""
+"""A shared server, switch or rack is the cause if enough of its hosts show it, and undecided if few do."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -17,7 +17,7 @@ HOSTS = tuple(f"gpu-{n:03}" for n in range(1, 7))
 
 
 class Shows(NamedTuple):
-    """What a host shows of a cause, and what a host that is spared shows in its place."""
+    """What a host shows of a cause, and what a spared host shows instead."""
 
     check: str
     key: str
@@ -46,7 +46,7 @@ PLACES: tuple[tuple[str, PlaceKind, Shows], ...] = (
 
 
 def seen(label: str, shows: Shows, guilty: int, hosts: tuple[str, ...] = HOSTS) -> list[Fact]:
-    """Return what hosts show, the first of them that something is wrong."""
+    """Return the facts of `hosts`; the first `guilty` of them show the cause."""
     lens = ReferenceData(TAXONOMY, CHECKS)
     checks = {check.id for check in lens.list_deciding_checks(TAXONOMY.get_leaf(label))}
     looked = [Fact(check, "driver.version", status=Status.ABSENT, host=host) for host in hosts for check in checks]
@@ -75,7 +75,7 @@ def test_a_cause_of_the_cluster_is_decided_by_half_and_never_ruled_out_by_less(
     label: str, shows: Shows, guilty: int, beside: tuple[Fact, ...]
 ) -> None:
     now = told([*seen(label, shows, guilty), *beside])
-    if guilty >= 3 and not (guilty == 3 and label.endswith("Subnet_Manager_Down")):  # ports of half the hosts may be cut off
+    if guilty >= 3 and not (guilty == 3 and label.endswith("Subnet_Manager_Down")):  # half the hosts' ports may also mean a cut fabric
         assert now.label_verdicts[label].verdict == "confirmed"
         return
     assert now.label_verdicts[label].verdict == "inconclusive"

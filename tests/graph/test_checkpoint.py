@@ -1,4 +1,4 @@
-"""The Redis saver: LangGraph's own conformance suite, then the rules that are ours (lifetimes, fences, plain types), then the traps."""
+"""The Redis saver: LangGraph's conformance suite, then our lifetimes, fencing and plain types, then known traps."""
 
 import itertools
 import operator
@@ -34,7 +34,7 @@ def place(thread: str) -> RunnableConfig:
 
 
 def chain(saver: BaseCheckpointSaver[str], *nodes: Any) -> Any:
-    """A graph that runs the nodes one after another."""
+    """Return a graph that runs the nodes in sequence."""
     graph: Any = StateGraph(Story)
     names = [START, *(node.__name__ for node in nodes), END]
     for node in nodes:
@@ -241,7 +241,7 @@ async def test_new_input_drops_an_unfinished_turn_so_the_desk_continues_it_first
         await graph.ainvoke({"told": ["first"]}, place("inc-1"), **SYNC)
     broken.clear()
     out = await graph.ainvoke({"told": ["second"]}, place("inc-1"), **SYNC)
-    assert out["told"] == ["first", 1, "second", 1, "flaky", 2]  # the first turn never reached its end
+    assert out["told"] == ["first", 1, "second", 1, "flaky", 2]  # the first turn never completed
 
 
 async def test_resuming_an_unknown_thread_would_start_it_so_it_is_looked_up_first(redis: Redis) -> None:
@@ -256,7 +256,7 @@ async def test_resuming_an_unknown_thread_would_start_it_so_it_is_looked_up_firs
     assert state.next == ()
     assert state.interrupts == ()
     await graph.ainvoke(Command(resume="yes"), place("nobody"), **SYNC)
-    assert asked == []  # it did not resume anything: it stopped at the interrupt of a run that nobody had begun
+    assert asked == []  # it resumed nothing: it started a run and stopped at its interrupt
 
 
 async def test_an_item_is_stored_as_plain_json(redis: Redis) -> None:
@@ -267,7 +267,7 @@ async def test_an_item_is_stored_as_plain_json(redis: Redis) -> None:
 
 
 async def test_what_a_bug_says_is_kept_without_its_secrets(redis: Redis) -> None:
-    """LangGraph stores what a node raised, and an exception may quote whatever was read."""
+    """LangGraph stores a node's exception, which may quote any input."""
 
     def broken(state: Story) -> Story:
         raise ValueError(f"cannot read the line 'login with password=tk-9fQ2xAyu71b' {'.' * 5000}")

@@ -1,4 +1,6 @@
-"""Classifying a text: probabilities, words and quoted lines, the command's document, and the published incidents' score."""
+"""Classifying a text: probabilities, evidence in words and quoted lines, the command's JSON, and the score on published
+incidents.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -13,8 +15,8 @@ from graph.extraction.text_classifier import matches_nothing, rank_labels_by_tex
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.label_ranking import LabelRanker
 from kb.taxonomy.loader import load_taxonomy
-from tests.bench.incident_labels import CATEGORIES, LEAVES
-from tests.bench.incidents import INCIDENTS, Told, read_incidents, recalled, score
+from tests.bench.published.incidents import INCIDENTS, Told, read_incidents, recalled, score
+from tests.bench.published.labels import CATEGORIES, LEAVES
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
 from tools.fact import Fact

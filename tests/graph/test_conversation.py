@@ -1,4 +1,4 @@
-"""What people write is understood by the tables alone, in three voices and four languages, and what is not for us stays unanswered."""
+"""Messages in three voices and four languages are parsed by tables alone; text not meant for the bot is not answered."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graph.dialogue.classifier import load_weights
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.read import parse_message
-from graph.dialogue.classifier import load_weights
 from graph.dialogue.said import OTHERS, Vocabulary
 from graph.dialogue.spelling import LONGEST, MOST_WORDS, split_sentences
 from graph.dialogue.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
@@ -38,8 +38,8 @@ NOTHING: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "nothing.yaml").rea
 LANGUAGES: Mapping[str, Mapping[str, list[str]]] = yaml.safe_load((PHRASES / "languages.yaml").read_text())
 FRESH: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "fresh.yaml").read_text())
 HELD_OUT: Mapping[str, list[str]] = yaml.safe_load((PHRASES / "held_out.yaml").read_text())
+# not requested in words, or with phrasings of their own (`test_report_asked`, `test_guides`)
 UNSAID = {Intent.NOT_UNDERSTOOD, Intent.REPORT, Intent.RUN_GUIDE}
-"""What nobody asks for, and what has phrasings of its own (`test_report_asked`, `test_guides`)."""
 
 
 def pairs(table: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
@@ -47,7 +47,7 @@ def pairs(table: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
 
 
 def misread(table: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:
-    """(what was meant, what was read, text)."""
+    """Return (intended, parsed, text) for each wrong one."""
     found = [(intent, str(parse_message(text, NAMES, NOW).intent), text) for intent, text in pairs(table)]
     return [row for row in found if row[0] != row[1]]
 
@@ -115,7 +115,7 @@ def test_what_is_not_for_us_is_not_understood() -> None:
         ("job 4711", {"job": "4711"}),
     ],
 )
-def test_what_a_text_names_is_an_id_that_somebody_knows(text: str, named: Mapping[str, object]) -> None:
+def test_a_parsed_name_is_a_known_id(text: str, named: Mapping[str, object]) -> None:
     said = parse_message(text, NAMES, NOW)
     assert {name: getattr(said, name) for name in named} == named
 
@@ -157,7 +157,7 @@ def test_what_acts_is_read_only_where_it_is_the_request(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["gpu-003 is silent", "the node is silent", "the fan is quiet"])
-def test_a_quiet_machine_asks_nobody_to_be_quiet(text: str) -> None:
+def test_a_quiet_machine_is_no_request_for_a_pause(text: str) -> None:
     assert parse_message(text, NAMES, NOW).intent is not Intent.PAUSE
 
 
@@ -205,7 +205,7 @@ def test_a_form_that_is_shown_is_read_as_its_intent() -> None:
     }
 
 
-def test_what_nobody_tuned_for_is_understood_nine_times_in_ten() -> None:
+def test_held_out_phrasings_are_parsed_nine_times_in_ten() -> None:
     wrong = misread(HELD_OUT)
     assert len(wrong) <= 10
     assert not [row for row in wrong if row[0] == Intent.NOT_UNDERSTOOD]

@@ -1,4 +1,4 @@
-"""What customers write under stress comes to what they want; whatever tells of a symptom stays a report."""
+"""Tenants' stressed wording is parsed as what they want; text with a symptom stays a report."""
 
 import random
 from pathlib import Path

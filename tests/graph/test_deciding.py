@@ -1,4 +1,4 @@
-"""The number that decided comes as a picture by itself, where an accused host stands out in it, and nowhere else."""
+"""A report includes the heat map of the deciding value if an accused host stands out in it."""
 
 from time import process_time
 

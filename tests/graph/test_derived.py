@@ -1,4 +1,4 @@
-"""What no check alone can state: a fabric that waits for its manager, and memory that nobody holds."""
+"""Facts derived from several checks: differing MTU, GPUs waiting for the fabric manager, GPU memory without a process."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ def test_of_two_hosts_the_one_with_the_smaller_mtu_is_told() -> None:
     assert (found.host, found.device, found.value, found.attrs["other"], found.attrs["peer"]) == ("n2", "eth1", 1500, 9000, "n1")
 
 
-def test_of_three_hosts_the_majority_speaks_and_of_one_nobody() -> None:
+def test_three_hosts_with_a_majority_and_a_single_host_have_no_mtu_mismatch() -> None:
     assert find_mtu_mismatches([mtu("n1", 9000), mtu("n2", 1500), mtu("n3", 9000)]) == []
     assert find_mtu_mismatches([mtu("n1", 9000)]) == []
 

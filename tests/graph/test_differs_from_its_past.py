@@ -1,4 +1,4 @@
-"""What a host has otherwise than when it was last seen well is told in the report with both values, and accuses nobody."""
+"""Changes since a host was last healthy are reported with both values and accuse no host."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ HOSTS = ("n1", "n2", "n3", "n4")
 
 
 async def run(text: str, kind: str, now: list[str], before: list[str]) -> Report:
-    """Report on four hosts, of which n2 has the rows `now` and is remembered with the rows `before`."""
+    """Report on four hosts; n2 has rows `now` and the stored baseline `before`."""
 
     async def remembered(hosts: Collection[str]) -> Mapping[str, HostBaseline]:
         return {host: HostBaseline(T0 - timedelta(days=3), {kind: tuple(before)}) for host in hosts if host == "n2"}

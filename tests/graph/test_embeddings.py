@@ -1,4 +1,6 @@
-"""Past incidents by words and by meaning: the two ranks are fused, words alone say how much alike, and whatever the endpoint does an answer comes."""
+"""Past incidents by words and vectors: ranks are fused, likeness comes from words alone, and endpoint failures still
+give an answer.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,9 +10,8 @@ import pytest
 
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.embeddings import HttpEmbedder
-from kb.history.embedding import RETRY_AFTER_SECONDS, BackoffEmbedder, EmbeddingUnavailable
 from kb.history.incidents import PastIncident
-from kb.history.index import PastIncidentIndex, _build_point_id
+from kb.history.index import RETRY_AFTER_SECONDS, BackoffEmbedder, EmbeddingUnavailable, PastIncidentIndex, _build_point_id
 
 PUMP, LINK, DISK = (
     PastIncident(name, title, title, label, "it broke", "mended")
@@ -23,7 +24,7 @@ PUMP, LINK, DISK = (
 
 
 class Meaning:
-    """Knows what a few words mean. It fails as often as it is told to."""
+    """Vectors by a few words; fails a set number of times."""
 
     def __init__(self, fails: int = 0, size: int = 3) -> None:
         self.fails, self.size, self.asked = fails, size, list[str]()

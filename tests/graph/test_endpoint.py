@@ -1,5 +1,6 @@
-"""What servers of models answer that cannot answer: a question too long for them, a model still loading, shapes they cannot read. Each is one sentence
-that a person can act on, in the words of OpenAI, Azure, vLLM, Ollama, llama.cpp and gateways."""
+"""Model server refusals (context window, loading model, unsupported shapes) as one actionable sentence, in the wording
+of OpenAI, Azure, vLLM, Ollama, llama.cpp and gateways.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -34,7 +35,7 @@ async def endpoint(url: str) -> AsyncIterator[OpenAIEndpoint]:
 
 
 async def at_once(seconds: float) -> None:
-    """Nobody waits for a second try."""
+    """Pause without waiting."""
 
 
 async def said(endpoint: OpenAIEndpoint) -> ModelReply | EndpointFailure:

@@ -1,4 +1,4 @@
-"""The engine: facts in, verdicts out."""
+"""The engine: verdicts from facts."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -66,7 +66,7 @@ def test_nothing_looked_at_is_not_healthy() -> None:
     assert look([]).finding == "abstained"
 
 
-def test_a_lens_finds_the_checks_that_set_a_key_whatever_catalogue_it_has() -> None:
+def test_reference_data_finds_the_checks_of_a_key_in_any_catalogue() -> None:
     whole = lens()
     few = replace(whole, checks={"joblog": whole.checks["joblog"]})
     for one in TAXONOMY.leaves.values():
@@ -116,7 +116,7 @@ def test_a_log_line_alone_accuses_no_machine_but_may_prove_a_users_mistake() -> 
 def test_words_and_history_never_confirm() -> None:
     now = look(healthy(*HOSTS), priors=dict.fromkeys(TAXONOMY.leaves, 50.0))
     assert labels(now) == []
-    assert all(row.posterior < 0.3 for row in now.rows)
+    assert all(row.posterior < 0.3 for row in now.beliefs)
 
 
 def test_what_was_handed_in_suggests_but_does_not_accuse() -> None:
@@ -136,7 +136,7 @@ def test_an_event_from_long_before_the_incident_proves_nothing() -> None:
     assert labels(look(instead(healthy(*HOSTS), old))) == []
 
 
-def test_a_sympathetic_event_is_nobodys_evidence() -> None:
+def test_a_sympathetic_event_is_no_evidence() -> None:
     echo = fact("n2", "dmesg", "kernel.xid", 79, "gpu3", attrs={"sympathetic": 48})
     assert look(instead(healthy(*HOSTS), echo)).finding == "no_fault"
 
@@ -207,10 +207,10 @@ def test_two_labels_that_the_same_evidence_fits_equally_are_not_guessed_between(
     now = assess_facts(instead(healthy("n1"), fact("n1", "dmesg", "kernel.xid", 79, "gpu1")), lens(rivals), ("n1",), {}, T0)
     assert now.finding == "abstained"
     assert "equally" in now.why_unsure[0]
-    assert {row.verdict for row in now.settled.aside} == {"inconclusive"}
+    assert {row.verdict for row in now.selection.aside} == {"inconclusive"}
 
 
-def test_what_is_set_aside_says_its_verdict_as_a_value_whatever_the_words() -> None:
+def test_a_rejected_cause_has_its_verdict_as_a_value() -> None:
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.oom_kill", "python3")))
     row = now.roots[0]
     verdicts: tuple[Verdict, ...] = ("rejected", "inconclusive")
@@ -287,7 +287,7 @@ def test_a_logs_story_is_not_the_cause_beside_a_machines_unexplained_error() -> 
     assert labels(now) == [DESYNC], "a page fault is as likely the program's"
 
 
-def test_where_nobody_told_the_racks_hot_hosts_are_taken_together() -> None:
+def test_without_known_racks_hot_hosts_are_grouped() -> None:
     hosts = tuple(f"n{n}" for n in range(1, 7))
     hot = [fact(host, "smi", "gpu.throttle.hw_thermal", True, f"gpu{n}") for host in hosts[:2] for n in range(4)]
     (cause,) = look(instead(healthy(*hosts), *hot), hosts).list_root_causes()

@@ -1,4 +1,4 @@
-"""A fact contradicts a cause only where the cause shows: on the same host, or on the same device."""
+"""A fact contradicts a cause only on the same host or device."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -18,7 +18,7 @@ TAXONOMY = load_taxonomy()
 
 
 class Seen(NamedTuple):
-    """One fact of a host."""
+    """A fact of a host."""
 
     check: str
     key: str
@@ -27,7 +27,6 @@ class Seen(NamedTuple):
     attrs: dict[str, Any] | None = None
 
     def on(self, host: str) -> Fact:
-        """Return it as a fact of this host."""
         said = f"{self.key} {self.value}"
         return Fact(
             self.check, self.key, self.value, self.device, host=host, time=T0 - timedelta(minutes=5), line=said, attrs=self.attrs or {}
@@ -40,7 +39,7 @@ SMI_FAILS = Seen("smi", "smi.error", "driver_library_mismatch")
 XID_79 = Seen("dmesg", "kernel.xid", 79, "gpu3")
 NVML = Seen("joblog", "job.error", "nvml_unknown_error")
 
-# label, what shows it, what contradicts it where it stands on the same host
+# label, what shows it, what contradicts it on the same host
 CONTRADICTED: tuple[tuple[str, tuple[Seen, ...], Seen], ...] = (
     ("SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss", (RELOAD, LOST_INSIDE), SMI_FAILS),
     ("SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss", (LOST_INSIDE, Seen("joblog", "job.error", "cuda_no_device")), SMI_FAILS),
@@ -119,12 +118,12 @@ def look(*facts: Fact, hosts: Sequence[str] = ("a", "b", "c"), taxonomy: Taxonom
     )
 
 
+# causes that explain the contradictions: an unexplained host error leaves log evidence undecided
 EXPLAINS = ("SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch", "GPU.BUS.Fallen_Off_Bus", "INTERCONNECT.NVLINK.Link_Inactive")
-"""Causes that explain the contradictions: a machine's unexplained error leaves what a log says undecided."""
 
 
 def only(label: str) -> Taxonomy:
-    """Return a taxonomy in which no other cause competes."""
+    """Return a taxonomy without competing causes."""
     return TAXONOMY.without_labels(*(other for other in TAXONOMY.leaves if other not in (label, *EXPLAINS)))
 
 

@@ -1,11 +1,11 @@
-"""Commands that except hosts, and hosts in a shell's notation: what is excepted is never asked for."""
+"""Commands that exclude hosts, and shell notation for hosts: excluded hosts are not included."""
 
 import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import in_plain_notation, parse_message
-from graph.dialogue.said import ALL, ParsedMessage, Vocabulary
+from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.incident.visibility import build_vocabulary
 from tests.support.talk import HERE, Talk, case_of
 
@@ -55,3 +55,8 @@ def test_what_a_command_excepts_is_left_out(
 @pytest.mark.parametrize("text", ["it was gpu-001 not gpu-002", "is it gpu-001 but not gpu-002?", "jobs run on all nodes except gpu-002"])
 def test_what_is_no_command_is_not_changed(text: str) -> None:
     assert in_plain_notation(text) == text
+
+
+def test_host_called_fine_is_left_out_when_the_others_are_asked_for(names: Vocabulary) -> None:
+    said = understood("gpu-002 is fine, look at the others", names)
+    assert (said.hosts, said.left_out, said.group) == ((), (N2,), OTHERS)

@@ -1,4 +1,4 @@
-"""What leaves a customer's site: the document of an incident holds what helps, and no name of the workload, of another machine or a secret."""
+"""A ticket document for the provider holds the evidence, but no workload name, other host or secret."""
 
 import contextlib
 import json
@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from graph.incident_view import IncidentView
 from graph.state import RemediationOutcome
-from graph.ticket_export.build import ExportPrivacy, build_ticket_document
 from graph.ticket_export.document import DOCUMENT_FORMAT, MAX_DOCUMENT_BYTES, AttemptOutcome, FactStatus
-from graph.ticket_export.imported_evidence import build_item_data
+from graph.ticket_export.document_builder import ExportPrivacy, build_ticket_document
 from graph.ticket_export.pseudonymizer import Pseudonymizer
-from graph.ticket_export.ticket_parser import BadTicket, parse_ticket
+from graph.ticket_export.received_ticket import BadTicket, build_item_data, parse_ticket
 from tests.support.tickets import MADE, SALT, known, public, ticket
 from tools.fact import Fact, Status
 from tools.inventory.host_ranges import expand_host_range
@@ -92,7 +91,7 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyz", min_size=6, max_size=14).filter(la
         ["{}", "/data/{}/x", "{}-7b", "x_{}.py", "--model={}", "({})", "{}:", "a.{}.b", "{}@x", "{}[1]", "“{}”", "gpu-003/{}", "{}\n"]
     ),
 )
-def test_whatever_name_stands_wherever_in_a_text_it_does_not_leave(name: str, frame: str) -> None:
+def test_no_name_anywhere_in_a_text_is_exported(name: str, frame: str) -> None:
     away = Pseudonymizer(SALT, public(), HOSTS)
     said = f"NCCL WARN before {frame.format(name)} after gpu-003"
     made = away.pseudonymize_text(said)
@@ -186,7 +185,7 @@ def test_a_thousand_hosts_and_more_facts_than_fit_are_a_document_that_is_read() 
     assert tuple(name for part in made.hosts for name in expand_host_range(part)) == hosts
 
 
-def test_hosts_that_are_no_ranges_name_nobody() -> None:
+def test_hosts_that_are_no_ranges_name_no_host() -> None:
     document = parse_ticket(written(hosts=["gpu-[9-1]"])).document
     assert build_item_data(document)["hosts"] == ""
     assert build_item_data(parse_ticket(written(hosts=["gpu-[1-9999]", "b[1-9999]"])).document)["hosts"] == ""

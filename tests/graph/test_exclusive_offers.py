@@ -1,4 +1,4 @@
-"""Which report puts up a check that takes GPUs for itself: a finding on the host, or a complaint of exactly what the check measures."""
+"""An exclusive check is proposed only for a finding on the host, or for a complaint about exactly what it measures."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,11 @@ from tools.fact import Fact, Status
 
 NODES = ("gpu-001", "gpu-002", "gpu-003")
 LENS = ReferenceData(load_taxonomy().decidable, CHECKS)
-BROAD = dict.fromkeys(LENS.taxonomy.leaves, 2.0)
-"""The most that words and history may say for any cause."""
+BROAD = dict.fromkeys(LENS.taxonomy.leaves, 2.0)  # the highest priors that words and history may give
 
 
 def weighed(text: str, asked: Sequence[str] = (), *more: Fact) -> Assessment:
-    """Three hosts of which every passive check says nothing abnormal."""
+    """Assess three hosts whose passive checks are all healthy."""
     calm = [Fact(check.id, "", status=Status.ABSENT, host=host, time=T0) for host in NODES for check in LENS.list_passive_checks()]
     symptoms = find_symptoms(text)
     return assess_facts([*calm, *more], LENS, NODES, BROAD, T0, symptoms, asked, find_measuring_checks(text, symptoms))

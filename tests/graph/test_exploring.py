@@ -1,9 +1,9 @@
-"""Beyond the taxonomy: ideas of a model rest on what was seen, get their looks, are attacked, and never become a diagnosis or a remedy."""
+"""A model's ideas outside the taxonomy cite findings, get checks and criticism, and never become a diagnosis or remedy."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graph.incident.thinking.exploration import MAX_ROUNDS
+from graph.incident.model_hypotheses import MAX_ROUNDS
 from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Judgement, Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
@@ -21,7 +21,7 @@ def thinking(*ideas: Idea, **more: Any) -> FakeModel:
 
 @dataclass
 class Talk:
-    """One incident in which people answer again and again."""
+    """One incident with repeated answers."""
 
     desk: Desk
     said: int = field(default=0)
@@ -49,7 +49,7 @@ async def test_what_a_finding_contradicts_is_refuted() -> None:
     assert [(idea.standing, idea.doubt) for idea in report.ideas] == [("refuted", "No link replays.")]
 
 
-async def test_looks_that_disturb_nobody_are_taken_at_once_and_what_comes_back_is_weighed() -> None:
+async def test_passive_checks_of_an_idea_run_at_once_and_their_facts_are_weighed() -> None:
     wants = replace(BENT, hosts=("n9",), looks=("nvlink", "nccl1"))
     model = thinking(wants, later=Ideas((replace(BENT, standing="supported"),)), objects=(Objection("holds"),))
     desk = Desk(world(ODD, model=model, hosts="n[1-80]"))
@@ -145,7 +145,7 @@ async def test_a_cause_that_facts_prove_ends_the_thinking() -> None:
     assert report.ideas == ()
 
 
-async def test_a_sure_diagnosis_is_attacked_by_nobody() -> None:
+async def test_a_sure_diagnosis_is_not_critiqued() -> None:
     model = FakeModel(objects=(Objection("contradicted", "No.", (0,)),))
     report = await Desk(world(LOST_ON_N2, model=model)).turn(item("a GPU has fallen off on n2"))
     assert report.outcome == "diagnosed"
@@ -153,7 +153,7 @@ async def test_a_sure_diagnosis_is_attacked_by_nobody() -> None:
 
 
 async def test_a_narrow_diagnosis_is_told_with_what_speaks_against_it_and_stays_proven() -> None:
-    """Something else is likely on the same machine, so a second reading attacks; what a fact proves by far it cannot undo."""
+    """Another cause is likely on the same host, so the critique runs; it cannot undo what a fact proves."""
     model = FakeModel(
         guess=ReportExtraction(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),)
     )

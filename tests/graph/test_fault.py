@@ -1,4 +1,4 @@
-"""The fault is a condition of its own remedy: no approval, however fresh, treats what is not there any more."""
+"""The fault is a precondition of its remedy: no approved action runs on a fault that is gone."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.remediation.decisions import CannotPropose
-from graph.execution.execution import ActionDeferred, ApprovalOutdated, claim_action
+from bot.remediation.approval_decisions import CannotPropose
+from graph.execution.action_effects import ActionDeferred, ApprovalOutdated, claim_action
 from graph.incident_view import parse_remediations, serialize_remediations
 from graph.remediation.fault_condition import FAULT_INDEPENDENT_REMEDIES, MIN_CLEAN_READS, get_step_precondition
 from graph.report import Report
@@ -67,7 +67,7 @@ async def ladder_of(office: Office, row: ActionRecord) -> dict[str, Any]:
     return ladder
 
 
-# What the action says of its fault
+# The fault in the action
 
 
 async def test_what_decided_is_part_of_the_action_and_of_its_digest(store: Redis) -> None:
@@ -94,10 +94,10 @@ async def test_a_line_of_the_kernel_stands_for_its_boot(store: Redis) -> None:
     assert (found.lasts, found.keys, found.boot_id) == ("boot", ("kernel.xid",), "boot-of-m1-0")
 
 
-# Mended by hand between the card and the start
+# Repaired by hand between card and start
 
 
-async def test_what_was_mended_by_hand_is_not_reset_and_nobody_claims_the_cure(store: Redis) -> None:
+async def test_a_fault_repaired_by_hand_is_not_reset_and_not_counted_as_a_cure(store: Redis) -> None:
     office = Office(store, site(slow()))
     row = await approved(office)
     office.site.sick(slow(False))
@@ -137,7 +137,7 @@ async def test_what_cannot_be_looked_at_is_not_started_now_and_started_when_it_c
 async def test_what_only_a_log_told_starts_in_its_boot_and_never_in_another(store: Redis) -> None:
     office = Office(store, site(hung("n1")))
     row = await approved(office, "job 4711 is slow on n1")
-    office.site.boots["n1"] = "another-boot"  # the drain runs on the controller, whose boot is the same
+    office.site.boots["n1"] = "another-boot"  # the drain runs on the controller, which did not reboot
     with pytest.raises(ApprovalOutdated, match="n1 has booted since") as gone:
         await claim_action(row, office.acting)
     assert gone.value.why == "fault_gone"
@@ -189,7 +189,7 @@ async def test_a_turn_that_could_not_look_takes_no_card_back(store: Redis) -> No
     (row,) = await office.pending(incident)
     office.site.facts = [one for one in office.site.facts if (one.host, one.check) != ("m1", "smi")]
     office.site.facts.append(build_unobserved_fact("smi", Status.TIMEOUT, "nvidia-smi does not answer", "m1"))
-    office.site.sick(fact("m2", "smi", LOW, True, "gpu5"))  # another cause stands, so the turn has a diagnosis
+    office.site.sick(fact("m2", "smi", LOW, True, "gpu5"))  # another cause remains, so the turn has a diagnosis
     await office.say(incident, "recheck")
     assert (await office.turns.load_state(incident))["report"]["outcome"] == "diagnosed"
     assert (await office.ledger.get_record(row.approval)).state is State.PENDING
@@ -200,7 +200,7 @@ async def test_what_is_asked_for_ahead_of_its_turn_outlives_every_turn_before_it
     incident = await office.mention("job 4711 is slow on m1")
     (row,) = await office.pending(incident)
     office.clock.go(minutes=16)
-    await office.actions.run_action(row.approval)  # it has expired; its ladder has not heard of that yet
+    await office.actions.run_action(row.approval)  # it expired; its remediation does not know yet
     again = await office.decisions.propose_again(row.approval, row.digest, ANN)
     await office.actions.reconcile_incident(incident)
     assert (await office.ledger.get_record(again.approval)).state is State.PENDING
@@ -208,7 +208,7 @@ async def test_what_is_asked_for_ahead_of_its_turn_outlives_every_turn_before_it
     assert [one.approval for one in await office.pending(incident)] == [again.approval]
 
 
-# Nodes that we hold
+# Held nodes
 
 
 def down(state: str = "failed") -> Fact:
@@ -216,7 +216,7 @@ def down(state: str = "failed") -> Fact:
 
 
 async def held(office: Office) -> str:
-    """n1 is drained for a service that is down, and the service has come back by itself."""
+    """n1 was drained for a failed service, which has recovered without a remedy."""
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
     office.site.sick(down("active"))
@@ -240,7 +240,7 @@ async def test_a_node_whose_fault_is_gone_by_itself_is_offered_back(store: Redis
     assert "Held:" not in (await office.turns.load_state(incident))["report"]["reply"]
 
 
-async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: Redis) -> None:
+async def test_an_expired_return_is_proposed_again_only_on_request(store: Redis) -> None:
     office = Office(store, site(down()))
     incident = await held(office)
     (row,) = await office.pending(incident)
@@ -258,13 +258,12 @@ async def test_a_way_back_that_expired_calls_nobody_until_somebody_asks(store: R
 
 
 async def asks_back(office: Office, incident: str) -> ActionRecord:
-    """Somebody presses *Ask again to return* of the only node that is held."""
+    """Request the return of the only held node."""
     (ladder,) = [row for row in await office.ladders(incident) if row.get("drained")]
     return await office.decisions.propose_return(incident, ladder["id"], ANN)
 
 
 async def answer_to(office: Office, incident: str, kind: Any) -> Report:
-    """What somebody is told who says this."""
     await office.inbox.enqueue(InboxItem(id=kind, kind=kind, incident=incident, at=office.clock.now(), user="EVE"), kind)
     (report,) = await office.turns_of(incident)
     await office.settle(incident)
@@ -272,7 +271,7 @@ async def answer_to(office: Office, incident: str, kind: Any) -> Report:
 
 
 @pytest.mark.parametrize("kind", ["hand_off", "stop", "close"])
-async def test_a_held_node_is_returned_on_request_whatever_became_of_its_incident(store: Redis, kind: str) -> None:
+async def test_a_held_node_is_returned_on_request_in_any_lifecycle(store: Redis, kind: str) -> None:
     office = Office(store, site(down()))
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
@@ -297,7 +296,7 @@ async def test_a_held_node_is_returned_on_request_whatever_became_of_its_inciden
 
 
 @pytest.mark.parametrize("kind", ["hand_off", "close"])
-async def test_a_return_that_nobody_decides_about_is_asked_for_again_and_again_by_people_alone(store: Redis, kind: str) -> None:
+async def test_an_undecided_return_is_requested_again_only_by_people(store: Redis, kind: str) -> None:
     office = Office(store, site(down()))
     incident = await office.mention("job 4711 is slow on n1")
     await office.approve(incident, "drain_node")
@@ -316,7 +315,7 @@ async def test_a_return_that_nobody_decides_about_is_asked_for_again_and_again_b
     assert [row.approval for row in await office.pending(incident)] == [again.approval]
 
 
-async def test_after_a_remedy_that_did_not_help_nobody_may_ask_for_the_node(store: Redis) -> None:
+async def test_after_an_ineffective_remedy_the_node_cannot_be_requested(store: Redis) -> None:
     office = Office(store, site(down()))
     office.site.mends.clear()
     incident = await office.mention("job 4711 is slow on n1")
@@ -390,7 +389,7 @@ async def test_when_the_other_card_is_refused_the_second_incident_asks_itself(st
 async def test_what_just_ran_and_passed_is_not_run_again_from_a_card_beside_it(store: Redis) -> None:
     office = Office(store, site(slow()))
     row = await approved(office)
-    twin = await proposed(office, replace(row.action, approval="apr-0000000000aa"))  # as before there was one card for both
+    twin = await proposed(office, replace(row.action, approval="apr-0000000000aa"))  # as before duplicates were merged into one card
     await office.threads.resume_action(row)
     office.clock.go(seconds=3)
     await office.threads.resume_action(twin)
@@ -419,9 +418,9 @@ EXPECTED = {
     ("boot", "unseen"): "not now",
     ("silence", "there"): "starts",
     ("silence", "gone"): "fault_gone",
-    ("silence", "unseen"): "starts",  # not answering is what it is
+    ("silence", "unseen"): "starts",  # silence is the fault itself
     ("proved", "there"): "starts",
-    ("proved", "gone"): "starts",  # no passive reading can tell
+    ("proved", "gone"): "starts",  # no passive check shows it
     ("proved", "unseen"): "starts",
 }
 
@@ -432,7 +431,7 @@ def fault(kind: Any) -> FaultCondition:
 
 
 def world(kind: str, answer: str) -> Site:
-    """m1 as it is when the action is to start; everything else of it answers."""
+    """Return m1 in this state when the action starts; all its other facts are observed."""
     made = site(slow(kind == "read" and answer == "there"))
     if kind == "boot" and answer == "gone":
         made.boots["m1"] = "another-boot"
@@ -454,8 +453,8 @@ async def everybody(seen: ActionRecord) -> frozenset[str]:
 async def starting(office: Office, row: ActionRecord) -> str:
     try:
         await claim_action(row, replace(office.acting, authorised=everybody))
-    except ApprovalOutdated as why:
-        return why.why
+    except ApprovalOutdated as error:
+        return error.why
     except ActionDeferred:
         return "not now"
     return "starts"
@@ -495,11 +494,11 @@ def test_what_the_ladder_treated_before_is_judged_by_its_proof_and_not_by_what_s
 
 
 async def starts(office: Office, row: ActionRecord) -> str:
-    """Return how `begin` ends."""
+    """Return how the claim ends."""
     try:
         await claim_action(row, office.acting)
-    except ApprovalOutdated as why:
-        return str(why.why)
+    except ApprovalOutdated as error:
+        return str(error.why)
     except ActionDeferred:
         return "not now"
     return "starts"

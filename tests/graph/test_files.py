@@ -1,4 +1,6 @@
-"""Files that people hand in are acknowledged: by name, size and what was found in them, or by why they were not read. Replies too."""
+"""Attached files are acknowledged with name, size and findings, or the reason they were not read, on first messages and
+replies.
+"""
 
 import json
 from typing import get_args
@@ -34,6 +36,7 @@ def test_a_file_is_acknowledged_by_its_size_and_what_was_found_in_it() -> None:
     assert format_file_read(read("notes.txt", "hello\nworld\n", 12)) == "12 bytes: I cannot read this kind of output"
 
 
+# outputs that people send and no parser knows
 UNKNOWN_KINDS = {
     "mlxlink": "Module Info\n-----------\nTemperature [C] : 71 [-10..80]\nRx LOS [per lane] : 0,0,1,0\n",
     "iblinkinfo": 'Switch: 0xb0cf leaf-07:\n 12 4[  ] ==( Down/ Polling)==> [  ] "" ( )\n',
@@ -44,7 +47,6 @@ UNKNOWN_KINDS = {
     "yaml": "nodes:\n  - name: gpu-001\n    healthy: false\n",
     "table": "NODE     STATE    GPUS\ngpu-001  drained  7/8\n",
 }
-"""Outputs that people send and that no reader knows."""
 
 
 @pytest.mark.parametrize("kind", UNKNOWN_KINDS)
@@ -74,7 +76,7 @@ def test_a_log_that_tells_of_no_trouble_is_clean(line: str) -> None:
 
 
 def diagnosed(*results: tuple[str, str, str]) -> str:
-    """The JSON of `dcgmi diag` of DCGM 4: test, status and warning of each result on GPU 5."""
+    """Return `dcgmi diag` JSON of DCGM 4 with (test, status, warning) results on GPU 5."""
     tests = [
         {
             "name": name,
@@ -85,6 +87,7 @@ def diagnosed(*results: tuple[str, str, str]) -> str:
     return json.dumps({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": tests}]}})
 
 
+# diagnostics that were not run, by the reason to report
 NOT_RUN = {
     "GPU memory is in use": diagnosed(("memory", "Fail", "Couldn't allocate at least 75.0% of GPU memory on GPU 5")),
     "another process uses the GPU": diagnosed(("memory", "Fail", "GPU 5 is in use by process 4711")),
@@ -98,7 +101,6 @@ NOT_RUN = {
     "unable to connect to the host engine": '{"DCGM Diagnostic": {"runtime_error": "unable to connect to the host engine"}}',
     "A diag instance is already running": "Error: Unable to complete diagnostic for group 0. A diag instance is already running",
 }
-"""Diagnostics that were not run, by the reason that must be told."""
 
 
 @pytest.mark.parametrize("why", NOT_RUN)

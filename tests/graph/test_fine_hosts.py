@@ -1,11 +1,11 @@
-"""Hosts that a text names because nothing is wrong with them are not the ones that it asks about."""
+"""Hosts that a text calls healthy are not the hosts it asks about."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from graph.extraction.excluded_hosts import find_hosts_called_healthy
 from graph.extraction.host_index import HostIndex
+from graph.extraction.hosts import find_hosts_called_healthy
 from graph.extraction.reports import parse_report
 
 NOW = datetime(2026, 5, 20, 9, 30, tzinfo=UTC)

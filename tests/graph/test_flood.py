@@ -1,4 +1,6 @@
-"""What a stranger can make long: reading and weighing it grows no faster than it does, what no machine has is left out, and that is told."""
+"""Parsing and weighing hostile input takes linear time, bounds the facts, drops devices no host has, and reports what
+was left out.
+"""
 
 import tracemalloc
 from collections.abc import Callable
@@ -10,18 +12,18 @@ import pytest
 
 from graph.engine.assessment import assess_facts
 from graph.engine.reference_data import ReferenceData
-from graph.extraction.foreign_facts import MAX_TEXT_FACTS, select_own_facts
+from graph.extraction.incident_scope import MAX_TEXT_FACTS, select_own_facts
 from graph.extraction.pasted_text import MAX_LOG_CHARS, MAX_WHOLE_LINE_CHARS, bound_text, extract_pasted_facts
 from graph.extraction.uploaded_files import format_file_read
 from graph.extraction.uploaded_text import extract_text
 from graph.report import FileReadResult
-from kb.logs.kernel.reader import MAX_SAME_EVENTS, list_kernel_events
+from kb.logs.kernel_log import MAX_SAME_EVENTS, list_kernel_events
 from kb.taxonomy.expressions import find_possible_values
 from kb.taxonomy.loader import load_taxonomy
 from tests.graph.test_reading_is_linear import calls
 from tests.support.clock import T0
 from tools.checks import CHECKS
-from tools.checks.fact_limits import MAX_DEVICES, MAX_FACTS, count_left_out
+from tools.checks.check_types import MAX_DEVICES, MAX_FACTS, count_left_out
 from tools.fact import Fact
 
 pytestmark = pytest.mark.slow
@@ -135,7 +137,7 @@ def test_of_a_long_log_its_beginning_and_its_end_are_read_in_whole_lines() -> No
 
 
 def test_reading_needs_memory_for_what_it_keeps_and_not_for_what_it_counts() -> None:
-    """Every line an event of another device."""
+    """Every line is an event of another device."""
     tracemalloc.start()
     list_kernel_events(text_of(pair, 12_000))
     _, most = tracemalloc.get_traced_memory()
@@ -189,7 +191,7 @@ def test_a_clue_is_looked_up_by_the_values_that_it_may_have() -> None:
 
 
 def test_a_clue_holds_for_no_value_but_those() -> None:
-    """Every clue of the taxonomy against every fact of a log with everything in it, looked up and asked one by one."""
+    """Every clue of the taxonomy against every fact of a log with everything, by index and by evaluation."""
     facts = [*xids(200), *extract_pasted_facts(text_of(rank, 30) + "\n" + text_of(raised, 30) + "\n" + text_of(words, 30), CHECKS).facts]
     for one in load_taxonomy().leaves.values():
         for clue in one.evidence:
@@ -198,7 +200,7 @@ def test_a_clue_holds_for_no_value_but_those() -> None:
             assert all(value in (values or ()) for value in held), clue.when
 
 
-# --- what people handed in
+# --- attached files
 
 
 def test_events_of_gpus_that_no_host_has_are_named_in_one_fact_and_not_kept() -> None:

@@ -1,4 +1,4 @@
-"""The whole incident graph with fakes: one item, one turn, one report, whatever happens in between."""
+"""The incident graph with fakes: each item leads to one turn and one report, under crashes, failures and models."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from graph.incident.incident_graph import GRAPH_NODES, build_incident_graph, run
 from graph.model.reasoner import Idea, Ideas, Judgement, Objection, ReportExtraction
 from graph.report import Report
 from graph.state import GRAPH_VERSION, Attachment, InboxItem, InboxItemKind, IncidentState, Origin
-from kb.history.mistakes import MistakeNote
+from kb.history.lessons import MistakeNote
 from tests.support.dying_saver import DyingSaver
 from tests.support.fakes_graph import (
     DESYNC,
@@ -49,7 +49,7 @@ def world(*sick: Fact, **more: Any) -> World:
 
 
 class Desk:
-    """Runs turns of one incident on one saver, as the real desk does."""
+    """Runs turns of one incident on one saver, as the dispatcher does."""
 
     def __init__(self, world: World, saver: BaseCheckpointSaver[Any] | None = None) -> None:
         self.world = world
@@ -194,7 +194,7 @@ async def test_a_crash_in_any_node_still_ends_in_exactly_one_turn(node: str) -> 
     assert [row["text"] for row in state["said"]] == ["n2 is broken", "and now?"]
 
 
-@pytest.mark.parametrize("after", range(2, 7))  # the checkpoint behind `summarise` is the third of a turn
+@pytest.mark.parametrize("after", range(2, 7))  # the checkpoint after `summarise` is the third of a turn
 async def test_death_between_what_a_node_wrote_and_its_checkpoint_neither_drops_nor_repeats_it(after: int) -> None:
     async with FakeAsyncRedis() as redis:
         saver = DyingSaver(redis, after)
@@ -222,7 +222,7 @@ async def test_the_crashed_item_itself_is_continued_not_restarted() -> None:
 
 
 def _fall_once(world: World, stage: str) -> list[str]:
-    """The process dies the first time that a node tells of its progress."""
+    """Kill the process at a node's first progress update."""
     fell: list[str] = []
     watch = world._watch
 
@@ -266,7 +266,7 @@ async def test_stop_ends_the_wave_at_once_and_keeps_what_was_seen() -> None:
     assert 4 <= len(seen) < len(desk.world.fleet.asked)
     assert (await desk.state())["facts"]
     answer = await desk.turn(stop)
-    assert (answer.item, answer.reply) == ("stop-1", "Stopped. What was seen is kept; say recheck to look again.")
+    assert (answer.item, answer.reply) == ("stop-1", "Stopped. Findings are kept; say recheck to check again.")
 
 
 async def test_news_ends_the_turn_after_the_wave_and_is_used_in_the_next() -> None:
@@ -392,7 +392,7 @@ async def test_a_ticket_waits_for_others_once_and_goes_on_with_who_had_it() -> N
     steps: list[tuple[InboxItemKind, str]] = [("wait", "U1"), ("wait", "U2"), ("take", "U1"), ("wait", "U2"), ("take", "U2")]
     for n, (kind, user) in enumerate(steps):
         said.append((await desk.turn(item("", kind, id=f"{kind}-{n}").model_copy(update={"user": user}))).reply)
-    assert said == [WAITING_TEXT, "", "U1 goes on with it.", WAITING_TEXT, "Taken over by U2 from U1."]
+    assert said == [WAITING_TEXT, "", "U1 continues with it.", WAITING_TEXT, "Taken over by U2 from U1."]
     state = await desk.state()
     assert (state["lifecycle"], state["ticket"]["state"], state["ticket"]["taken_by"]) == ("handed_off", "taken", "U2")
 

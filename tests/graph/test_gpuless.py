@@ -1,8 +1,8 @@
-"""A host that is not meant to have GPUs lacks none; one that lost all of its GPUs is told."""
+"""Missing GPUs are reported only on hosts that should have them."""
 
 import pytest
 
-from graph.engine.hosts_without_gpus import drop_absence_of_gpus
+from graph.engine.expected_devices import drop_absence_of_gpus
 from tools.fact import Fact, Status, Value
 
 WORKERS = ("gpu-001", "gpu-002", "cpu-001")

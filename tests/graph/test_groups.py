@@ -1,4 +1,4 @@
-"""`hosts …` and `recheck …` with the names of groups, as a thread and a terminal understand them."""
+"""`hosts …` and `recheck …` with group names, in threads and in the terminal."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_a_group_is_named_in_a_command(text: str, intent: Intent, hosts: str) ->
 @pytest.mark.parametrize(
     ("text", "heard"), [("recheck @train", True), ("hosts @train", True), ("recheck @priya", False), ("recheck @train @priya", False)]
 )
-def test_a_group_that_is_written_like_a_mention_calls_nobody_else(text: str, heard: bool) -> None:
+def test_a_group_written_like_a_mention_addresses_no_other_person(text: str, heard: bool) -> None:
     here = ThreadSituation(called=find_call(text), follows="us")
     assert classify_addressing(parse_message(text, NAMES, T0), here) is (Addressing.ANSWER if heard else Addressing.SILENCE)
 
@@ -46,6 +46,6 @@ def test_other_words_name_no_group_by_mistake(text: str) -> None:
     assert parse_message("recheck now", NAMES, T0).build_item_data().get("hosts") is None
 
 
-def test_the_terminal_refuses_a_group_that_nobody_knows_with_the_nearest() -> None:
+def test_the_terminal_refuses_an_unknown_group_with_the_nearest() -> None:
     with pytest.raises(BadRange, match=r"not in the inventory: trian \(did you mean train\?\)"):
         inventory(groups={"train": {"hosts": "n[1-4]"}}, channels=[]).select_hosts("trian")

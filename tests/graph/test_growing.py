@@ -1,4 +1,6 @@
-"""The taxonomy grows with what an export tells: a name met before is the same cause, a near one is merged with the reason, a new one is a draft."""
+"""Taxonomy drafts from an export: a known name is its label, a near one is merged with a reason, a new one becomes a
+draft.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +13,7 @@ from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pa
 from graph.learning.rule_labelling import LabelledRow
 from graph.learning.thread_contents import ThreadContents, ThreadReader, is_lasting_statement
 from kb.exports.row import ExportMessage, ExportRow
-from kb.history.bm25 import BM25Corpus
+from kb.history.text_search import BM25Corpus
 from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
 
@@ -85,7 +87,7 @@ def test_three_threads_in_like_words_make_a_cause_and_two_do_not() -> None:
     assert found.rows[2] is other
 
 
-def test_the_branch_is_what_somebody_says_or_that_of_the_nearest_labels() -> None:
+def test_the_branch_is_stated_or_that_of_the_nearest_labels() -> None:
     found = discover_causes(
         [row(0, "x", "GPU.COOLING.Quench leak"), row(1, "x", "Vat is empty", by="m", branch="OTHER.SCHEDULER")], TAXONOMY
     )

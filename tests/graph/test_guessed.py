@@ -1,4 +1,4 @@
-"""What the rules did not understand goes to a model: it chooses among ids, looks at nothing by itself, and closes, stops or runs nothing."""
+"""A model interprets messages the rules do not: it chooses among ids, and never closes, stops or runs anything."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -24,8 +24,7 @@ pytestmark = pytest.mark.slow
 CHOICES = IntentChoices(
     {one.value: row.means for one, row in INTENTS.items()}, ("gpu-001", "gpu-002"), ("GPU.BUS.Fallen_Off_Bus",), ("dmesg",), ("reboot",)
 )
-ODD = "the second little fellow over there, is he still breathing"
-"""Understood by nobody without a model."""
+ODD = "the second little fellow over there, is he still breathing"  # not understood without a model
 
 
 @pytest.fixture
@@ -123,8 +122,8 @@ async def test_without_a_models_answer_the_honest_line_stays() -> None:
     assert "did not understand" in await talk.says(ODD)
 
 
-async def test_whatever_a_model_proposes_nothing_of_the_incident_is_changed_by_words_that_did_not_say_so() -> None:
-    """Its answers name everything that they may; what the incident is, who has it, what is up for decision and when it speaks stay as they were."""
+async def test_a_models_guess_changes_nothing_that_the_words_did_not_request() -> None:
+    """Its answers name everything allowed; lifecycle, owner, remediations and pause stay unchanged."""
     talk = await Talk.about()
     await talk.presses("hand_off")
     before = standing(await talk.rows())
@@ -143,14 +142,14 @@ async def test_what_a_model_has_looked_at_again_is_at_most_put_up_for_people_to_
         await hears(talk, IntentGuess(intent.value, ("gpu-001",), ("GPU.BUS.Fallen_Off_Bus",), "nccl1", "drain_node"))
         after = standing(await talk.rows())
         ladders = after.pop("ladders")
-        assert after.pop("lifecycle") in ("handed_off", "open", "waiting")  # as after anybody's look
+        assert after.pop("lifecycle") in ("handed_off", "open", "waiting")  # as after any look
         assert [row for row in ladders if row in known] == known
         assert {waits for _, outcome, waits in ladders if not outcome} <= {"approval"}
         assert after == before, intent
 
 
 async def hears(talk: Talk, guess: IntentGuess) -> None:
-    """Odd words, of which a model makes this."""
+    """Send ODD, which the model interprets as `guess`."""
     talk.ports = replace(talk.ports, model=FakeModel(wants=guess))
     await talk.says(ODD)
 
@@ -170,7 +169,7 @@ LOOKS = {Intent.RECHECK, Intent.STILL_BROKEN, Intent.NEW_FACTS}
 
 
 def standing(rows: IncidentView) -> dict[str, Any]:
-    """All that a turn may change but for what was read of machines."""
+    """Return everything a turn may change except facts."""
     ticket = rows.ticket
     had = (ticket.state, ticket.taken_by, ticket.true_cause) if ticket else None
     decided = [(row.id, row.outcome, row.waiting_for) for row in rows.remediations]
@@ -222,7 +221,7 @@ async def test_an_answer_that_is_none_leaves_the_honest_line() -> None:
 
 
 class Saying:
-    """An endpoint that answers everything with one text."""
+    """An endpoint that always answers one text."""
 
     model = "gpt-4o"
 

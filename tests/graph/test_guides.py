@@ -1,4 +1,4 @@
-"""Guides in a thread: called by name they order the looks and hide none, their steps are told, and what changes something is a card as ever."""
+"""Guides in a thread: they order the checks, hide none, report each step, and changes are ordinary approval cards."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from bot.app.site_files import build_guide_parts
-from bot.cli.diagnosis_document import build_diagnosis_document
-from bot.cli.diagnosis_text import render_report
+from bot.cli.diagnosis_output import build_diagnosis_document, render_report
 from bot.incidents.cards import details, diagnosis
 from graph.dialogue.guessed import NEEDS
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.guide_rendering import render_guide_summary
-from graph.incident.guiding.guide_context import GuideContext
+from graph.incident.guides import GuideContext
 from graph.incident.incident_graph import run_single_turn
 from graph.report import GuideRun, Report
 from graph.state import Origin
@@ -60,7 +59,7 @@ def test_what_only_speaks_of_guides_calls_none(text: str) -> None:
     assert parse_message(text, NAMES, NOW).intent is not Intent.RUN_GUIDE
 
 
-def test_no_model_can_call_a_guide_that_nobody_named() -> None:
+def test_a_model_cannot_start_an_unnamed_guide() -> None:
     assert not NEEDS[Intent.RUN_GUIDE](ParsedMessage(text="do the usual"))
 
 
@@ -128,7 +127,7 @@ async def test_without_a_proven_cause_no_change_is_put_up() -> None:
     assert await talk.put_up() == []
 
 
-async def test_what_needs_gpus_for_itself_is_a_card_of_whoever_called_one_after_the_other() -> None:
+async def test_exclusive_checks_of_a_guide_are_cards_of_its_caller_one_by_one() -> None:
     talk = await thread()
     report = await calls(talk, "run guide slow_job")
     assert (marks(report)["copies"], "bw" in says(report, "copies")) == ("waiting", True)
@@ -148,7 +147,7 @@ async def test_a_measurement_between_hosts_says_that_one_host_is_too_few() -> No
     )
 
 
-async def test_nobody_sleeps_through_a_wait_and_calling_it_again_goes_on_from_there() -> None:
+async def test_a_wait_does_not_block_and_starting_the_guide_again_continues_it() -> None:
     talk = await thread()
     first = await calls(talk, "run guide slow_job")
     assert (marks(first)["a_minute"], marks(first)["counters_again"]) == ("waiting", "later")

@@ -1,4 +1,4 @@
-"""Causes that show in no passive look: offered where people complain of what they do, left alone everywhere else."""
+"""Causes that no passive check shows are offered only for matching symptoms."""
 
 from graph.engine.assessment import MAX_CONTESTED_CONFIDENCE, Assessment, assess_facts
 from graph.engine.check_selection import rank_exclusive_offers
@@ -17,7 +17,7 @@ def busy(host: str) -> Fact:
     return Fact("nccl1", "check.skipped", "busy", host=host, line=f"nccl1 was not run on {host}: 8 of its GPUs are in use")
 
 
-def test_what_fits_the_symptom_and_nobody_could_see_is_not_no_fault() -> None:
+def test_a_hidden_cause_that_fits_the_symptom_prevents_no_fault() -> None:
     now = look()
     assert now.finding == "abstained"
     (hidden,) = now.open_hidden_causes
@@ -58,7 +58,7 @@ def test_beside_a_proven_cause_nothing_is_hidden() -> None:
 
 
 def test_a_proven_cause_is_doubtful_while_a_hidden_one_would_explain_the_same_symptom() -> None:
-    """The exclusive check is the proof: once it saw nothing, the proven cause stands by itself."""
+    """The exclusive check decides: if it finds nothing, the proven cause keeps its confidence."""
     seen = fact("n2", "smi", "gpu.throttle.hw_thermal", True, "gpu3")
     (cause,) = look(seen).list_root_causes()
     assert cause.label == HOT

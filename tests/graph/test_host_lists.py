@@ -1,4 +1,4 @@
-"""Lists and ranges of hosts, in the spellings that people use, over inventories whose names have different shapes."""
+"""Host lists and ranges in everyday spellings, over inventories with different name shapes."""
 
 from collections.abc import Callable, Sequence
 
@@ -365,7 +365,7 @@ def test_any_spelling_of_a_range_over_any_shape_of_names(
     upper: bool,
     sentence: str,
 ) -> None:
-    """The zeros may be the inventory's, fewer, or more where it writes none."""
+    """Leading zeros as in the inventory, fewer, or more if it has none."""
     stem, zeros, domain = shape
     fleet = tuple(f"{stem}{str(n).zfill(zeros)}{domain}" for n in range(1, 25))
     width = min(width, zeros) if zeros > 1 else width

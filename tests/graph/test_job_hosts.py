@@ -1,4 +1,4 @@
-"""A ticket that names a job and no host: the scheduler says which hosts are meant, as far as the place of the ticket may see them."""
+"""A ticket that names only a job gets its hosts from the scheduler, limited to those the place may see."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ from tools.inventory.job_lookup import JobHosts
 
 
 class Scheduler:
-    """Knows job 4711."""
+    """A scheduler that knows job 4711."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -40,7 +40,7 @@ async def test_named_hosts_come_before_the_jobs() -> None:
     assert not scheduler.asked
 
 
-async def test_a_job_that_nobody_knows_changes_nothing() -> None:
+async def test_an_unknown_job_changes_nothing() -> None:
     assert await hosts("job 99 hangs", Scheduler()) == ()
 
 

@@ -1,4 +1,6 @@
-"""A host that did not let us in at its latest look is never called well by what answered before, and does not make the others abnormal."""
+"""A host that refused access at the latest look is not called healthy by earlier answers, and does not make others
+abnormal.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ SHUT = [
 
 @dataclass
 class Door:
-    """A transport that can be shut to one host."""
+    """A transport that can be closed to one host."""
 
     inner: Transport
     shut: str = ""
@@ -89,7 +91,7 @@ async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(bar
         assert "could not be looked at (kept out" in answer or answer.startswith("No, not on gpu-004"), answer
         assert not [line for line in answer.splitlines() if "gpu-004" in line and "nothing abnormal" in line]
     drain = await talk.says("drain gpu-004")
-    assert drain.startswith(f"{NO_CARD_PREFIX} for a drain: a fix is put up only for a fault that a look has shown")
+    assert drain.startswith(f"{NO_CARD_PREFIX} for a drain: I propose a fix only for a fault that a check has shown")
     assert "`scontrol update NodeName=gpu-004" in drain
 
 

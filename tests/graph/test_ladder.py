@@ -1,4 +1,4 @@
-"""Ladders: which actions a diagnosis leads to, from which facts their arguments come, and where each event leads."""
+"""Remediations: actions planned from a diagnosis, arguments from facts, and the effect of every event."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,15 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graph.engine.stale_facts import find_repair_cursors, mark_stale_after_repairs
+from graph.engine.fact_history import find_repair_cursors, mark_stale_after_repairs
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
 from graph.incident_view import parse_remediations, serialize_remediations
 from graph.remediation.build import BuiltRemediations, PlanContext, build_approval_id, build_remediations
 from graph.remediation.drained_nodes import render_drained_nodes
 from graph.remediation.outcomes import describe_remediation, release_finished_nodes, stop_remediations, withdraw_disbelieved
 from graph.remediation.plan_steps import MANUAL_STEP_TEXTS, parse_plan
-from graph.remediation.preview import list_planned_actions
-from graph.remediation.transitions import TRANSITIONS, RemediationEvent, advance
+from graph.remediation.proposals import list_planned_actions
+from graph.remediation.state_machine import TRANSITIONS, RemediationEvent, advance
 from graph.state import Hypothesis, IncidentState, Remediation
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
@@ -50,7 +50,7 @@ def only(built: BuiltRemediations) -> Remediation:
 
 
 def after(ladder: Remediation, where: PlanContext, *events: RemediationEvent) -> Remediation:
-    """The ladder after events of its own present rung."""
+    """Apply events to the remediation's current step."""
     rows = [ladder]
     for event in events:
         rows = advance(rows, replace(event, approval="", ladder=rows[0].id), where)
@@ -62,7 +62,7 @@ UNCHANGED = RemediationEvent("done", outcome="unchanged", says="still there", si
 IDLE = RemediationEvent("idle")
 
 
-# What is built
+# Building
 
 
 def test_a_plan_becomes_rungs_with_the_way_back_at_the_end() -> None:
@@ -196,7 +196,7 @@ def test_planned_actions_are_the_present_plan_alone() -> None:
     assert len(reset.digest) == 64
 
 
-# Where events lead
+# Events
 
 
 def test_the_whole_way_up() -> None:
@@ -291,7 +291,7 @@ def test_pods_that_never_end_are_evicted_only_after_the_node_stayed_busy() -> No
     assert (not_begun.current_step and not_begun.current_step.remedy, not_begun.attempt) == ("evict_pods", 2)
 
 
-def test_a_drain_for_people_evicts_nobody() -> None:
+def test_a_drain_for_people_evicts_no_pod() -> None:
     assert remedies(only(build_remediations([cause(BROKEN, "n1/gpu3")], yard(rows=PODS)))) == ["drain_node"]
 
 
@@ -370,7 +370,7 @@ def test_late_news_of_another_approval_changes_nothing() -> None:
     assert advance([ladder], RemediationEvent("done", approval="apr-ffffffffffff", outcome="passes_now"), where) == [ladder]
 
 
-# Several at once
+# Several remediations
 
 
 def test_two_causes_on_one_host_share_the_drain_and_the_node_returns_when_both_are_mended() -> None:
@@ -403,7 +403,7 @@ def test_ladders_of_different_hosts_do_not_touch_each_other() -> None:
     assert moved[1] == rows[1]
 
 
-def test_a_cause_that_is_no_longer_believed_withdraws_what_nobody_began() -> None:
+def test_a_rejected_cause_withdraws_actions_that_have_not_started() -> None:
     where = yard()
     fresh = only(build_remediations([cause(HUNG, "n1/gpu3")], where))
     begun = after(only(build_remediations([cause(HUNG, "n2/gpu3")], where)), where, DONE)
@@ -429,7 +429,7 @@ def test_when_a_human_takes_over_nothing_more_is_asked_but_what_still_ran_is_kno
     assert after(row, where, DONE).outcome == "stopped"
 
 
-# Stored, read, said
+# Storing, loading, describing
 
 
 def test_ladders_survive_the_state_as_they_are() -> None:
@@ -492,11 +492,12 @@ OUTCOMES = st.sampled_from(["passes_now", "unchanged", "worse", "cured", ""])
     ]
 )
 @given(st.lists(st.tuples(KINDS, OUTCOMES, st.booleans(), st.integers(0, 1)), max_size=25))
-def test_whatever_happens_a_node_returns_only_after_a_fix_that_held(story: list[tuple[str, str, bool, int]]) -> None:
+def test_in_any_order_of_events_a_node_returns_only_after_a_proven_remediation(story: list[tuple[str, str, bool, int]]) -> None:
     where = yard()
     rows = list(build_remediations([cause(HUNG, "n1/gpu3"), cause(FABRIC, hosts=("n1",))], where).ladders)
+    # Remediations whose host was observed without the fault: `needless` automatically, `return` on request. Returning
+    # those nodes needs no action of ours.
     looked: set[str] = set()
-    """Ladders whose host was seen without the fault: `needless` by itself, `return` on request. Their way back needs no fix of ours."""
     for kind, outcome, ran, which in story:
         before = rows
         looked |= {rows[which].id} if kind in ("needless", "return") else set()
@@ -509,7 +510,7 @@ def test_whatever_happens_a_node_returns_only_after_a_fix_that_held(story: list[
                 assert (
                     all(peer.outcome not in ("ticket", "denied", "undecided", "unknown", "stopped") for peer in before if peer is not old)
                     or old == row
-                    or kind == "return"  # asked for by a person, after `require_fault_gone` looked for every unresolved fault of the host
+                    or kind == "return"  # requested by a person; `require_fault_gone` has checked the host's unresolved faults
                 )
     assert release_finished_nodes(rows, where) == rows
     assert parse_remediations(serialize_remediations(rows)) == rows

@@ -1,10 +1,11 @@
-"""What a closed incident teaches: drafted from what people and cures say it was, naming nobody's hosts, and of nothing where nothing is known."""
+"""Lessons drafted from closed incidents: from people's words and cures, without host names, and none if the cause is
+unknown.
+"""
 
 from collections.abc import Iterable
 
 from bot.incidents.cards import diagnosis
-from graph.learning.lesson_drafts import draft_lesson
-from graph.learning.lesson_recall import add_recalled_lessons, merge_recalled_lessons
+from graph.learning.lessons import add_recalled_lessons, draft_lesson, merge_recalled_lessons
 from graph.report import Report
 from graph.state import ABSTAIN, NO_FAULT, Conjecture, DiagnosisOutcome, Exploration, Hypothesis, IncidentState, Remediation
 from kb.history.lessons import Lesson
@@ -74,7 +75,7 @@ def test_it_is_of_the_customer_whose_hosts_they_were_and_of_ours_alone_where_the
     assert not any(several.can_serve_tenant(one) for one in ("acme", "beta", ""))
 
 
-def test_nothing_is_taught_where_nothing_was_broken_or_nobody_knows() -> None:
+def test_no_lesson_without_a_fault_or_a_known_cause() -> None:
     assert draft_lesson(closed(label=NO_FAULT), T0, LEAVES, nobodys) is None
     assert draft_lesson(closed(label="", words=""), T0, LEAVES, nobodys) is None
     assert draft_lesson({**closed(), "lifecycle": "open"}, T0, LEAVES, nobodys) is None
@@ -93,7 +94,7 @@ def test_an_idea_that_a_persons_words_bear_out_is_proposed_as_a_new_cause() -> N
     assert lesson.new_title == "A bent pin of a host's board"
 
 
-def test_an_idea_that_nobody_bore_out_or_that_a_label_names_is_proposed_to_nobody() -> None:
+def test_an_unconfirmed_or_already_labelled_idea_is_not_proposed() -> None:
     assert draft(explored(closed(label="", words="somebody unplugged it"), BENT)).new_cause == ""
     assert draft(explored(closed(words="a bent pin, links replay"), BENT)).new_cause == ""
     known = f"{BENT.branch}.A_Bent_Pin_Of_Gpu"

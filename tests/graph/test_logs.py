@@ -1,4 +1,4 @@
-"""Long logs: card, ticket and model see kinds of lines with counts, times and places, and never a hundred thousand lines."""
+"""Long logs become templates with counts, times and positions for card, ticket and model."""
 
 import json
 from datetime import UTC, datetime
@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from bot.incidents.cards import diagnosis, ticket
-from bot.incidents.cards.handoff import build_handoff, format_evidence_file
+from bot.incidents.cards import diagnosis, handoff_card
+from bot.incidents.cards.handoff_content import build_handoff, format_evidence_file
 from graph.extraction.log_digests import (
     MAX_LOGS_PER_INCIDENT,
     MAX_TEMPLATES_PER_INCIDENT,
@@ -33,7 +33,7 @@ HOSTS = ("n1", "n2", "n3", "n4")
 
 
 def long_log(steps: int = 100_000) -> str:
-    """Steps, among them a line of trouble each thousand, and at the end what it came to."""
+    """Return a training log with an error line every thousand steps and a final failure."""
     rows = []
     for n in range(steps):
         rows.append(STEP.format(n // 60 % 9, n % 60, n, 2 + n / 1e6, n % 1000))
@@ -42,7 +42,7 @@ def long_log(steps: int = 100_000) -> str:
 
 
 class Desk:
-    """Turns of one incident, nobody of whose machines is ill enough to explain it."""
+    """Turns of one incident whose hosts do not explain it."""
 
     def __init__(self) -> None:
         self.world = World(
@@ -63,7 +63,7 @@ class Desk:
 
     @property
     def shown(self) -> list[str]:
-        """What the model was shown of what was seen."""
+        """Return the findings that the model was shown."""
         assert self.world.model is not None
         return self.world.model.shown
 
@@ -87,7 +87,7 @@ async def test_of_a_hundred_thousand_lines_card_ticket_and_model_see_templates_w
     state = await desk.state()
     card, page = (
         json.dumps(shown, ensure_ascii=False)
-        for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, ticket.render_ticket(build_handoff(state)).blocks)
+        for shown in (diagnosis.render_diagnosis("inc-1", report).blocks, handoff_card.render_ticket(build_handoff(state)).blocks)
     )
     assert desk.shown
     for line in TEMPLATES:

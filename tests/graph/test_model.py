@@ -1,4 +1,4 @@
-"""The model client against a stand-in that misbehaves in every way a provider can: a typed value or a sentence, never an exception."""
+"""The model client against a misbehaving endpoint returns a typed value or one sentence, never an exception."""
 
 import asyncio
 import json
@@ -14,10 +14,9 @@ from redis.asyncio import Redis
 from bot.store.model_costs import RedisSpendStore
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.budget import UNKNOWN_MODEL_PRICE, Budget, InMemorySpendStore, find_price
-from graph.model.client import CircuitBreaker, ModelReasoner, open_model
+from graph.model.client import CircuitBreaker, ModelReasoner, open_model, select_likely_hosts, shorten_text
 from graph.model.endpoint import ModelReply, OpenAIEndpoint
 from graph.model.prompts import QUESTION_NAMES, BadPrompt, build_question, load_prompt
-from graph.model.question_text import select_likely_hosts, shorten_text
 from graph.model.reasoner import (
     DeclinedAnswer,
     IdeaChoices,
@@ -78,7 +77,7 @@ def read(model: Reasoner, incident: str = "inc-1") -> Awaitable[ReportExtraction
 
 
 def said(**more: Any) -> dict[str, Any]:
-    """A whole answer to the reading."""
+    """Return a complete answer to the extraction question."""
     empty: dict[str, Any] = {
         "symptoms": [],
         "hosts": [],
@@ -155,7 +154,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.replace(" ", "_"))
-async def test_whatever_goes_wrong_is_one_sentence(opened: Opened, sandbox: SandboxModel, case: str) -> None:
+async def test_every_failure_is_one_sentence(opened: Opened, sandbox: SandboxModel, case: str) -> None:
     steps, says = WRONG[case]
     sandbox.script.next.extend(steps)
     answer = await read(opened())
@@ -378,7 +377,7 @@ async def test_an_unusable_answer_is_no_failure_of_the_endpoint(opened: Opened, 
     assert isinstance(await read(model), ReportExtraction)
 
 
-async def test_nobody_listening_is_a_sentence_too() -> None:
+async def test_a_refused_connection_is_one_sentence() -> None:
     model = ModelReasoner(OpenAIEndpoint("http://127.0.0.1:9/v1", "", "x", seconds=5, pause=no_pause))
     answer = await read(model)
     await model.aclose()

@@ -1,4 +1,4 @@
-"""A host that somebody names is looked at, also one on which no jobs run; nobody looks at those unasked."""
+"""A host without jobs, such as a controller, is looked at only if a person names it."""
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -33,7 +33,7 @@ def test_a_controller_is_left_alone_where_it_is_not(text: str) -> None:
 
 
 @pytest.mark.parametrize("origin", [Origin(kind="terminal", tenant="acme"), OPERATORS])
-def test_nobody_names_what_their_place_does_not_speak_of(origin: Origin) -> None:
+def test_a_host_outside_the_channels_scope_cannot_be_named(origin: Origin) -> None:
     site = inventory() if origin is OPERATORS else THEIRS
     assert list_nameable_hosts(site, origin) == list_visible_hosts(site, origin)
     assert "ctl" not in build_host_scope(site, origin, said("ctl is slow"), ()).hosts

@@ -1,4 +1,4 @@
-"""Nodes by themselves: state in, update out."""
+"""The graph's nodes alone: state in, update out."""
 
 import asyncio
 from dataclasses import replace
@@ -13,9 +13,9 @@ from graph.engine.priors import compute_model_priors, compute_past_priors, compu
 from graph.extraction.pasted_text import extract_pasted_facts, find_fenced_blocks, store_attachments, strip_fences
 from graph.incident.conclude import conclude
 from graph.incident.context import TurnState, fold_asks, merge_facts, unfold_asks
-from graph.incident.execute import execute
 from graph.incident.plan import plan
 from graph.incident.reflect import reflect
+from graph.incident.run_checks import execute
 from graph.incident.summarise import summarise
 from graph.incident.visibility import list_visible_hosts
 from graph.model.reasoner import Judgement, ReportExtraction
@@ -55,7 +55,7 @@ def state(given: InboxItem | None = None, **more: Any) -> IncidentState:
 
 
 async def looked(world: World, *sick: Fact) -> IncidentState:
-    """A state after the first wave."""
+    """Return a state after the first wave."""
     sha = await world.evidence.put_facts("inc-1", instead(healthy(*HOSTS), *sick))
     return state(facts=sha, rounds=1, turn={"hosts": "n[1-4]", "named": True}, tier="history", brief={"text": "slow", "hosts": list(HOSTS)})
 
@@ -122,7 +122,7 @@ async def test_execute_with_nothing_to_ask_asks_nothing() -> None:
     assert world.fleet.asked == []
 
 
-async def test_a_fleet_that_breaks_leaves_nobody_listening() -> None:
+async def test_a_failing_fleet_leaves_no_inbox_watcher() -> None:
     class Broken(FakeFleet):
         async def run_checks(self, *_: object, **__: object) -> FleetAnswers:
             raise RuntimeError("no room for another file")

@@ -1,4 +1,4 @@
-"""A site's pages are shown where they fit: by cause, host group, model of server and words. They order looks and prove nothing."""
+"""A site's pages are found by cause, host group, server model and words; they order checks and prove nothing."""
 
 from dataclasses import replace
 from typing import Any

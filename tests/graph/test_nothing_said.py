@@ -1,4 +1,4 @@
-"""What tells nothing to look into, and that no ticket of anybody's is taken for it."""
+"""Messages with nothing to investigate are recognised, and no real ticket is among them."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Events of devices that a machine does not have: a note, never a cause."""
+"""Events of devices that a host does not have become a note, never a cause."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ PHANTOM = "0000:ab:00.0"
 
 
 def listing(host: str, gpus: tuple[str, ...] = BUS) -> list[Fact]:
-    """What lspci and nvidia-smi list, the GPUs named."""
+    """Return what lspci and nvidia-smi list for the host, GPUs named."""
     places = [(f"gpu{BUS.index(address)}", address) for address in gpus]
     return [
         *(fact(host, "lspci", "pcie.rev_ff", False, name, attrs={"bdf": address}) for name, address in places),
@@ -38,7 +38,7 @@ def seen(*sick: Fact, **lists: tuple[str, ...]) -> list[Fact]:
     return instead([*gone, *(row for host in HOSTS for row in listing(host, lists.get(host, BUS)))], *sick)
 
 
-def test_an_event_of_a_gpu_that_the_node_does_not_have_convicts_nobody_and_is_told() -> None:
+def test_an_event_of_a_missing_gpu_accuses_no_host_and_is_reported() -> None:
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)))
     assert now.finding == "no_fault"
     assert [(row.host, row.check, row.why) for row in now.list_unobserved()] == [
@@ -62,12 +62,12 @@ def test_without_a_profile_what_other_hosts_list_speaks_for_one_that_lost_it() -
     assert [row.label for row in now.list_root_causes()] == [LOST]
 
 
-def test_of_a_machine_without_a_profile_it_convicts_nobody_and_is_not_nothing_either() -> None:
+def test_without_a_profile_it_accuses_no_host_and_is_reported() -> None:
     now = look(seen(fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
     assert (now.finding, now.list_root_causes()) == ("abstained", ())
 
 
-def test_where_nothing_lists_the_gpus_nobody_knows_which_there_are() -> None:
+def test_without_a_list_of_gpus_the_existing_ones_are_unknown() -> None:
     now = look(instead(healthy(*HOSTS), fact("n2", "dmesg", "kernel.xid", 79, PHANTOM)), bus=())
     assert [row.label for row in now.list_root_causes()] == [LOST]
 
@@ -78,14 +78,14 @@ def test_no_xid_of_a_phantom_moves_any_cause_of_the_whole_taxonomy(code: int) ->
     calm = assess_facts(seen(), whole, HOSTS, None, T0)
     phantoms = [fact("n2", "dmesg", "kernel.xid", code, f"0000:{n:02x}:00.0") for n in range(0xA0, 0xA4)]
     said = assess_facts([*seen(), *phantoms], whole, HOSTS, None, T0)
-    assert {row.label for row in said.rows if row.support} == {row.label for row in calm.rows if row.support}
+    assert {row.label for row in said.beliefs if row.support} == {row.label for row in calm.beliefs if row.support}
     assert not said.roots
 
 
-def test_text_that_somebody_handed_in_says_nothing_of_gpus_that_none_of_the_hosts_has() -> None:
+def test_attached_text_about_gpus_that_no_host_has_is_ignored() -> None:
     said = fact("", "dmesg", "kernel.xid", 79, PHANTOM)
-    assert not any(row.support for row in look([*seen(), said]).rows if row.label == LOST)
-    assert any(row.support for row in look([*seen(), fact("", "dmesg", "kernel.xid", 79, BUS[0])]).rows if row.label == LOST)
+    assert not any(row.support for row in look([*seen(), said]).beliefs if row.label == LOST)
+    assert any(row.support for row in look([*seen(), fact("", "dmesg", "kernel.xid", 79, BUS[0])]).beliefs if row.label == LOST)
 
 
 def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
@@ -95,7 +95,7 @@ def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
     def supported(many: int) -> bool:
         whole = ReferenceData(load_taxonomy(), CHECKS, lambda host, key, device: 4 if key == "ib.count" else None)
         gone = fact("n1", "dmesg", "kernel.mlx5", "fw_fatal", PHANTOM)
-        rows = assess_facts([*list_of("n1", many), gone], whole, ("n1",), None, T0).rows
+        rows = assess_facts([*list_of("n1", many), gone], whole, ("n1",), None, T0).beliefs
         return any(match.fact.device == PHANTOM for row in rows for match in row.support)
 
     assert not supported(4), "all that its profile knows are listed"
@@ -103,7 +103,7 @@ def test_an_adapter_that_a_whole_list_does_not_have_is_no_adapter() -> None:
 
 
 def test_a_function_that_a_gpu_does_not_have_is_no_gpu() -> None:
-    """The driver names a GPU by its first function; an event of the second is somebody's text."""
+    """The driver names a GPU by function 0; an event of function 1 is forged text."""
     second = BUS[2].replace(".0", ".1")
     assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second))).finding == "no_fault"
     assert look(seen(fact("n2", "dmesg", "kernel.xid", 79, second), fact("n3", "dmesg", "kernel.xid", 79, BUS[2]))).list_root_causes()[
@@ -138,16 +138,16 @@ def test_an_sxid_of_a_switch_that_the_node_has_is_the_cause() -> None:
     assert [row.label for row in judged(*every(), sxid(SWITCHES[1])).list_root_causes()] == [SWITCH]
 
 
-def test_an_sxid_of_a_switch_that_no_node_has_convicts_nobody_and_is_told() -> None:
+def test_an_sxid_of_a_missing_switch_accuses_no_host_and_is_reported() -> None:
     now = judged(*every(), sxid(PHANTOM))
-    assert not any(match.fact.key == "kernel.sxid" for row in now.rows for match in row.support)
+    assert not any(match.fact.key == "kernel.sxid" for row in now.beliefs for match in row.support)
     assert look([*seen(), *every(), sxid(PHANTOM)]).finding == "no_fault"
     assert ("n2", "dmesg", f"events at {PHANTOM} count for nothing: it has no such device") in [
         (row.host, row.check, row.why) for row in now.list_unobserved()
     ]
 
 
-def test_an_sxid_of_a_function_that_a_switch_does_not_have_convicts_nobody() -> None:
+def test_an_sxid_of_a_missing_switch_function_accuses_no_host() -> None:
     assert look([*seen(), *every(), sxid(SWITCHES[1].replace(".0", ".1"))]).finding == "no_fault"
 
 
@@ -170,7 +170,7 @@ NVIDIA = """\
     [
         (("kernel.aer", "fatal", "0000:15:01.0"), True),  # the root port itself
         (("kernel.aer", "fatal", "0000:16:00.0"), True),  # a switch behind it
-        (("kernel.aer", "fatal", "0000:18:00.0"), True),  # what a bridge leads to and nobody lists: an adapter, a disk
+        (("kernel.aer", "fatal", "0000:18:00.0"), True),  # an unlisted device behind a bridge: an adapter, a disk
         (("kernel.aer", "fatal", "0000:2a:00.0"), False),
         (("kernel.sxid", "0000:83:00.0", ""), True),
         (("kernel.sxid", "0000:83:00.1", ""), False),
@@ -182,7 +182,7 @@ def test_as_lspci_lists_it_an_event_counts_where_the_device_is(event: tuple[str,
     lists = [row for row in printed if row.key in ("pcie.nvswitches", "pcie.buses")]
     key, value, device = event
     said = sxid(value) if key == "kernel.sxid" else fact("n2", "dmesg", key, value, device)
-    rows = judged(*lists, said).rows
+    rows = judged(*lists, said).beliefs
     assert any(match.fact.key == key for row in rows for match in row.support) is counts
 
 
@@ -195,7 +195,7 @@ def test_where_one_node_alone_was_listed_a_switch_may_have_gone_from_it() -> Non
     assert look([*seen(), *lists("n2"), sxid(PHANTOM)]).finding == "abstained"
 
 
-def test_where_nobody_lists_switches_nobody_knows_which_there_are() -> None:
+def test_without_a_list_of_switches_the_existing_ones_are_unknown() -> None:
     assert [row.label for row in judged(sxid(PHANTOM)).list_root_causes()] == [SWITCH]
 
 
@@ -203,12 +203,12 @@ def test_where_nobody_lists_switches_nobody_knows_which_there_are() -> None:
     ("device", "counts"), [("0000:19:00.0", True), ("0000:15:01.0", True), ("0000:3b:1f.7", True), ("0000:ab:00.0", False), ("eth0", True)]
 )
 def test_a_pcie_error_counts_where_a_bus_is(device: str, *, counts: bool) -> None:
-    rows = judged(*every(), fact("n2", "dmesg", "kernel.aer", "fatal", device)).rows
+    rows = judged(*every(), fact("n2", "dmesg", "kernel.aer", "fatal", device)).beliefs
     assert any(match.fact.key == "kernel.aer" for row in rows for match in row.support) is counts
 
 
 @pytest.mark.parametrize("key", ["kernel.aer", "kernel.pcie_hotplug"])
 def test_no_error_of_a_bus_that_no_machine_has_moves_any_cause(key: str) -> None:
     calm, said = judged(*every()), fact("n2", "dmesg", key, {"kernel.aer": "fatal"}.get(key, "link_down"), PHANTOM)
-    assert {row.label for row in judged(*every(), said).rows if row.support} == {row.label for row in calm.rows if row.support}
+    assert {row.label for row in judged(*every(), said).beliefs if row.support} == {row.label for row in calm.beliefs if row.support}
     assert look([*seen(), *every(), said]).finding == look([*seen(), *every()]).finding == "no_fault"

@@ -1,4 +1,4 @@
-"""The hosts of a report are answered first; a cause that all hosts share leads, and another machine's fault is also seen."""
+"""Order of causes: one shared by all hosts leads, then the reported hosts' faults, then faults elsewhere."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What ordinary hosts break by: each breakage, as the looks show it on one host of four, leads to its cause there, and on no other host."""
+"""Ordinary host breakages: each leads to its cause on its host and to no other host."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ answer\tnameserver 10.0.0.2\tok
 
 
 def looked(host: str, changes: str = "") -> list[Fact]:
-    """The baseline of a host; a changed row takes the place of the usual one, one that ends in `=` takes it away."""
+    """Return a host's baseline facts; a changed row replaces the usual one, a value `=` removes it."""
     rows = {tuple(line.split("\t")[:2]): line for line in USUAL.strip().split("\n")}
     for line in filter(None, changes.split("\n")):
         kind, name, value = line.split("|")
@@ -60,7 +60,7 @@ def looked(host: str, changes: str = "") -> list[Fact]:
 
 
 def judged(changes: str, *facts: Fact) -> Assessment:
-    """What is thought where the second host is broken. Every other passive check looked and found nothing to tell."""
+    """Assess four hosts of which the second is broken; all other passive checks are healthy."""
     well = [Fact(name, "check.looked", None, host=host, time=T0) for host in HOSTS for name, check in CHECKS.items() if not check.exclusive]
     well = [replace(fact, key="", status=fact.status.ABSENT) for fact in well if fact.check != "base"]
     seen = [fact for host in HOSTS for fact in looked(host, changes if host == "n2" else "")]
@@ -158,7 +158,7 @@ LIKELY = [
 @pytest.mark.parametrize(("changes", "facts", "label"), [pytest.param(*row[1:], id=row[0]) for row in PROVEN])
 def test_what_does_not_work_is_found_and_no_other_host_accused(changes: str, facts: list[Fact], label: str) -> None:
     now = judged(changes, *facts)
-    assert label in {row.label for row in now.roots}, [(row.label, round(row.posterior, 2)) for row in now.rows[:4]]
+    assert label in {row.label for row in now.roots}, [(row.label, round(row.posterior, 2)) for row in now.beliefs[:4]]
     assert [row.label for row in now.roots] == [label]
     assert {host for row in now.roots for host in row.accused} <= {"n2"}
 
@@ -168,15 +168,15 @@ def test_what_only_differs_is_likely_and_proven_nowhere(changes: str, label: str
     now = judged(changes)
     assert now.roots == ()
     assert now.finding == "abstained"
-    assert now.rows[0].label == label, [(row.label, round(row.posterior, 2)) for row in now.rows[:4]]
-    assert now.rows[0].subject.hosts == ("n2",)
-    assert 0.5 <= now.rows[0].posterior <= 0.6
+    assert now.beliefs[0].label == label, [(row.label, round(row.posterior, 2)) for row in now.beliefs[:4]]
+    assert now.beliefs[0].subject.hosts == ("n2",)
+    assert 0.5 <= now.beliefs[0].posterior <= 0.6
 
 
 def test_a_well_group_is_well() -> None:
     now = judged("")
     assert now.roots == ()
-    assert now.odd == ()
+    assert now.abnormal_facts == ()
     assert now.suspects == ()
     for label, leaf in TAXONOMY.leaves.items():
         if all(clue.key == "peer.differs" for clue in leaf.evidence if clue.weight > 0):
@@ -189,17 +189,17 @@ def test_a_controller_that_is_away_for_all_is_found_by_what_does_not_work() -> N
     assert [row.label for row in now.roots] == [O + "SCHED.Controller_Down"]
 
 
-def test_names_that_nobody_resolves_are_found_though_all_hosts_are_alike() -> None:
+def test_unresolvable_names_are_found_even_on_all_hosts() -> None:
     facts = [fact for host in HOSTS for fact in looked(host, "answer|nameserver 10.0.0.2|timeout")]
     now = assess_facts(facts, ReferenceData(TAXONOMY, CHECKS), HOSTS, None, T0)
     assert {row.label for row in now.roots} == {I + "ETH.DNS_Failure"}
-    assert not [fact for fact in now.odd if fact.key == "peer.differs"]
+    assert not [fact for fact in now.abnormal_facts if fact.key == "peer.differs"]
 
 
 def test_processes_in_the_kernel_are_a_sign_and_no_cause() -> None:
     now = judged("count|blocked|24 24 cp")
     assert now.roots == ()
-    assert (now.rows[0].label, now.rows[0].subject.hosts) == (S + "PROCESS.Blocked_In_Kernel", ("n2",))
+    assert (now.beliefs[0].label, now.beliefs[0].subject.hosts) == (S + "PROCESS.Blocked_In_Kernel", ("n2",))
     assert now.finding == "abstained"
 
 

@@ -1,4 +1,4 @@
-"""A node that takes no jobs is told as such, whoever took it out: by whom, since when, why."""
+"""A node that accepts no jobs is reported with who drained it, when and why."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whose a fact is: what is not established is no tenant's, whatever is missing of it."""
+"""Ownership of facts: without proof of a tenant's ownership a fact is withheld from tenants."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_job_on_their_machines_alone_is_theirs(nodes: str) -> None:
     [{"uid": None}, {"uid": 0}, {"job": ""}, {"nodes": ""}, {"nodes": "gpu-003,gpu-005"}, {"nodes": "gpu-004"}, {"nodes": "gpu-[003"}, {"nodes": ","}],
     ids=str,
 )  # fmt: skip
-def test_whatever_is_not_established_is_not_theirs(wrong: dict[str, object]) -> None:
+def test_an_unproven_fact_is_withheld_from_the_tenant(wrong: dict[str, object]) -> None:
     source = FileSource.model_validate(JOB | wrong)
     assert not ACME.owns_file(source)
     assert ACME.is_unowned_file_fact("gpu-003", "joblog", source)

@@ -1,4 +1,4 @@
-"""The difference to its peers: what one host has otherwise than most of its kind is told with both values, and accuses nobody by itself."""
+"""Differences from peers are reported with both values and accuse no host alone."""
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
@@ -56,12 +56,12 @@ def test_two_hosts_tell_nothing_and_neither_do_hosts_of_different_kinds() -> Non
     assert apart(rows("system", USUAL, USUAL, ["kernel = 6.8"], ["kernel = 6.8"]), kinds) == {}
 
 
-def test_where_no_value_is_most_hosts_nobody_differs() -> None:
+def test_without_a_majority_value_no_host_differs() -> None:
     assert apart(rows("system", ["kernel = 1"], ["kernel = 1"], ["kernel = 2"], ["kernel = 2"])) == {}
     assert apart(rows("config", ["a = 1"], ["a = 2"], ["a = 3"])) == {}
 
 
-def test_rows_that_every_host_has_of_its_own_make_nobody_odd() -> None:
+def test_host_specific_rows_are_no_difference() -> None:
     assert apart(rows("hosts", *([f"peer-{n} = 10.0.0.{n}", "ctl = 10.0.0.9"] for n in range(1, 6)))) == {}
 
 
@@ -123,7 +123,7 @@ PRIORS = dict.fromkeys(load_taxonomy().decidable.leaves, 2.0)
 
 
 @pytest.mark.parametrize("device", EVERY_KIND)
-def test_no_difference_alone_accuses_above_six_tenths_whatever_the_words_say(device: str) -> None:
+def test_a_difference_alone_never_exceeds_six_tenths_confidence(device: str) -> None:
     kind, _, name = device.partition(" ")
     usual = [f"{name} = usual"]
     for own in (["other = 1"], [f"{name} = failed"], [f"{name} = inactive"], [f"{name} = 2"]):
@@ -131,7 +131,7 @@ def test_no_difference_alone_accuses_above_six_tenths_whatever_the_words_say(dev
             rows(kind, usual, usual, own, usual), ReferenceData(load_taxonomy().decidable, CHECKS), ["n1", "n2", "n3", "n4"], PRIORS, T0
         )
         assert not now.roots
-        speaking = [row for row in now.rows if any(match.fact.key in DIFFERENCE_KEYS for match in row.support)]
+        speaking = [row for row in now.beliefs if any(match.fact.key in DIFFERENCE_KEYS for match in row.support)]
         assert all(row.posterior <= 0.6 + 1e-9 and row.log_odds <= MAX_DIFFERENCE_LOG_ODDS for row in speaking)
 
 

@@ -1,11 +1,11 @@
-"""The verdict on a remedy by the real taxonomy and the real catalogue of checks, where the host is alone with what it says."""
+"""The verdict on a remedy with the real taxonomy and checks, from one host's facts."""
 
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from graph.engine.reference_data import ReferenceData
-from graph.execution.proof import Proof, judge_outcome
+from graph.execution.verification import Proof, judge_outcome
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import fact

@@ -1,5 +1,4 @@
-"""What a look reads and shows is not passed over by the diagnosis: read-only disks, processes that wait in the kernel, hardware events of the BMC,
-mounts that give no answer."""
+"""Read-only disks, processes stuck in the kernel, BMC events and hanging mounts appear in the diagnosis."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -59,7 +58,7 @@ def test_a_process_that_waits_in_the_kernel_look_after_look_is_never_no_fault() 
     facts = seen(*([stuck(at=at)] for at in range(MIN_BLOCKED_OBSERVATIONS)))
     assert [fact.attrs["looks"] for fact in facts] == [MIN_BLOCKED_OBSERVATIONS]
     now = looked(*facts)
-    assert (now.finding, now.odd[0].key) == ("abstained", "proc.blocked")
+    assert (now.finding, now.abnormal_facts[0].key) == ("abstained", "proc.blocked")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def mount(host: str, value: str, fstype: str) -> Fact:
 def test_a_mount_without_an_answer_on_one_host_is_told_and_rules_no_file_server_out(value: str, fstype: str) -> None:
     facts = [mount(host, value if host == "n2" else "ok", fstype) for host in HOSTS]
     now = assess_facts(facts, WHOLE, HOSTS, {FILE_SERVER: 1.0}, T0)
-    assert ("n2", "store.mount") in {(fact.host, fact.key) for fact in now.odd}
+    assert ("n2", "store.mount") in {(fact.host, fact.key) for fact in now.abnormal_facts}
     assert now.label_verdicts[FILE_SERVER].verdict != "rejected" or value == "error"
     assert FILE_SERVER not in {row.label for row in now.list_ruled_out()} or value == "error"
 

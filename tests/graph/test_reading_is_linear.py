@@ -1,4 +1,4 @@
-"""Whatever people write, the work of reading it grows no faster than the text, and ends with the part that is read."""
+"""Parsing a message takes work linear in its text, up to the length that is read."""
 
 import sys
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def of_length(piece: str, length: int) -> str:
 
 
 def calls(act: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, are called: the same on every machine."""
+    """Return the number of Python and C calls, which is the same on every machine."""
     count = 0
 
     def counts(_frame: FrameType, event: str, _arg: object) -> None:
@@ -49,7 +49,7 @@ def calls(act: Callable[[], object]) -> int:
 @settings(max_examples=5, deadline=None)
 @given(texts)
 def test_four_times_the_text_is_at_most_some_five_times_the_work(piece: str) -> None:
-    parse_message(of_length(piece, LONGEST), NAMES, NOW)  # tables are put together at the first text
+    parse_message(of_length(piece, LONGEST), NAMES, NOW)  # builds tables on first use
     small, large = (calls(partial(parse_message, text, NAMES, NOW)) for text in (of_length(piece, LONGEST // 4), of_length(piece, LONGEST)))
     assert large <= 6 * small + 20_000
 
@@ -64,10 +64,10 @@ def test_beyond_the_part_that_is_read_a_text_costs_nothing_more(piece: str) -> N
     assert endless <= 1.2 * whole + 1000
 
 
-@pytest.mark.tier3  # measured by the clock
+@pytest.mark.tier3  # timed
 @pytest.mark.parametrize("piece", PIECES)
 def test_patterns_do_not_look_for_ever_either(piece: str) -> None:
-    """Work inside a pattern is no call: it is weighed against itself, the quickest of three."""
+    """Regex work makes no calls, so it is timed: the fastest of three runs, relative."""
 
     def seconds(text: str) -> float:
         return min(_timed(lambda: (parse_message(text, NAMES, NOW), find_call(text, {"us"}), is_mentioned(text, {"us"}))) for _ in range(3))

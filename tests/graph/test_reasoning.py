@@ -1,4 +1,4 @@
-"""The reasoning of a turn is a graph that can be read and checked: what is altered in it breaks the contract that it should."""
+"""A turn's reasoning graph can be verified: each alteration breaks the contract it should."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +9,19 @@ import pytest
 from graph.engine.assessment import assess_facts
 from graph.engine.priors import MODEL_LOG_ODDS
 from graph.engine.reference_data import ReferenceData
-from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
-from graph.provenance.belief_shifts import MAX_SHIFT_LOG_ODDS, BeliefShift, build_shifts, parse_shifts, serialize_shifts
+from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 from graph.provenance.invariants import INVARIANTS, InvariantInputs, VerificationResult, compute_catalogue_digest, verify_reasoning
-from graph.provenance.reason_graph import ReasonEdge, ReasonGraph, ReasonNode
-from graph.provenance.receipts import Receipts
+from graph.provenance.reason_graph import (
+    MAX_SHIFT_LOG_ODDS,
+    BeliefShift,
+    ReasonEdge,
+    ReasonGraph,
+    ReasonNode,
+    Receipts,
+    build_shifts,
+    parse_shifts,
+    serialize_shifts,
+)
 from graph.provenance.tree_rendering import render_tree, render_verification
 from graph.report import Report
 from graph.state import IncidentState
@@ -25,7 +33,7 @@ from tools.fleet.answers import CheckAnswer, FleetAnswers
 
 @dataclass(frozen=True)
 class Told:
-    """A diagnosed incident with everything that it stands on."""
+    """A diagnosed incident with its world, graph and facts."""
 
     world: World
     report: Report
@@ -34,7 +42,7 @@ class Told:
     ground: InvariantInputs
 
     def broken(self, graph: ReasonGraph, **ground: object) -> set[str]:
-        came = verify_reasoning(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # whatever a contract reads
+        came = verify_reasoning(graph, replace(self.ground, **ground))  # type: ignore[arg-type]  # any field that a contract reads
         return {row.contract for row in came.broken}
 
 
@@ -63,14 +71,14 @@ def node_of(graph: ReasonGraph, label: str) -> ReasonNode:
 
 
 def altered(graph: ReasonGraph, label: str, /, **changes: object) -> ReasonGraph:
-    """One cause said otherwise."""
+    """Return the graph with one cause changed."""
     old = node_of(graph, label)
     new = replace(old, **changes)  # type: ignore[arg-type]  # any field of it
     return replace(graph, nodes=tuple(new if node is old else node for node in graph.nodes))
 
 
 def seen_on(graph: ReasonGraph, host: str, **changes: object) -> ReasonGraph:
-    """What was seen on a host said otherwise."""
+    """Return the graph with a host's verification nodes changed."""
     rows = (replace(node, **changes) if node.kind == "verification" and node.host == host else node for node in graph.nodes)  # type: ignore[arg-type]
     return replace(graph, nodes=tuple(rows))
 
@@ -103,7 +111,7 @@ async def test_without_its_facts_it_says_that_it_cannot_be_checked(told: Told) -
     gone = replace(told.graph, ground={**told.graph.ground, "facts": "0" * 64})
     came = await verify_stored_reasoning(gone, told.world.ports())
     assert (came.broken, came.held) == ((), 0)
-    assert "not kept" in came.unchecked[0]
+    assert "no longer stored" in came.unchecked[0]
 
 
 def test_with_another_catalogue_what_weighs_is_not_checked_and_that_is_said(told: Told) -> None:
@@ -115,9 +123,10 @@ def test_with_another_catalogue_what_weighs_is_not_checked_and_that_is_said(told
 def test_an_output_that_is_gone_is_no_breach_and_is_said(told: Told) -> None:
     came = verify_reasoning(told.graph, replace(told.ground, outputs={}))
     assert came.broken == ()
-    assert any("not kept any more" in says for says in came.unchecked)
+    assert any("no longer stored" in says for says in came.unchecked)
 
 
+# an alteration that breaks each contract
 ALTERED: dict[str, Callable[[Told], set[str]]] = {
     "well_formed": lambda t: t.broken(replace(t.graph, edges=(*t.graph.edges, ReasonEdge("v:nothing", "p:nothing", "supports")))),
     "known_labels": lambda t: t.broken(altered(t.graph, LOST, label="GPU.BUS.Invented")),
@@ -138,7 +147,6 @@ ALTERED: dict[str, Callable[[Told], set[str]]] = {
     "refusals_are_told": lambda t: t.broken(altered(t.graph, OOM, verdict="inconclusive", says="could not look: n3: dmesg: no answer")),
     "budget_is_kept": lambda t: t.broken(t.graph, asked={"judge": 2}),
 }
-"""For each contract something that breaks it."""
 
 
 @pytest.mark.parametrize("contract", [row.id for row in INVARIANTS])
@@ -151,13 +159,13 @@ def test_a_remedy_on_a_machine_that_is_not_accused_is_caught(told: Told) -> None
     assert told.broken(with_remedy(told.graph, LOST, "n2")) == set()
 
 
-def test_a_prior_that_nobody_moved_is_caught(told: Told) -> None:
+def test_an_unexplained_prior_is_caught(told: Told) -> None:
     assert told.broken(told.graph, priors={LOST: 0.8}) == {"moves_are_bounded"}
     assert told.broken(told.graph, priors={LOST: 0.8}, moves=(BeliefShift("words", LOST, 0.8),)) == set()
 
 
 async def test_a_broken_contract_makes_the_turn_abstain_and_claims_nothing() -> None:
-    from graph.incident.thinking.verification import abstain_for_violations
+    from graph.incident.reasoning_check import abstain_for_violations
     from graph.incident.turn_result import TurnResult
     from graph.incident_view import IncidentView
     from graph.provenance.invariants import InvariantViolation

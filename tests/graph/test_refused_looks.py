@@ -1,4 +1,4 @@
-"""A host on which looks were refused, whatever the reasons, breaks no contract and is not hidden behind other hosts."""
+"""A host with refused checks breaks no contract and is not hidden behind other hosts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import pytest
 
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, select_unobserved_checks
-from graph.incident.thinking.verification import load_reasoning, verify_stored_reasoning
+from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 from graph.state import UnobservedCheck
 from tests.support.talk import Talk, case_of
 from tools.fact import Status, build_unobserved_fact
@@ -22,7 +22,7 @@ REFUSED, TIMED_OUT, DENIED = "Connection refused", "no answer within 10 s", "Per
 
 @dataclass
 class PartlyDark:
-    """A fleet in which some hosts refuse looks, each look with one of `reasons`; the checks of `answering` are answered."""
+    """A fleet whose `dark` hosts refuse checks for one of `reasons`, except those in `answering`."""
 
     fleet: Fleet
     dark: frozenset[str]
@@ -55,13 +55,13 @@ def partly_dark(*hosts: str, reasons: tuple[str, ...], answering: frozenset[str]
     return talk
 
 
+# each names causes decided by checks late in the alphabet: time, store, sysd, procs
 TICKETS = (
     "is anything wrong with the clock on gpu-003 and gpu-004? x509 certificate not yet valid",
     "stale file handle on /mnt, storage hangs on gpu-003 and gpu-004",
     "zombie processes and sssd logins fail on gpu-003 and gpu-004",
     "gpu-003 and gpu-004: systemd service slurmd is dead",
 )
-"""Each names causes that late checks of the alphabet decide: time, store, sysd, procs."""
 
 
 @pytest.mark.parametrize("ticket", TICKETS)

@@ -1,4 +1,4 @@
-"""The post-incident report is asked for in five languages, and talked about without being asked for in as many."""
+"""Requests for the post-incident report in five languages, and talk about reports that requests none."""
 
 import pytest
 
@@ -30,5 +30,5 @@ def test_who_only_speaks_of_reports_gets_none() -> None:
     "text", ["please " * 5000, "发一下" * 5000, "the report " * 5000, "can i have the " * 40 + "report", "bitte " * 26 + "x"]
 )
 def test_no_text_takes_long(text: str) -> None:
-    """Each word is tried once; a text of any length is read to its first hundred characters."""
+    """Only the first hundred characters are matched, each word once."""
     assert parse_message(text, NAMES, NOW).intent is not Intent.REPORT

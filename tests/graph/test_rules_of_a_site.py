@@ -1,4 +1,4 @@
-"""What a site's own rule found in a log: it proves a cause of a job, and never one of a machine. Whoever writes the log could have said it."""
+"""A site's log rule may prove a job's cause but never a host's, because tenants write the log."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +48,7 @@ def concluded(folder: Path, category: str, scope: str, owner: str) -> Assessment
 def test_it_decides_a_cause_of_the_job(tmp_path: Path) -> None:
     now = concluded(tmp_path, "USER", "job", "customer")
     assert [row.label for row in now.list_root_causes()] == ["USER.SITE.Lease_Lost"]
-    assert [fact.attrs["wrong"] for fact in now.odd if fact.key.startswith("site.log.")] == ["the fabric daemon lost its lease"]
+    assert [fact.attrs["wrong"] for fact in now.abnormal_facts if fact.key.startswith("site.log.")] == ["the fabric daemon lost its lease"]
 
 
 @pytest.mark.parametrize("category", ["GPU", "INTERCONNECT", "SYSTEM_SOFTWARE", "OTHER"])

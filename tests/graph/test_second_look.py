@@ -1,4 +1,4 @@
-"""A fault that comes and goes, or that arrives after the report: counters are read twice, and hosts are looked at once more."""
+"""Intermittent and late faults: counters are read twice, and hosts are checked once more after the report."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,9 +10,9 @@ from bot.incidents.dispatch.sweeper import plan_timers
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.context import IncidentTimeouts
 from graph.engine.assessment import assess_facts
-from graph.engine.counter_rises import MIN_COUNTER_RISES, format_rise, mark_counter_rises
+from graph.engine.fact_history import MIN_COUNTER_RISES, format_rise, mark_counter_rises
 from graph.engine.reference_data import ReferenceData
-from graph.extraction.intermittent import is_intermittent
+from graph.extraction.complaints import is_intermittent
 from graph.report import Report
 from graph.state import COUNTERS_RECHECK, FULL_RECHECK, ScheduledRecheck
 from kb.taxonomy.loader import load_taxonomy
@@ -76,8 +76,8 @@ def test_a_counter_that_rises_between_two_looks_is_abnormal_and_told_with_both_n
     (fact,) = mark_counter_rises(old, new)
     assert format_rise(fact) == f"rose from 12 to {12 + least} in 60 s"
     now = assess_facts([fact], LENS, ("gpu-001",), None, T0 + MINUTE)
-    assert fact.key in {odd.key for odd in now.odd}
-    said = [*now.why_unsure, *(match.says for row in now.rows for match in row.support)]
+    assert fact.key in {odd.key for odd in now.abnormal_facts}
+    said = [*now.why_unsure, *(match.says for row in now.beliefs for match in row.support)]
     assert any(f"rose from 12 to {12 + least} in 60 s" in line for line in said)
 
 
@@ -107,7 +107,7 @@ def talk_of(*faults: dict[str, Any], counters: timedelta = MINUTE, look_again: t
 
 
 async def due(talk: Talk) -> dict[str, timedelta]:
-    """What the incident waits for besides its end, and how long."""
+    """Return the incident's recheck timers and the time until each."""
     rows = await talk.rows()
     assert rows.report is not None
     timers = plan_timers(rows.stored, rows.report, rows.item, talk.stage.clock.now())
@@ -181,7 +181,7 @@ async def test_people_take_it_back(kind: Any) -> None:
     answer = await talk.presses(kind)
     assert await due(talk) == {}
     if kind == "stop":
-        assert "I do not look again by myself." in answer.reply
+        assert "I do not check again on my own." in answer.reply
     late = await wakes(talk, FULL_RECHECK, FIVE)  # it was on its way already
     assert late.reply == ""
     assert not talk.ran

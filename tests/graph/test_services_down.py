@@ -1,4 +1,4 @@
-"""Services in trouble, node by node: a host with one is never called healthy, and one that stands still where most run it is stopped."""
+"""A host with a failing service is never called healthy; one stopped where most hosts run it is reported."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def looked(*facts: Fact) -> Assessment:
 def test_a_service_in_trouble_on_every_host_is_never_no_fault(trouble: str) -> None:
     now = looked(*(service(host, "inactive", trouble=trouble) for host in HOSTS))
     assert now.finding == "abstained"
-    assert {row.host for row in now.odd} == set(HOSTS)
+    assert {row.host for row in now.abnormal_facts} == set(HOSTS)
     assert trouble in now.why_unsure[0]
 
 
@@ -56,4 +56,4 @@ def test_a_host_that_the_scheduler_does_not_know_needs_none_of_its_services() ->
 
 def test_a_process_that_a_signal_stopped_is_never_no_fault() -> None:
     now = looked(Fact("procs", "proc.stopped", "slurmd", host="n2", time=T0, attrs={"pid": 812, "unit": "slurmd"}))
-    assert (now.finding, now.odd[0].host) == ("abstained", "n2")
+    assert (now.finding, now.abnormal_facts[0].host) == ("abstained", "n2")

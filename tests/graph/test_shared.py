@@ -1,4 +1,4 @@
-"""Where a cause is, in words that every incident would use for it, and which of them another incident keeps."""
+"""The stable location of a cause, equal in every incident that finds it, and which incident owns it."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def test_a_hosts_cause_is_anothers_with_all_its_devices_and_what_people_mend_whe
     assert find_owned_elsewhere(spots, {}) == {}
 
 
-def test_a_report_has_one_row_for_each_cause_and_whoever_keeps_it() -> None:
+def test_a_report_has_one_row_per_cause_and_owner() -> None:
     causes = [cause(HUNG, hosts=["n1", "n2", "n3", "n4"]), cause(STORE)]
     elsewhere = {(HUNG, "n1"): "inc-2", (HUNG, "n2"): "inc-3", (HUNG, "n3"): "inc-2", (STORE, ""): "inc-2"}
     assert list_causes_owned_elsewhere(causes, elsewhere) == (

@@ -1,4 +1,4 @@
-"""What a diagnosis leads to: each fault that we know is mended by rungs of the catalogue, or named people are told what to do."""
+"""Every known fault leads to remediation steps from the catalogue, or to instructions for a named group of people."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 from deploy.sandbox.cluster.faults import FAULTS
 from graph.remediation.build import BuiltRemediations, PlanContext, build_remediations, find_remediation_hosts
 from graph.remediation.plan_steps import ARGUMENT_BUILDERS, MANUAL_STEP_TEXTS, PlanStep, parse_plan
-from graph.remediation.transitions import RemediationEvent, advance
+from graph.remediation.state_machine import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
@@ -24,6 +24,7 @@ UNCHANGED = RemediationEvent("done", outcome="unchanged", says="still there", si
 WORSE = RemediationEvent("done", outcome="worse", says="7 GPUs", since=T0)
 
 RESET, BOOT = ("drain_node", "gpu_reset"), ("drain_node", "reboot")
+# faults whose first plan is a command, and the plan
 MENDED: dict[str, tuple[str, ...]] = {
     "G01": RESET, "G03": RESET, "G07": BOOT, "G09": BOOT, "G10": RESET, "G12": RESET, "G13": RESET, "G17": ("reset_clocks",),
     "G18": ("power_limit_default",), "G19": ("drain_node", "mig_off", "gpu_reset"), "G20": ("compute_mode_default",),
@@ -32,25 +33,22 @@ MENDED: dict[str, tuple[str, ...]] = {
     "S10": ("cleanup",), "S15": BOOT, "S17": ("chrony_makestep",), "S18": ("kill_gpu_process",), "S19": ("governor_performance",),
     "N01": RESET, "N03": BOOT, "N10": BOOT,
 }  # fmt: skip
-"""Faults whose first plan a command carries out, and how."""
 
+# drained by a command, then repaired by people: a part, cable, package or firmware setting
 DRAINED_FOR_PEOPLE = ["G02", "G04", "G06", "G08", "G11", "G14", "G15", "G16", "S05", "S13", "S16", "N02", "N04", "N05", "N06", "N07"]
-"""Taken out of service by a command, then somebody's work: a part, a cable, a package, a setting of the firmware."""
 
+# no command: the job's owner or a team is told what to do
 TOLD = [
     "S02", "S09", "S11", "S12", "S14", "N08", "N09", "N11", "N12", "N13", "N14", "N15", "F01", "F02", "F03", "F04", "F05", "F06", "F07",
     "U01", "U02", "U03", "U04", "U05", "U06", "U07", "U08", "U09", "U10", "U11", "U12", "O01", "O02", "O04", "O05",
 ]  # fmt: skip
-"""No command should: the owner of the job, or a team, is told what to do."""
 
-LEFT_ALONE = ["G05", "O03", "O06"]
-"""Nothing is to be done, and that is said."""
+LEFT_ALONE = ["G05", "O03", "O06"]  # no action needed, and the report says so
 
-UNKNOWN = ["O07"]
-"""No leaf knows it: a human gets it with the evidence."""
+UNKNOWN = ["O07"]  # no leaf: handed to a person with the evidence
 
 
-def test_every_fault_is_mended_by_commands_or_told_to_somebody() -> None:
+def test_every_fault_is_repaired_by_commands_or_handed_to_people() -> None:
     groups = [list(MENDED), DRAINED_FOR_PEOPLE, TOLD, LEFT_ALONE, UNKNOWN]
     assert sorted(name for group in groups for name in group) == sorted(FAULTS)
 
@@ -72,14 +70,14 @@ def test_the_first_plan_of_a_fault_is_what_it_should_be(fault: str) -> None:
         assert all(step.name in MANUAL_STEP_TEXTS for step in steps)
 
 
-def test_no_plan_names_a_step_that_nobody_explained() -> None:
+def test_every_step_of_a_plan_has_an_explanation() -> None:
     for leaf in LEAVES.leaves.values():
         for step in (step for plan in leaf.remedies for step in parse_plan(plan)):
             assert step.kind == "remedy" or step.name in MANUAL_STEP_TEXTS, f"{leaf.label}: {step}"
             assert step.kind == "remedy" or step.manual_text or step.name == "none", f"{leaf.label}: {step}"
 
 
-def test_a_plan_says_the_ids_of_remedies_and_whatever_else_it_says_is_peoples_work() -> None:
+def test_every_other_step_of_a_plan_is_for_people() -> None:
     assert set(ARGUMENT_BUILDERS) <= set(REMEDIES)
     assert [(step.name, step.kind) for step in parse_plan("drain_node > escalate_hw(fan) > restart_service(docker)")] == [
         ("drain_node", "remedy"),

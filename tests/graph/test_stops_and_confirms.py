@@ -1,4 +1,4 @@
-"""Plain words for stop are read as stop; “confirm” beside a report that it works again approves nothing."""
+"""Plain words for stop are parsed as stop; "confirm" in a report that it works approves nothing."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Incidents read without LangGraph: the same as through it, wherever their turn was cut off."""
+"""The Redis reader returns the same incident state as LangGraph, wherever a turn was interrupted."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 from bot.tasks import to_coroutine
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.checkpoints.checkpoint_reader import NotPlainJson, parse_plain_value
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.state_reader import IncidentStateReader
 from kb.guides.guide import Guide, GuideStep
 from tests.support.dying_saver import DyingSaver
@@ -20,12 +20,12 @@ INCIDENT = "inc-1"
 
 
 async def both(redis: Redis) -> tuple[object, object]:
-    """As read without the graph, and as the graph has it."""
+    """Return the state read without the graph, and through it."""
     through = IncidentTurns(RedisSaver(redis), World(FakeFleet(SICK)).ports())
     return await IncidentStateReader(redis).load_state(INCIDENT), await through.load_state(INCIDENT)
 
 
-async def test_nobody_knows_an_incident_of_which_nothing_is_stored(redis: Redis) -> None:
+async def test_an_incident_without_stored_state_is_unknown(redis: Redis) -> None:
     assert await both(redis) == ({}, {})
 
 
@@ -64,7 +64,7 @@ async def test_a_turn_after_another_and_one_given_up_are_read_the_same(redis: Re
 
 
 async def test_no_text_of_a_site_is_stored_with_its_secret(redis: Redis) -> None:
-    """A guide reaches the report in the process itself: what is stored of it is what is looked at here."""
+    """A guide reaches the report in this process; only the stored form is tested."""
     secret = "tk-9fQ2xAyu71b"
     guide = Guide("site_own", f"Look with password={secret}", (GuideStep("a", ask=f"the password of the BMC is {secret}"),))
     turns = IncidentTurns(RedisSaver(redis), replace(World(FakeFleet(healthy("n1", "n2"))).ports(), guides={guide.id: guide}))
@@ -76,7 +76,7 @@ async def test_no_text_of_a_site_is_stored_with_its_secret(redis: Redis) -> None
 
 
 async def kept_in(redis: Redis) -> list[bytes]:
-    """Every value of every hash."""
+    """Return every value of every hash."""
     return [
         value
         for key in await redis.keys("*")

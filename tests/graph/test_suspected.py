@@ -1,9 +1,9 @@
-"""What a reporter suspects and the facts reject is the first that a report says it is not."""
+"""A reporter's suspicion that the facts reject is the first cause that the report rules out."""
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graph.extraction.suspected_causes import MAX_CHARS, find_guesses, find_suspected_causes
+from graph.extraction.complaints import MAX_CHARS, find_guesses, find_suspected_causes
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.fakes_graph import HOT, LOST, OOM, FakeFleet, World, fact, healthy, instead, item
@@ -11,7 +11,7 @@ from tests.support.fakes_graph import HOT, LOST, OOM, FakeFleet, World, fact, he
 TAXONOMY = load_taxonomy().decidable
 HOSTS = ("n1", "n2", "n3", "n4")
 
-# text, what of it is the guess, one of the labels that fit it
+# text, the guess in it, one matching label
 GUESSES = (
     ("job 4711 hangs, I think it is NCCL", "nccl", "FRAMEWORK.VERSION.NCCL_Mismatch_Across_Ranks"),
     ("gpu-007 is slow. Probably the switch again", "switch", "INTERCONNECT.SWITCH.Leaf_Degraded"),

@@ -1,4 +1,4 @@
-"""Who thinks better of it in the same message has asked for nothing; and a number that is to be drawn is shown, not measured."""
+"""A request withdrawn in the same message has no effect; "draw" shows a value and measures nothing."""
 
 import pytest
 

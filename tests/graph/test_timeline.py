@@ -1,13 +1,12 @@
-"""When what happened: marked as it happens, and put together with what people said, hosts logged and the ledger knows."""
+"""The timeline joins turn marks with messages, host logs and ledger events."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 from graph.incident_view import IncidentView
-from graph.milestones import MAX_MILESTONES, append_milestones
 from graph.report import Report
 from graph.state import Evidence, Hypothesis, InboxItem, IncidentState, Lifecycle, Milestone, MilestoneKind, Origin
-from graph.timeline import LANES_BY_KIND, Timeline, TimelineEvent, build_timeline, summarize_timeline
+from graph.timeline import LANES_BY_KIND, MAX_MILESTONES, Timeline, TimelineEvent, append_milestones, build_timeline, summarize_timeline
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
 from tests.support.fakes_graph import item
 from tests.support.fakes_ledger import action

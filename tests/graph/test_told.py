@@ -1,4 +1,4 @@
-"""What another RackMedic tells suggests where to look, and confirms nothing, not even what a job's own words may confirm."""
+"""Facts from another RackMedic's ticket suggest where to look and confirm nothing, not even what a job log may confirm."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.state import InboxItem
 from graph.ticket_export.document import TicketDocument
-from graph.ticket_export.imported_evidence import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
+from graph.ticket_export.received_ticket import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import SAID, ticket
 
@@ -56,12 +56,12 @@ def test_rows_that_no_check_of_ours_could_have_made_are_passed_over() -> None:
 
 @pytest.fixture
 def whole() -> list[dict[str, Any]]:
-    """All that a ticket of a real fault tells."""
+    """Return all facts of a real fault's ticket."""
     return [row.model_dump() for row in ticket().facts]
 
 
 @pytest.mark.parametrize("rows", [[USERS], [LOG], []], ids=["environment", "log", "whole"])
-async def test_on_healthy_machines_nothing_of_a_ticket_is_confirmed_and_nobody_says_that_all_is_well(
+async def test_on_healthy_hosts_a_ticket_confirms_nothing_and_is_not_no_fault(
     rows: list[dict[str, Any]], whole: list[dict[str, Any]]
 ) -> None:
     document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows or whole})
@@ -74,7 +74,7 @@ async def test_on_healthy_machines_nothing_of_a_ticket_is_confirmed_and_nobody_s
 
 @pytest.mark.parametrize("rows", [[USERS], [LOG]], ids=["environment", "log"])
 async def test_the_same_rows_handed_in_by_our_own_customer_may_confirm(rows: list[dict[str, Any]]) -> None:
-    """What the mark is for: without it a stranger's rows would settle what words may settle."""
+    """Without the mark a foreign site's rows would confirm what job logs may confirm."""
     document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows})
     given = item(document)
     plain = [{**row, "attrs": {name: value for name, value in row["attrs"].items() if name != "told"}} for row in given.data["told"]]

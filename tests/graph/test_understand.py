@@ -1,4 +1,4 @@
-"""A report in everyday words: who, where, when, what."""
+"""Reports in everyday words: hosts, job, time and symptoms."""
 
 import os
 from datetime import UTC, datetime
@@ -72,7 +72,7 @@ def test_a_look_alike_is_no_known_host() -> None:
     assert read("gpu\u2011001 is slow").hosts == ()
 
 
-def test_hosts_that_nobody_knows_are_named_as_such() -> None:
+def test_unknown_hosts_are_named_as_such() -> None:
     told = read("gpu-031, gpu-099 and node foo-12 are slow, our H100 too")
     assert (told.hosts, told.unknown_hosts) == (("gpu-031",), ("gpu-099", "foo-12"))
     assert read("gpu-[031-034] are slow").unknown_hosts == ("gpu-033", "gpu-034")

@@ -1,4 +1,4 @@
-"""Evidence that cannot be kept changes no diagnosis: the report says so, and the card says it once."""
+"""Evidence that cannot be stored does not change the diagnosis and is reported once."""
 
 from bot.incidents.cards import diagnosis, incident_card
 from bot.incidents.cards.incident_card import IncidentCardView
@@ -16,7 +16,7 @@ from tools.inventory.sku import load_skus
 
 
 class FullDisk(MemoryEvidence):
-    """Holds everything and keeps nothing."""
+    """A store that holds evidence in memory and writes nothing."""
 
     def get_trouble(self) -> str:
         return "no space left on device"

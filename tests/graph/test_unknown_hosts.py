@@ -1,4 +1,4 @@
-"""A name that nobody knows is said, never dropped and never taken for another; what a command names, it means exactly."""
+"""Unknown host names are reported and never replaced by another host; a command means exactly the hosts it names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import OTHERS, ParsedMessage
 from graph.extraction.hosts import find_hosts
-from graph.extraction.unknown_names import UNKNOWN_JOB_SENTENCES, format_report_unknowns, format_unknown_job
+from graph.extraction.report_texts import UNKNOWN_JOB_SENTENCES, format_report_unknowns, format_unknown_job
 from graph.incident.answers.item_answers import NOTHING_CHECKED_TEXT
 from graph.incident.conclude import NO_HOST_CHECKED_TEXT
 from graph.incident.incident_graph import build_incident_graph, run_turn
@@ -42,7 +42,7 @@ LOST_ON_3 = fact("gpu-003", "dmesg", "kernel.xid", 79, "gpu3")
         ("GPU 3, gpu3 and gpu-12 of 16, step-0400, rank-003, sm-90, cuda-12", (), ("gpu-12",)),
     ],
 )
-def test_names_that_nobody_knows_are_told_from_known_ones(text: str, hosts: tuple[str, ...], unknown: tuple[str, ...]) -> None:
+def test_unknown_names_are_separated_from_known_ones(text: str, hosts: tuple[str, ...], unknown: tuple[str, ...]) -> None:
     named = find_hosts(text, FLEET, domains=())
     assert (named.hosts, named.unknown) == (hosts, unknown)
 
@@ -98,7 +98,7 @@ def test_a_full_name_of_another_domain_is_not_read_as_ours() -> None:
 
 @dataclass
 class Thread:
-    """One incident in a fleet of eight, of which jobs are known to a scheduler."""
+    """An incident in a fleet of eight hosts with a scheduler that knows some jobs."""
 
     sick: Sequence[Fact] = (LOST_ON_3,)
     jobs: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -258,7 +258,7 @@ async def test_hosts_narrows_and_widens_to_what_it_names() -> None:
     assert (thread.looked_at, await thread.hosts()) == ({"gpu-002", "gpu-003", "gpu-004"}, ("gpu-002", "gpu-003", "gpu-004"))
 
 
-async def test_hosts_that_nobody_knows_replace_nothing() -> None:
+async def test_unknown_hosts_replace_nothing() -> None:
     thread = Thread()
     await thread.say("gpu-003 is odd")
     report = await thread.say("hosts gpu-[003-0010]", data={"hosts": "gpu-[003-0010]"})
@@ -266,7 +266,7 @@ async def test_hosts_that_nobody_knows_replace_nothing() -> None:
     assert (thread.looked_at, await thread.hosts()) == (set(), ("gpu-003",))
 
 
-async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
+async def test_an_unknown_job_replaces_nothing_and_is_reported() -> None:
     thread = Thread(jobs={"4711": ("gpu-002", "gpu-003")})
     await thread.say("job 4711 hangs")
     report = await thread.say("job 9999", data={"job": "9999"})
@@ -277,7 +277,7 @@ async def test_a_job_that_nobody_knows_replaces_nothing_and_is_said() -> None:
 
 
 def slurm() -> Inventory:
-    """The fleet, with a controller that can be asked."""
+    """Return the fleet with a controller."""
     return inventory(groups={"g": {"hosts": "gpu-[001-008]", "controller": "ctl"}, "ctl": {"hosts": "ctl"}}, channels=[])
 
 
@@ -315,7 +315,7 @@ def test_every_reason_has_its_sentence() -> None:
     assert "could not" in UNKNOWN_JOB_SENTENCES["could_not"]
 
 
-async def test_a_job_that_comes_to_be_known_is_looked_at_when_somebody_asks_again() -> None:
+async def test_a_job_that_became_known_is_looked_at_on_the_next_request() -> None:
     thread = Thread(site=slurm())
     await thread.say("job 4711 hangs")
     thread.jobs["4711"] = ("gpu-003",)
@@ -323,7 +323,7 @@ async def test_a_job_that_comes_to_be_known_is_looked_at_when_somebody_asks_agai
     assert ([row.label for row in report.root_causes], thread.looked_at >= {"gpu-003"}) == ([LOST], True)
 
 
-async def test_the_log_of_a_job_that_nobody_can_place_is_read() -> None:
+async def test_the_log_of_a_job_without_known_hosts_is_read() -> None:
     log = Attachment(name="rank0.log", text="joblog: job.error rank7 collective_desync")
     thread = Thread(site=slurm())
     report = await thread.say("job 9999 hangs", attachments=(log,))
@@ -361,7 +361,7 @@ async def test_a_group_is_named_where_hosts_are(words: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "words"), [("recheck", "trian"), ("reply", "trian"), ("recheck", "@tarin"), ("reply", "gpu-001,trian")])
-async def test_a_group_that_nobody_knows_is_said_with_the_nearest(kind: str, words: str) -> None:
+async def test_an_unknown_group_is_reported_with_the_nearest(kind: str, words: str) -> None:
     thread = Thread(site=GROUPED)
     await thread.say("gpu-005 is odd")
     report = await thread.say(words, kind, data={"hosts": words})

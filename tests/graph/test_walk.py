@@ -1,10 +1,9 @@
-"""The walk down the taxonomy, and which look is bought next."""
+"""The walk down the taxonomy and the choice of the next check."""
 
 from dataclasses import replace
 
 from graph.engine.assessment import Assessment, assess_facts
-from graph.engine.check_selection import list_first_wave, rank_exclusive_offers
-from graph.engine.taxonomy_search import TaxonomySearch, advance_search
+from graph.engine.check_selection import TaxonomySearch, advance_search, list_first_wave, rank_exclusive_offers
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.support.clock import T0
 from tests.support.fakes_graph import CHECKS, HOT, LOST, OOM, SLOW_LINK, check, clue, fact, healthy, instead, leaf, lens
@@ -48,7 +47,7 @@ def test_an_exhausted_branch_backtracks() -> None:
     assert "GPU.BUS" in walk.exhausted
 
 
-def test_a_leaf_nobody_looked_at_stops_the_walk_until_it_was() -> None:
+def test_an_unobserved_leaf_stops_the_walk() -> None:
     facts = [row for row in healthy(*HOSTS) if row.check != "smi"]
     walk, visit = advance_search(TaxonomySearch(), look(facts, {HOT: 2.0}))
     assert visit is not None

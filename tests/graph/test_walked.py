@@ -1,4 +1,4 @@
-"""The walk through the taxonomy as a tree that people can look at."""
+"""The taxonomy walk as a tree for people."""
 
 from graph.incident_view import IncidentView
 from graph.report import Report
@@ -52,7 +52,7 @@ def test_a_table_says_the_same() -> None:
     assert ("GPU", "GPU hardware", "found", "1 more below, not looked into") in cells
 
 
-def test_whatever_is_ruled_out_says_by_what_and_so_does_what_is_above_it() -> None:
+def test_ruled_out_causes_and_branches_say_by_what() -> None:
     hot = Hypothesis(label="OTHER.INFRA.Hot", verdict="rejected", because="no sensor is above 30 C")
     log = [*LOG, ["GPU.MEMORY.Ecc", "rejected", "no row was remapped"], ["GPU.MEMORY", "backtracked", ""]]
     why = {

@@ -1,4 +1,6 @@
-"""Who is looked at beside the hosts that people named: the rest of a small fleet, in a large one who runs the same job or stands in its errors."""
+"""Which hosts are checked besides the named ones: all of a small fleet; in a large one, the job's and those named in
+errors.
+"""
 
 from dataclasses import replace
 
@@ -32,7 +34,7 @@ def looked_at(of: World) -> set[str]:
     return {ask.host for ask in of.fleet.asked}
 
 
-async def test_one_cause_does_not_hide_another_on_a_host_that_nobody_named() -> None:
+async def test_one_cause_does_not_hide_another_on_an_unnamed_host() -> None:
     of = world(SMALL, KILLED_ON_N1, LOST_ON_N3)
     assert {row.label for row in (await run(of, "n1 was killed")).root_causes} == {OOM, LOST}
 

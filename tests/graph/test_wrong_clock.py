@@ -1,4 +1,4 @@
-"""A clock that its own time source calls wrong is wrong, however well it follows that source: chrony slews what it was not told to step."""
+"""A clock that its own time source calls wrong is the cause, even while chrony follows that source."""
 
 from dataclasses import replace
 

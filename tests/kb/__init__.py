@@ -1,1 +1,1 @@
-"""Tests of kb/: labels, catalogues, past incidents, logs and what is never repeated."""
+"""Tests of kb/: taxonomy, catalogues, past incidents, log parsing and redaction."""

@@ -1,6 +1,7 @@
-"""Figures that others published, beside what the model of `kb/performance` expects: the table of docs/performance.md.
+"""Published performance figures beside the predictions of `kb/performance`: the table of docs/performance.md.
 
-Facts alone are kept: shape, machine, figure, address. Rows that are `used` gave the model a constant of kb.performance.efficiency; all others it never saw.
+Only shape, machine, figure and address are kept. `used` rows supplied a constant of kb.performance.time_model; the
+others are held out.
 """
 
 from collections.abc import Sequence
@@ -8,9 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from kb.catalogues.accelerators import Precision, load_accelerators
-from kb.performance.quantities import format_bytes
 from kb.performance.time_model import ExpectedTime, compute_expected_time
-from kb.performance.workloads import AllReduce, Copy, Gemm, JobShape, Recompute, Workload
+from kb.performance.workloads import AllReduce, Copy, Gemm, JobShape, Recompute, Workload, format_bytes
 
 MEGATRON_2021 = "https://arxiv.org/abs/2104.04473"
 LLAMA_3 = "https://arxiv.org/abs/2407.21783"
@@ -31,8 +31,6 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-    """One figure."""
-
     what: str
     gpu: str
     shape: Workload
@@ -46,7 +44,7 @@ class PublishedFigure:
         return compute_expected_time(self.shape, load_accelerators()[self.gpu])
 
     def as_published(self, seconds: float) -> float:
-        """A time of the model in the figure's unit."""
+        """Convert the model's seconds to the figure's unit."""
         if self.unit == "tokens/s/GPU" and isinstance(self.shape, JobShape):
             return self.shape.tokens / self.shape.gpus / seconds
         return self.model.work / seconds
@@ -61,7 +59,7 @@ class PublishedFigure:
 
     @property
     def error(self) -> float:
-        """How far the expected one is off, as a part of the published one."""
+        """Return the prediction's relative error."""
         return self.expects / self.value - 1
 
     @property
@@ -71,7 +69,7 @@ class PublishedFigure:
 
 
 def _megatron(params: float, hidden: int, layers: int, tensor: int, pipeline: int, gpus: int, batch: int, tflops: float) -> PublishedFigure:
-    """A row of its table of weak scaling: its TFLOP/s by its own count of operations (what is computed twice with them) as tokens."""
+    """Return a row of its weak scaling table, converted from its own TFLOP/s (which count recomputation) to tokens."""
     sequence, vocabulary = 2048, 51_200
     shape = JobShape(params * 1e9, sequence, batch, gpus, tensor, pipeline, layers=layers, hidden=hidden, recompute="full", sharding="none")
     count = 96 * batch * sequence * layers * hidden**2 * (1 + sequence / (6 * hidden) + vocabulary / (16 * layers * hidden))
@@ -170,7 +168,7 @@ FIGURES: Sequence[PublishedFigure] = (
 
 
 def table() -> str:
-    """Every figure with what is expected, its interval and the error."""
+    """Return every figure with prediction, interval and error."""
     rows = ["| what | on | published | expected | interval | error | |", "|---|---|---|---|---|---|---|"]
     return "\n".join([*rows, *map(_row, FIGURES), "", summary()])
 
@@ -189,7 +187,7 @@ def _figures(value: float) -> str:
 
 
 def summary() -> str:
-    """The errors of what was not used, by kind."""
+    """Return the errors of held-out figures by kind."""
     kinds = {"jobs": JobShape, "all-reduces": AllReduce, "products": Gemm, "copies": Copy}
     held_out = [one for one in FIGURES if not one.used]
     rows = ["| of what was not used | rows | median error | greatest | inside the interval |", "|---|---|---|---|---|"]
@@ -201,7 +199,7 @@ def summary() -> str:
 
 
 def gpus() -> str:
-    """The GPUs that are known."""
+    """Return the table of known GPUs."""
     rows = [
         "| sku | bf16 TFLOP/s | fp8 | memory GB/s | NVLink GB/s | network Gb/s | SM MHz | stated by |",
         "|---|---|---|---|---|---|---|---|",

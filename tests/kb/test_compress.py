@@ -1,4 +1,4 @@
-"""A log of any size becomes a page: nothing typed is lost, nothing is counted twice, pointers lead back."""
+"""Log compression into templates: all lines are counted once, events stay whole, and positions point into the log."""
 
 import io
 import re
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb.logs.templates.compress import LogCompressor, Source, compress_log
-from kb.logs.templates.filters import FILTERS, FilterRule, find_dropping_rule
-from kb.logs.templates.masks import _MASKS, find_hex_lines, mask_around_xid, mask_line, unify_hex
-from kb.scan import zero_digits
+from kb.logs.compress import LogCompressor, Source, compress_log
+from kb.logs.template import _MASKS, find_hex_lines, mask_around_xid, mask_line, unify_hex
+from kb.logs.template_filters import FILTERS, FilterRule, find_dropping_rule
+from kb.needle_search import zero_digits
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ def metrics(lines: int) -> str:
 
 
 def accounted(text: str | bytes, limit: int = 60) -> bool:
-    """Every line that is not empty is in a template, dropped by a rule, or left out."""
+    """Return whether every non-empty line is in a template, dropped by a rule, or left out."""
     digest = compress_log(text, limit=limit, now=NOW)
     return sum(template.count for template in digest.templates) + sum(digest.dropped.values()) + digest.left_out == digest.lines
 
@@ -175,7 +175,7 @@ def test_masks_take_what_varies_and_keep_the_words() -> None:
 
 @example("Xid (")
 @given(st.text(alphabet="ab01 :|[]%\n\rXid(é\x00é", max_size=400))
-def test_no_line_is_lost_whatever_the_text(text: str) -> None:
+def test_no_line_of_any_text_is_lost(text: str) -> None:
     assert accounted(text)
     assert accounted(text.encode(), limit=3)
 
@@ -236,7 +236,7 @@ def test_a_log_with_more_kinds_of_line_than_are_remembered_is_counted_whole() ->
     assert {(template.text, template.count) for template in digest.templates} == {("something odd", 2), ("shard <hex> moved", 210_000)}
 
 
-def test_an_xid_is_placed_in_bytes_whatever_stands_before_it() -> None:
+def test_an_xids_position_is_in_bytes_after_any_text() -> None:
     xid = b"[    1.000000] NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."
     data = "█ héllo\n".encode() + b"\xff\xfe broken\n" + xid + b"\n"
     (template,) = [template for template in compress_log(data, now=NOW).templates if "Xid" in template.text]

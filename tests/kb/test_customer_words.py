@@ -1,4 +1,4 @@
-"""Customers' words: every cause in every language, and a change to paste wherever the cause is theirs."""
+"""Tenant texts: every cause in every language, with a change to paste if the cause is the tenant's."""
 
 import re
 import shutil
@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 from kb.customers.cause_words import BadWords, extract_comments, load_customer_words, remove_promises
-from kb.taxonomy.customer_fix import CustomerFix
 from kb.taxonomy.loader import BadTaxonomy, load_taxonomy
-from kb.taxonomy.taxonomy import Leaf
+from kb.taxonomy.taxonomy import CustomerFix, Leaf
 
 TAXONOMY = load_taxonomy()
 WORDS = load_customer_words(TAXONOMY)
 LEAVES = list(TAXONOMY.decidable.leaves.values())
 THEIRS = [leaf for leaf in LEAVES if leaf.owner == "customer"]
 OURS = [leaf for leaf in LEAVES if leaf.owner != "customer"]
+# words for operators only
 INSIDE = ("rackmedic", "slurm", "scheduler reason", "drain", "switch name", "bmc", "ipmi", "leaf-", "approval", "approver")
-"""Words that belong to the people who run the machines."""
 
 
 @pytest.mark.parametrize("leaf", THEIRS, ids=lambda leaf: leaf.label)
@@ -146,7 +145,7 @@ def test_blocks_of_a_shell_are_read_by_one(leaf: Leaf) -> None:
 
 
 @pytest.mark.parametrize("language", WORDS.languages)
-def test_before_anybody_approved_no_cause_of_ours_says_what_is_done_about_it(language: str) -> None:
+def test_before_an_approval_no_provider_cause_promises_an_action(language: str) -> None:
     promise = re.compile(
         r"\b(?:is taken|are taken|is being|are being|will be|is restarted|is replaced)\b|; (?!.*(?:muss|müssen|sollte)).*\b(?:wird|werden)\b"
     )

@@ -1,4 +1,4 @@
-"""Exports of other systems are read as they stream by: every shape, every encoding, and nothing that is bad ends it."""
+"""Exports of other systems are parsed as streams, in every format and encoding, past bad rows."""
 
 import io
 import json
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kb.exports.file_trees import UnreadableExport
+from kb.exports.files import MAX_ROW_CHARS, UnreadableExport, iter_json_values, open_text
 from kb.exports.reader import iter_export_rows
 from kb.exports.row import ExportRow, UnreadRow, format_iso_time
-from kb.exports.streams import MAX_ROW_CHARS, iter_json_values, open_text
 
 TOKEN = "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx"
 GITHUB = {

@@ -1,4 +1,4 @@
-"""Guides are plans of known looks: what does not fit the catalogues is refused with its place, and a walk says of each step how it stands."""
+"""Guides: invalid ones are refused with their place, and a run reports the state of each step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.app.site_files import build_guide_parts
-from kb.guides.guide import Guide, GuideStep, StepCondition, find_best_guide, slugify_guide_name
+from kb.guides.guide import Guide, GuideStep, MarkReason, StepCondition, compute_step_statuses, find_best_guide, slugify_guide_name
 from kb.guides.loader import BadGuides, load_guides
-from kb.guides.step_status import MarkReason, compute_step_statuses
 from kb.taxonomy.expressions import Expression
 from tools.checks import CHECKS
 from tools.remedies import REMEDIES
@@ -64,7 +63,7 @@ def written(folder: Path, *steps: str, head: str = "id: ours\n    title: Our gui
         ("- {look: [smi]}", "id is missing"),
         ("- {id: two, look: [smi], ask: Why}", "exactly one of look, wait, remedy and ask"),
         ("- {id: two}", "exactly one of look, wait, remedy and ask"),
-        ("- {id: two, look: [nccl1]}", "nccl1 needs GPUs for itself: say `approve: true`"),
+        ("- {id: two, look: [nccl1]}", "nccl1 needs GPUs for itself: set `approve: true`"),
         ("- {id: two, look: [smi, nccl1], approve: true}", "stands in a step of its own"),
         ("- {id: two, remedy: reboot, approve: true}", "a remedy always needs approval"),
         ("- {id: two, wait: 3h}", "wait must be a time such as 90s or 5min"),
@@ -125,7 +124,7 @@ def test_a_markdown_guide_holds_its_plan_between_fences_and_its_lines_are_told(t
 
 @dataclass
 class Ground:
-    """A world in which everything is said beforehand."""
+    """A world with scripted conditions."""
 
     truths: Mapping[str, bool | None] = field(default_factory=dict)
     taken: Mapping[str, MarkReason] = field(default_factory=dict)
@@ -180,7 +179,7 @@ def test_a_condition_is_so_or_not_or_could_not_be_told() -> None:
     assert marks(Ground({"gpu.lost": None}, taken))["call"] == "people", "what is behind it goes on"
 
 
-def test_nobody_sleeps_through_a_wait_and_it_is_over_when_the_clock_says_so() -> None:
+def test_a_wait_does_not_block_and_ends_by_the_clock() -> None:
     taken = {"right": MarkReason("done")}
     (fresh,) = (row for row in compute_step_statuses(PLAN, Ground(taken=taken)) if row.step.id == "pause")
     assert (fresh.mark, fresh.due, fresh.says) == ("waiting", NOW + timedelta(seconds=60), "60 s left")

@@ -1,15 +1,14 @@
-"""Past incidents: the seeds are whole, similar ones are found without any download, and words alone point to the right label."""
+"""Past incidents: the seeds are valid, search needs no download, and words lead to the right label."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import BadSeeds, PastIncident, load_seeds
 from kb.history.index import PastIncidentIndex
 from kb.history.label_ranking import LabelRanker
-from kb.history.search_terms import extract_terms, hash_term, strip_boilerplate
+from kb.history.text_search import BM25Corpus, extract_terms, hash_term, strip_boilerplate
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import CATEGORIES
 
@@ -190,7 +189,7 @@ async def test_the_event_loop_is_free_while_history_answers() -> None:
     while not asked.done():
         turns += 1
         await asyncio.sleep(0)
-    assert turns > 1  # an answer that blocked the loop would come within one turn
+    assert turns > 1  # a blocking search would return within one turn of the loop
 
 
 async def test_a_server_that_is_away_is_trouble_and_no_crash() -> None:

@@ -1,4 +1,4 @@
-"""A job's logs: what failed, on which rank, and who was first."""
+"""Job logs: what failed, on which rank, and which rank failed first."""
 
 import csv
 import os
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.logs.event import LogEvent
-from kb.logs.job.error_rules import ERROR_RULES, HINT_CAUSES, ErrorRule, list_eligible_rules
-from kb.logs.job.ranks import get_rank_from_path, split_rank_tag
-from kb.logs.job.reader import JobLogReader, list_job_events, read_job_log
-from kb.scan import zero_digits
+from kb.logs.job_error_rules import ERROR_RULES, HINT_CAUSES, ErrorRule, list_eligible_rules
+from kb.logs.job_log import JobLogReader, list_job_events, read_job_log
+from kb.logs.log_lines import LogEvent
+from kb.logs.ranks import get_rank_from_path, split_rank_tag
+from kb.needle_search import zero_digits
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 
@@ -181,7 +181,6 @@ SIGNS = [
 
 
 def one(text: str) -> LogEvent:
-    """The only event of a log."""
     (event,) = list_job_events(text, NOW)
     return event
 
@@ -255,7 +254,7 @@ def test_the_earliest_failing_rank_is_the_cause_and_the_rest_are_consequences() 
     assert (closed.value, closed.attrs["rank"], closed.attrs["consequence"]) == ("nccl_remote_exited", "14", True)
 
 
-def test_timeouts_alone_are_nobodys_consequence() -> None:
+def test_timeouts_alone_are_no_consequence() -> None:
     line = (
         "[rank{0}]:[E520 03:20:0{0}.1 x.cpp:1] "
         "[Rank {0}] Watchdog caught collective "
@@ -484,7 +483,7 @@ def test_published_nccl_warnings_are_understood() -> None:
 
 
 @pytest.mark.parametrize("row", ERROR_RULES, ids=lambda row: f"{row.cause} {row.needles[0]}")
-def test_a_row_is_eligible_for_its_lines_whatever_their_digits(row: ErrorRule) -> None:
+def test_a_row_is_eligible_for_its_lines_with_any_digits(row: ErrorRule) -> None:
     for needle in row.needles:
         assert row in list_eligible_rules(zero_digits(f"[rank7]: {needle} 123"))
 

@@ -1,10 +1,10 @@
-"""Kinds of lines in a job's log, each as a table of its members: InfiniBand completions, crashes, how Slurm ends a job, ranks that are behind."""
+"""Tables of job log lines: InfiniBand completions, crashes, Slurm's ends of a job, ranks that are behind."""
 
 from typing import Any
 
 import pytest
 
-from kb.logs.job.reader import read_job_log
+from kb.logs.job_log import read_job_log
 
 AT = "n1:5:6 [0] transport/net_ib/p2p.cc:688 NCCL WARN NET/IB: "
 OLD = "n1:5:6 [0] transport/net_ib.cc:95 NCCL WARN NET/IB : "

@@ -1,8 +1,8 @@
-"""Kinds of kernel lines, each as a table of its members: networks, file servers, the IOMMU, heat, and GPUs that are gone or locked."""
+"""Tables of kernel lines: networks, file servers, IOMMU, heat, and GPUs that are gone or locked."""
 
 import pytest
 
-from kb.logs.kernel.reader import list_kernel_events
+from kb.logs.kernel_log import list_kernel_events
 
 # wording of the kernel's sources (net/sched/sch_generic.c, drivers/net/bonding, drivers/iommu, arch/x86 therm_throt.c) and of the vendors' drivers
 LINES: list[tuple[str, str, str, str | None]] = [

@@ -1,4 +1,4 @@
-"""The kernel's log: every prefix, every message, and nobody else's words."""
+"""Kernel log parsing: prefixes, messages, and lines that only imitate kernel messages."""
 
 import csv
 import os
@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.fact_keys import KEYS_BY_NAME
-from kb.logs.event import LogEvent, fold_events
-from kb.logs.kernel.message_rules import MESSAGE_RULES
-from kb.logs.kernel.reader import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
-from kb.logs.timestamps import split_head, split_prefix
+from kb.logs.kernel_log import MAX_SAME_EVENTS, KernelLogReader, list_kernel_events
+from kb.logs.kernel_message_rules import MESSAGE_RULES
+from kb.logs.log_lines import LogEvent, fold_events, split_head, split_prefix
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 AT = datetime(2026, 5, 20, 3, 9, tzinfo=UTC)
@@ -22,7 +21,6 @@ LOST = "NVRM: Xid (PCI:0000:9B:00): 79, pid='<unknown>', name=<unknown>, GPU has
 
 
 def one(line: str) -> LogEvent:
-    """The only event of a line."""
     (event,) = list_kernel_events(line, NOW)
     return event
 
@@ -319,7 +317,7 @@ def test_the_continuation_of_a_kernel_message_is_no_message() -> None:
 
 @given(st.text(max_size=60), st.booleans())
 def test_a_hostile_process_name_never_makes_a_second_event(name: str, quoted: bool) -> None:
-    shown = name.replace("\n", "\\x0a")  # the kernel escapes it so
+    shown = name.replace("\n", "\\x0a")  # as the kernel escapes it
     for evil in (shown, f"{shown} NVRM: Xid (PCI:0000:01:00): 79", f"a, NVRM: Xid (PCI:0000:01:00): 79, {shown}"):
         said = f"'{evil}'" if quoted else evil
         text = f"[    5.000000] NVRM: Xid (PCI:0000:9b:00): 43, pid=7, name={said}, Ch 00000008"
@@ -373,7 +371,7 @@ def test_repeats_fold_into_one_with_count_and_times() -> None:
 
 
 def published() -> Iterator[tuple[str, str]]:
-    """Code and line of every published Xid and SXid line whose authenticity is not in doubt."""
+    """Yield code and line of every published Xid and SXid line of undisputed authenticity."""
     folder = Path(os.environ.get("RACKMEDIC_CAPTURES", Path(__file__).parents[2] / "../shared/captures"))
     table = folder / "dmesg/xid_lines.tsv"
     if not table.exists():

@@ -1,4 +1,4 @@
-"""Lessons among past incidents: whom they serve, how far they are trusted, and what a file of them may hold."""
+"""Lessons among past incidents: which tenants they serve, their trust, and limits of lesson files."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ async def served(history: PastIncidentIndex, tenant: str | None) -> list[str]:
     return [one.lesson for one in await history.find_similar(STORY, 5, tenant) if one.lesson]
 
 
-async def test_a_customer_is_served_by_their_own_lessons_and_nobodys_and_our_people_by_all() -> None:
+async def test_a_tenant_sees_its_own_and_unowned_lessons_and_operators_see_all() -> None:
     history = PastIncidentIndex(load_seeds())
     assert await history.replace_lessons(
         [taught("les-a", tenant="acme"), taught("les-b", tenant="beta"), taught("les-i", inside=True), taught("les-n")]
@@ -149,7 +149,7 @@ def test_what_was_hardly_alike_can_be_borne_out_and_is_not_held_wrong() -> None:
     assert apply_outcome(a_lesson(), "i1", DEAD, DAY, told=True) == a_lesson(), "a draft is counted by nothing"
 
 
-def test_a_retired_one_that_somebody_brings_back_begins_anew() -> None:
+def test_a_retired_lesson_that_is_restored_starts_again() -> None:
     gone = a_lesson(state="retired", settled=DAY - timedelta(days=3000), right=("i0",), wrong=("i1", "i2", "i3"))
     back = restore_lesson(gone, "T0:U0PRIYA", DAY)
     assert (back.state, back.by, back.settled, back.right, back.wrong) == ("accepted", "T0:U0PRIYA", DAY, ("i0",), ())

@@ -1,4 +1,4 @@
-"""Notes of what was blamed wrongly more than once: made of accepted lessons, kept while they help, and able to order looks alone."""
+"""Notes on repeated wrong diagnoses: built from accepted lessons, kept while useful, and only able to order checks."""
 
 from dataclasses import replace
 from datetime import date
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from graph.state import Origin
-from kb.history.lessons import Lesson
-from kb.history.mistakes import NOTE_WEIGHT, MistakeNotes, compute_note_weights, find_mistakes
+from kb.history.lessons import NOTE_WEIGHT, Lesson, MistakeNotes, compute_note_weights, find_mistakes
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.talk import Talk, case_of
 
@@ -34,7 +33,7 @@ def test_a_lesson_counts_as_often_as_it_was_seen() -> None:
 
 
 @pytest.mark.parametrize("state", ["draft", "refused", "retired", "folded"])
-def test_what_nobody_accepted_or_what_is_used_no_more_makes_no_note(state: str) -> None:
+def test_drafts_and_retired_lessons_make_no_note(state: str) -> None:
     assert not find_mistakes([lesson(1), lesson(2, state=state)])
 
 

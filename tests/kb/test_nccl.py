@@ -1,4 +1,4 @@
-"""NCCL versions that are known to be bad."""
+"""NCCL versions with known defects."""
 
 import pytest
 

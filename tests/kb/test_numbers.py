@@ -1,4 +1,4 @@
-"""Numbers that others wrote: read within bounds, or not at all."""
+"""Numbers from untrusted text are bounded or rejected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A site's pages: what is read of them, and how what is wrong with them is told."""
+"""A site's pages: parsing and error reports."""
 
 from pathlib import Path
 

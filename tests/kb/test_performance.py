@@ -1,4 +1,4 @@
-"""How long things should take: amounts counted by hand, the overlap rule, the interval, peers, and the suspect. Held to what others published."""
+"""The performance model: hand-counted amounts, overlap, interval, peers and suspect, compared with published figures."""
 
 import math
 from dataclasses import replace
@@ -8,11 +8,36 @@ import pytest
 
 from kb.catalogues.accelerators import find_accelerator, load_accelerators
 from kb.performance.comparison import adjust_to_peers, compare_time
-from kb.performance.efficiency import HOST, IN_SWITCH, MEMORY, NETWORK, PEER, PRODUCTS, PRODUCTS_8, RING, TRAINING, get_training_efficiency
-from kb.performance.job_amounts import compute_job_amounts, compute_model_flops, compute_peer_bytes
-from kb.performance.quantities import BadQuantity, format_duration, parse_bytes, parse_count, parse_seconds
-from kb.performance.time_model import TimePart, compute_expected_time, compute_overlapped_time
-from kb.performance.workloads import AllReduce, BadWorkload, Copy, Gemm, JobShape
+from kb.performance.time_model import (
+    HOST,
+    IN_SWITCH,
+    MEMORY,
+    NETWORK,
+    PEER,
+    PRODUCTS,
+    PRODUCTS_8,
+    RING,
+    TRAINING,
+    TimePart,
+    compute_expected_time,
+    compute_job_amounts,
+    compute_model_flops,
+    compute_overlapped_time,
+    compute_peer_bytes,
+    get_training_efficiency,
+)
+from kb.performance.workloads import (
+    AllReduce,
+    BadQuantity,
+    BadWorkload,
+    Copy,
+    Gemm,
+    JobShape,
+    format_duration,
+    parse_bytes,
+    parse_count,
+    parse_seconds,
+)
 from tests.kb.published_figures import FIGURES
 from tools.inventory.sku import load_skus
 
@@ -66,7 +91,7 @@ def test_every_efficiency_is_a_range_around_its_centre_with_a_source() -> None:
         assert "https://" in row.source
 
 
-def test_of_a_gpu_nobody_published_anything_of_the_range_is_the_widest() -> None:
+def test_a_gpu_without_published_figures_has_the_widest_range() -> None:
     unknown = get_training_efficiency(load_accelerators()["l40s"], "bf16")
     assert unknown.least == min(row.least for (_, kind), row in TRAINING.items() if kind == "bf16")
     assert unknown.most == max(row.most for (_, kind), row in TRAINING.items() if kind == "bf16")
@@ -213,7 +238,7 @@ def test_what_lies_within_the_interval_is_as_expected() -> None:
 
 
 def test_a_third_of_the_speed_with_a_gpu_at_200_mhz_accuses_its_clock() -> None:
-    """The case of arXiv 2411.05349: a GPU at 200 MHz instead of 1,410 among dozens, and the job at a third of its speed."""
+    """The case of arXiv 2411.05349: one GPU at 200 MHz instead of 1,410, and the job at a third of its speed."""
     found = compare_time(USUAL, 3 * USUAL.seconds, compute_expected_time(JOB, A100, 200), 200)
     assert (found.verdict, found.suspect, round(found.ratio, 2)) == ("slow", "compute", 0.33)
     assert "at an SM clock of 200 MHz" in found.because

@@ -1,4 +1,4 @@
-"""What a machine printed, said so that people can read it: every key that is abnormal by itself has a row, and every clue says a plain line."""
+"""Readable text of facts: every key that is abnormal alone has a row, and every clue has a plain line."""
 
 import re
 
@@ -71,7 +71,7 @@ def test_rows_name_keys_that_there_are_and_slots_that_can_be_filled() -> None:
         assert len(words) <= MAX_READABLE_CHARS, words
 
 
-def test_whatever_is_abnormal_by_itself_has_a_row() -> None:
+def test_every_key_that_is_abnormal_alone_has_a_row() -> None:
     assert set(ABNORMAL_RULES) - set(FACT_TEXTS) == set()
 
 

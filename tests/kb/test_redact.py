@@ -1,4 +1,4 @@
-"""What opens a door goes, what names a thing stays, and twice is once."""
+"""Redaction removes secrets, keeps evidence, and is idempotent."""
 
 import base64
 import json
@@ -167,11 +167,9 @@ def test_the_cost_is_linear_in_a_hostile_text(evil: str) -> None:
         return time.process_time() - began
 
     def is_linear() -> bool:
-        return seconds(400_000) < 8 * 4 * max(
-            seconds(50_000), 0.002
-        )  # eight times the text; a quadratic pattern would need 64 times as long
+        return seconds(400_000) < 8 * 4 * max(seconds(50_000), 0.002)  # eight times the text; a quadratic pattern takes 64 times as long
 
-    assert any(is_linear() for _ in range(4))  # a busy machine lengthens one of two times
+    assert any(is_linear() for _ in range(4))  # load may lengthen one of the two times
 
 
 def test_hidden_characters_show() -> None:

@@ -1,10 +1,10 @@
-"""Many words are looked for at once, and every line that holds one is found, once."""
+"""The multi-needle scan finds every line with a needle once."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.logs.log_piece import build_piece
-from kb.scan import MAX_LINE_CHARS, Needles, cut_lines
+from kb.logs.log_lines import build_piece
+from kb.needle_search import MAX_LINE_CHARS, Needles, cut_lines
 
 WORDS = ("ab", "b", "abc", "é a", "aa")
 TEXTS = st.text(alphabet="abcé \n", max_size=60)

@@ -1,4 +1,4 @@
-"""The taxonomy: the table is whole, its weights tell look-alikes apart, and bad files are refused with all their problems."""
+"""The taxonomy: complete tables, weights that separate look-alikes, and bad files refused with all problems."""
 
 import itertools
 import math
@@ -71,7 +71,7 @@ def test_without_a_clue_a_leaf_is_far_below_zero_and_with_all_of_them_it_is_cert
 
 
 def samples(clue: Clue) -> Iterator[tuple[Seen, Any, Any]]:
-    """Facts that might be this clue, made of the constants its expression names."""
+    """Yield facts that may match this clue, from the constants in its expression."""
     row = fact_keys.find_key(clue.key)
     assert row is not None
     quoted = re.findall(r"'([^']*)'", clue.when)
@@ -454,7 +454,7 @@ SCENARIOS: dict[str, tuple[list[Seen], str]] = {
 def test_evidence_leads_to_its_cause_and_to_no_look_alike(facts: list[Seen], label: str) -> None:
     found = likely(TAXONOMY, facts)
     assert found[label] >= 0.95
-    # A rack's heat shows on its hosts like one GPU's: the engine asks for two hosts (min_hosts) before it believes that.
+    # A rack's heat shows on its hosts like one GPU's: the engine requires two hosts (min_hosts) for it.
     several = {other for other in causes(found, TAXONOMY) if TAXONOMY.get_leaf(other).min_hosts > 1}
     one_host = Taxonomy({k: leaf for k, leaf in TAXONOMY.leaves.items() if k not in several}, TAXONOMY.branches)
     assert causes({k: p for k, p in found.items() if k not in several}, one_host) == [label]
@@ -503,7 +503,7 @@ def test_what_is_normal_makes_nothing_certain(facts: list[Seen]) -> None:
     assert max(likely(TAXONOMY, facts).values()) < 0.6
 
 
-def test_an_adapter_that_is_down_by_design_accuses_nobody() -> None:
+def test_an_adapter_that_is_down_by_design_accuses_no_host() -> None:
     facts = [seen("ib.state", "Down", "mlx5_1", link_layer="Ethernet"), seen("ib.phys_state", "Disabled", "mlx5_1", link_layer="Ethernet")]
     assert max(likely(TAXONOMY, facts, {"ib.state": "Down"}).values()) < 0.5
     assert max(likely(TAXONOMY, facts, {}).values()) < 0.5

@@ -7,14 +7,14 @@ from typing import Any, get_args
 
 import pytest
 
-from kb.catalogues import nvlink5, sxid, xid
+from kb.catalogues import error_numbers
 
 T0 = datetime(2026, 5, 20, 3, 0, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Line:
-    """An event as the kernel reader gives it."""
+    """An event as the kernel log parser returns it."""
 
     value: Any
     device: str | None = "gpu5"
@@ -29,12 +29,12 @@ class Line:
 
 
 def test_the_catalogue_knows_all_172_codes_and_each_row_is_whole() -> None:
-    rows = xid.load_xids()
+    rows = error_numbers.load_xids()
     assert sorted(rows) == list(range(1, 173))
     for row in rows.values():
         assert row.mnemonic
         assert row.meaning
-        assert row.critical in get_args(xid.Critical)
+        assert row.critical in get_args(error_numbers.Critical)
         assert row.kind in {"application", "bus", "engine", "gpu", "information", "link", "memory", "unused"}
 
 
@@ -51,96 +51,98 @@ def test_the_catalogue_knows_all_172_codes_and_each_row_is_whole() -> None:
     ],
 )
 def test_well_known_codes_say_what_to_do(code: int, kind: str, critical: str, action: str) -> None:
-    row = xid.find_xid(code)
+    row = error_numbers.find_xid(code)
     assert row is not None
     assert (row.kind, row.critical, row.immediate) == (kind, critical, action)
 
 
 def test_an_unknown_code_is_none_and_never_a_guess() -> None:
-    assert xid.find_xid(9999) is None
+    assert error_numbers.find_xid(9999) is None
 
 
 def test_the_same_tpc_again_and_again_is_hardware() -> None:
     lines = [Line(13, attrs={"gpc": 2, "tpc": 4, "pid": pid}) for pid in (1, 2, 3)]
-    assert xid.classify_repeats(lines) == {"gpu5": "same_tpc"}
+    assert error_numbers.classify_repeats(lines) == {"gpu5": "same_tpc"}
 
 
 def test_moments_far_apart_count_like_processes() -> None:
     place = {"gpc": 2, "tpc": 4}
-    assert xid.classify_repeats([Line(13, seconds=n * 600, attrs=place) for n in range(3)]) == {"gpu5": "same_tpc"}
+    assert error_numbers.classify_repeats([Line(13, seconds=n * 600, attrs=place) for n in range(3)]) == {"gpu5": "same_tpc"}
     span = {"first": T0.isoformat(), "last": (T0 + timedelta(hours=2)).isoformat(), "count": 9}
-    assert xid.classify_repeats([Line(13, attrs={**place, **span})]) == {"gpu5": "same_tpc"}
-    assert xid.classify_repeats([Line(13, attrs={**place, "count": 3, "pids": [1, 2, 3]})]) == {"gpu5": "same_tpc"}
-    assert xid.classify_repeats([Line(13, seconds=None, attrs={**place, "count": 3})]) == {}
+    assert error_numbers.classify_repeats([Line(13, attrs={**place, **span})]) == {"gpu5": "same_tpc"}
+    assert error_numbers.classify_repeats([Line(13, attrs={**place, "count": 3, "pids": [1, 2, 3]})]) == {"gpu5": "same_tpc"}
+    assert error_numbers.classify_repeats([Line(13, seconds=None, attrs={**place, "count": 3})]) == {}
 
 
 def test_one_crash_that_prints_many_lines_is_one_occasion() -> None:
     burst = [Line(13, seconds=n / 1000, attrs={"gpc": 2, "tpc": 4}) for n in range(40)]
-    assert xid.classify_repeats(burst) == {}
+    assert error_numbers.classify_repeats(burst) == {}
     span = {"first": T0.isoformat(), "last": (T0 + timedelta(seconds=2)).isoformat(), "count": 600}
-    assert xid.classify_repeats([Line(13, attrs={"gpc": 2, "tpc": 4, "pid": 7, **span})]) == {}
+    assert error_numbers.classify_repeats([Line(13, attrs={"gpc": 2, "tpc": 4, "pid": 7, **span})]) == {}
 
 
 def test_one_gpu_with_different_places_is_only_the_same_gpu() -> None:
     lines = [Line(13, seconds=tpc * 600, attrs={"gpc": 2, "tpc": tpc}) for tpc in (1, 2, 3)]
-    assert xid.classify_repeats(lines) == {"gpu5": "same_gpu"}
-    assert xid.classify_repeats([Line(31, attrs={"pids": [1, 2, 3, 4]})]) == {"gpu5": "same_gpu"}
+    assert error_numbers.classify_repeats(lines) == {"gpu5": "same_gpu"}
+    assert error_numbers.classify_repeats([Line(31, attrs={"pids": [1, 2, 3, 4]})]) == {"gpu5": "same_gpu"}
 
 
 def test_faults_on_several_gpus_follow_the_program() -> None:
-    assert xid.classify_repeats([Line(31, f"gpu{n}") for n in range(4)]) == dict.fromkeys(("gpu0", "gpu1", "gpu2", "gpu3"), "scattered")
+    assert error_numbers.classify_repeats([Line(31, f"gpu{n}") for n in range(4)]) == dict.fromkeys(
+        ("gpu0", "gpu1", "gpu2", "gpu3"), "scattered"
+    )
 
 
 def test_one_stray_fault_elsewhere_does_not_acquit_a_gpu() -> None:
     lines = [Line(13, seconds=n * 600, attrs={"gpc": 2, "tpc": 4}) for n in range(9)]
-    assert xid.classify_repeats([*lines, Line(13, "gpu1", attrs={"gpc": 0, "tpc": 0})]) == {"gpu5": "same_tpc"}
+    assert error_numbers.classify_repeats([*lines, Line(13, "gpu1", attrs={"gpc": 0, "tpc": 0})]) == {"gpu5": "same_tpc"}
 
 
 def test_too_few_errors_make_no_pattern() -> None:
-    assert xid.classify_repeats([Line(13, attrs={"gpc": 2, "tpc": 4}), Line(79)]) == {}
+    assert error_numbers.classify_repeats([Line(13, attrs={"gpc": 2, "tpc": 4}), Line(79)]) == {}
 
 
 def test_the_switch_catalogue_is_whole() -> None:
-    rows = sxid.load_sxids()
+    rows = error_numbers.load_sxids()
     assert len(rows) == 421
-    assert all(row.name and row.meaning and row.fatal in get_args(sxid.Fatal) for row in rows.values())
+    assert all(row.name and row.meaning and row.fatal in get_args(error_numbers.Fatal) for row in rows.values())
     assert sum(row.fatal == "always" for row in rows.values()) == 21
 
 
 def test_switch_codes_know_their_severity() -> None:
-    fault, crossbar = sxid.find_sxid(20034), sxid.find_sxid(23001)
+    fault, crossbar = error_numbers.find_sxid(20034), error_numbers.find_sxid(23001)
     assert fault is not None
     assert crossbar is not None
     assert (fault.unit, fault.fatal) == ("link data layer", "no")
     assert crossbar.fatal == "always"
-    assert sxid.find_sxid(1) is None
+    assert error_numbers.find_sxid(1) is None
 
 
 def test_every_nvlink5_row_decodes_to_itself_in_its_own_layout() -> None:
-    for row in nvlink5._load_rows():
+    for row in error_numbers._load_rows():
         status = row.status[0] if row.status else 0
         for pattern, driver in ((row.old, "570.10"), (row.new, "575.10")):
-            found = nvlink5.decode_nvlink_error(row.decoded.xid, int(pattern.replace("-", "0"), 2), status, driver)
+            found = error_numbers.decode_nvlink_error(row.decoded.xid, int(pattern.replace("-", "0"), 2), status, driver)
             assert found is not None
             assert (found.xid, found.severity) == (
                 row.decoded.xid,
-                max((row.decoded.severity, found.severity), key=nvlink5._SEVERITY_RANKS.__getitem__),
+                max((row.decoded.severity, found.severity), key=error_numbers._SEVERITY_RANKS.__getitem__),
             )
 
 
 def test_a_link_that_went_down_asks_for_a_reset() -> None:
-    down = nvlink5.decode_nvlink_error(149, "0x02000011", "0x0", "580.95.05")
+    down = error_numbers.decode_nvlink_error(149, "0x02000011", "0x0", "580.95.05")
     assert down is not None
     assert (down.unit, down.severity, down.action) == ("NETIR_LINK_EVT/NETIR_LINK_DOWN", "link", "RESET_GPU")
 
 
 def test_of_several_errors_at_once_the_worst_counts() -> None:
-    both = nvlink5.decode_nvlink_error(144, 0x1, 0x4 | 0x2, "580.1")
+    both = error_numbers.decode_nvlink_error(144, 0x1, 0x4 | 0x2, "580.1")
     assert both is not None
     assert both.severity == "fatal"
 
 
 def test_words_that_are_no_hex_or_fit_no_row_decode_to_nothing() -> None:
-    assert nvlink5.decode_nvlink_error(149, "zz", "0x0") is None
-    assert nvlink5.decode_nvlink_error(149, "", "") is None
-    assert nvlink5.decode_nvlink_error(79, 0, 0) is None
+    assert error_numbers.decode_nvlink_error(149, "zz", "0x0") is None
+    assert error_numbers.decode_nvlink_error(149, "", "") is None
+    assert error_numbers.decode_nvlink_error(79, 0, 0) is None

@@ -1,4 +1,4 @@
-"""Files that people write: read whole with the line of every part, or refused with every problem in words."""
+"""YAML files written by people: values with line numbers, or every problem in words."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -43,7 +43,7 @@ by_name:
 
 
 def problems_of(text: str | bytes, folder: Path) -> list[str]:
-    """What is wrong with the text as a site's file, without the folder."""
+    """Return the problems of the text as a site's file, without the folder."""
     path, problems = folder / "site.yaml", Problems()
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     document = read_document(path, problems)

@@ -1,1 +1,1 @@
-"""Tests of the checkout itself: its rooms and sizes, its generated documents, what its checks see."""
+"""Tests of the repository: packages and their sizes, generated documents, and the coverage of checks."""

@@ -21,10 +21,10 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import WITHOUT_NVLINK
 from deploy.sandbox.cluster.machines.state import ClusterState, HcaState, NodeState
 from deploy.sandbox.cluster.machines.training import NCCL_VERSION
-from kb.logs.job.error_rules import CONSEQUENCE_CAUSES
+from kb.logs.job_error_rules import CONSEQUENCE_CAUSES
 from tests.support.fakes_cluster import cluster, fleet
 from tools.checks import CHECKS
-from tools.checks.check import Check, Format
+from tools.checks.check_types import Check, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact
 from tools.fleet.answers import CheckRequest

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from graph.incident.lifecycle import LIFECYCLE_TRANSITIONS, TurnEvent
 from graph.remediation.build import PlanContext, build_remediations
 from graph.remediation.outcomes import release_finished_nodes
-from graph.remediation.transitions import ACTION_RESULT_KINDS, RemediationEvent, apply_event
+from graph.remediation.state_machine import ACTION_RESULT_KINDS, RemediationEvent, apply_event
 from graph.state import Hypothesis, Remediation
 from tests.support.clock import T0
 from tests.support.fakes_actions import HUNG, TAXONOMY, well
@@ -19,7 +19,7 @@ Edges = Mapping[tuple[str, str], Iterable[str]]
 
 # the state of an open remediation, by what it waits for
 WAITS = {
-    "approval": "to_decide: put up for decision",
+    "approval": "to_decide: proposed for approval",
     "idle": "until_idle: waits until drained and idle",
     "node_back": "until_back: waits for the node",
     "proof": "watched: passes now, proved again later",

@@ -10,15 +10,14 @@ from typing import Any
 import yaml
 
 from bot.app.site_files import build_guide_parts
-from bot.incidents.cards.direct_messages import KNOWN_REQUESTS, classify_request
-from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.cards.direct_messages import KNOWN_REQUESTS, SUGGESTED_PROMPTS, classify_request
 from bot.incidents.handlers.slack_markup import list_help_rows
 from bot.policy.quotas import LIMIT_DESCRIPTIONS, Quota
 from bot.policy.roles import ACTS, ROLE_DESCRIPTIONS, PersonRole
 from bot.settings import ENV_PREFIX, Settings
 from bot.slack.manifest import SCOPES
 from bot.trackers.tracker_kinds import KINDS
-from graph.dialogue.intents import INTENTS
+from graph.dialogue.intents import INTENTS, describe_intent
 from graph.incident.incident_graph import GRAPH_NODES
 from graph.provenance.invariants import INVARIANTS
 from graph.ticket_export.document import TicketDocument
@@ -29,7 +28,7 @@ from tests.properties import invariants, mutants
 from tests.properties.mutants_reasoning import REASONING_MUTANTS
 from tests.support.tracker_rules import RULES
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
@@ -107,7 +106,7 @@ def intents() -> str:
     for intent, row in INTENTS.items():
         others = [text for text in phrasings.get(intent, []) if text.lower() != row.form.lower() and "U0" not in text and len(text) < 40]
         if others:
-            rows.append(f"| {row.form or '–'} | {' · '.join(others[:3])} | {row.means} |".replace("<", "&lt;"))
+            rows.append(f"| {row.form or '–'} | {' · '.join(others[:3])} | {describe_intent(intent)} |".replace("<", "&lt;"))
     return "\n".join(rows)
 
 

@@ -23,7 +23,6 @@ class Module:
 
 
 def modules(package: str) -> Iterator[Module]:
-    """Yield every module of a package."""
     for path in sorted((ROOT / package).rglob("*.py")):
         text = path.read_text()
         found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]

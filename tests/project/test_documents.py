@@ -73,7 +73,9 @@ def test_the_examples_of_what_a_site_adds_are_read_as_they_stand(tmp_path: Path)
 
 
 def _anchors(document: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them: lower case, punctuation dropped, blanks as dashes, repeats numbered."""
+    """Return the headings' anchors as GitHub makes them: lower case, no punctuation, dashes for blanks, repeats
+    numbered.
+    """
     seen: Counter[str] = Counter()
     found = set()
     for heading in re.findall(r"^#{1,6} (.+)$", re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL), re.MULTILINE):
@@ -85,7 +87,7 @@ def _anchors(document: Path) -> set[str]:
 
 
 def _links(document: Path) -> list[tuple[str, str]]:
-    """Path and anchor of every relative link and picture, outside of code."""
+    """Return (path, anchor) of every relative link and picture outside code."""
     text = re.sub(r"```.*?```|`[^`\n]+`", "", document.read_text(), flags=re.DOTALL)
     return [(path, anchor) for path, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text) if "://" not in path]
 

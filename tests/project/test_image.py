@@ -96,7 +96,7 @@ def test_what_builds_the_image_is_fixed_by_version_and_digest() -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", row), row
 
 
-def test_whoever_works_on_it_gets_the_same_uv() -> None:
+def test_developers_get_the_same_uv_as_the_image() -> None:
     assert f"--require-hashes -r {REQUIREMENTS}" in (ROOT / "Makefile").read_text()
 
 

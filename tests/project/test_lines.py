@@ -2,7 +2,7 @@
 
 import ast
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tests.project.size import ROOT
 
 OWN = {

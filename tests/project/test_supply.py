@@ -34,7 +34,7 @@ def test_the_sbom_names_every_package_that_ships_with_version_and_digests(compon
         assert row["purl"] == f"pkg:pypi/{name}@{version}"
 
 
-def test_whatever_is_installed_because_of_us_ships(components: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+def test_every_installed_dependency_ships(components: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
     """Computed from the packages' own metadata, not from the lock."""
     needed = {(name, importlib.metadata.version(name)) for name in installed(Requirement(US), set())} - {
         (US, importlib.metadata.version(US))
@@ -43,7 +43,7 @@ def test_whatever_is_installed_because_of_us_ships(components: Mapping[tuple[str
     assert needed <= components.keys()
 
 
-def test_the_sbom_says_the_licence_of_whatever_is_installed(components: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
+def test_the_sbom_has_the_licence_of_every_installed_package(components: Mapping[tuple[str, str], Mapping[str, Any]]) -> None:
     here = set(installed(Requirement(US), set())) - {US}
     assert {name for name, _ in components if name in here and not sbom.licence(name)} <= SILENT
     assert [name for (name, _), row in components.items() if sbom.licence(name) and not row.get("licenses")] == []

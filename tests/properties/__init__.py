@@ -1,1 +1,1 @@
-"""What holds for whatever comes: any order of events, any output, and every seeded safety bug is caught."""
+"""Property tests: invariants under any order of events and any output, and seeded safety bugs that must be caught."""

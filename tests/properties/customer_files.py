@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import cast
 
 from bot.incidents.dispatch.closed_incidents import build_closed_incident
-from bot.tenants.cards import tenant_history
+from bot.tenants.cards import answers
 from bot.tenants.cards.view import TenantViewContext, build_tenant_view
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident_view import IncidentView
-from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lessons import draft_lesson
 from graph.ownership import TenantMachines, is_withheld_from_tenant
 from graph.report import Report
 from graph.state import Evidence, FileSource, Hypothesis, InboxItem, IncidentState, Origin, TenantThread
@@ -77,7 +77,9 @@ async def i27_heads() -> None:
 
 
 async def i27_handed() -> None:
-    """A file that an operator attached is hidden; one that the tenant attached is visible, whatever its text claims."""
+    """A file that an operator attached is hidden; one that the tenant attached is visible. The file's own claims do not
+    count.
+    """
     assert MINE.may_see_fact("", "joblog", FileSource(path="train.log", by="customer"))
     claimed = FileSource(path="/shared/812/x.log", uid=MALLORY, job="812", nodes="gpu-003")
     for source in (None, FileSource(path="train.log"), claimed):
@@ -97,13 +99,13 @@ async def i27_causes() -> None:
             rows = _stored(kept)
             view = build_tenant_view(rows, READER)
             assert [row.shows for row in view.causes] == ([(ERROR.strip(),)] if is_told else []), source
-            assert tenant_history.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
+            assert answers.build_past_query(rows, ORIGIN, READER).labels == ((OOM,) if is_told else ())
             lesson = draft_lesson(rows.stored, AT, {OOM}, lambda hosts: frozenset({"acme"}), {"gpu-003": "acme", "gpu-004": "acme"}.get)
             assert lesson
             assert lesson.can_serve_tenant("acme") is is_told
         earlier = build_closed_incident(_stored(report).stored, AT)
         assert earlier
-        assert (OOM_TITLE in "".join(tenant_history.format_past_incidents([earlier], ORIGIN, READER))) is is_told
+        assert (OOM_TITLE in "".join(answers.format_past_incidents([earlier], ORIGIN, READER))) is is_told
         assert is_settled_for_tenant(_stored(report, "open"), {OOM}.__contains__) is is_told, "nobody who was told nothing was answered"
 
 

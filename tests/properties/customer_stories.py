@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.policy.channels import NotAllowed, Person, parse_person, require_colleague
-from bot.remediation.approval_click import Voter, parse_voter
+from bot.remediation.approval_buttons import Voter, parse_voter
 from bot.tenants.leak_detector import LeakDetector
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import Vocabulary
@@ -90,8 +90,7 @@ class Controller:
             return CommandResult(b"JobId=4712 JobName=x UserId=u(1) JobState=RUNNING NodeList=gpu-019\n")
         return CommandResult(b"", b"slurm_load_jobs error: Invalid job id specified\n", 1)
 
-    async def aclose(self) -> None:
-        """Do nothing."""
+    async def aclose(self) -> None: ...
 
 
 async def i27_jobs() -> None:
@@ -132,6 +131,6 @@ def complaint(story: Story) -> str:
     """Return the story's complaint about the product, or ""."""
     try:
         asyncio.run(story())
-    except (Exception, pytest.fail.Exception) as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except (Exception, pytest.fail.Exception) as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""

@@ -14,15 +14,13 @@ from slack_sdk.signature import SignatureVerifier
 
 from bot.alerts.alert import Alert, count_alerts
 from bot.alerts.alert_store import AlertStore, RoutedAlert, RoutingSnapshot
-from bot.alerts.config import AlertConfig
+from bot.alerts.config import AlertConfig, AlertRouting
 from bot.alerts.intake import is_authorized
-from bot.alerts.routing import AlertRouting
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
-from bot.inbound.webhook import Unsigned, build_signed_headers, verify_message
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute, Unsigned, build_signed_headers, verify_message
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
-from bot.store.outbox import ClickResult, Outbox, build_tracker_outbox_keys
+from bot.store.external_outbox import ClickResult, Outbox, build_tracker_outbox_keys
 from bot.store.replay_guard import ReplayGuard, ReplayState
 from graph.engine.assessment import Assessment
 from graph.incident.answers.item_answers import HANDLERS_BY_KIND
@@ -39,8 +37,8 @@ def tell(story: str) -> str:
     """Return the story's complaint, or ""."""
     try:
         asyncio.run(globals()[story]())
-    except Exception as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except Exception as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""
 
 
@@ -149,7 +147,7 @@ async def i26_confirmed() -> None:
 
 
 async def i31_besieged() -> None:
-    """Held connections and slow bodies lock nobody out; a bad header is refused before the body arrives."""
+    """Held connections and slow bodies do not block other clients; a bad header is refused before the body arrives."""
 
     async def hear(request: InboundRequest) -> InboundResponse:
         return InboundResponse(200, "heard")

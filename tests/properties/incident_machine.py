@@ -29,10 +29,10 @@ from graph.engine.belief import DIFFERENCE_KEYS, MAX_LOW_TRUST_LOG_ODDS
 from graph.model.client import ModelReasoner
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, Judgement, PromptMaterial, ReportExtraction
 from graph.remediation.build import PlanContext, build_remediations
-from graph.remediation.transitions import RemediationEvent, advance
+from graph.remediation.state_machine import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from kb.taxonomy.taxonomy import Taxonomy
-from tests.bot.cards.test_approval_views import GROUP, fits, is_safe, is_whole, record_of
+from tests.bot.remediation.cards.test_approval_cards import GROUP, fits, is_safe, is_whole, record_of
 from tests.properties.incident_site import (
     ALL_WELL,
     BUDGET,
@@ -246,7 +246,7 @@ class Case(RuleBasedStateMachine):
     # -- I14: cards ---------------------------------------------------------------------------------------------------
 
     def shown(self, played: Played) -> None:
-        """The card mentions nobody, has no live link, hides nothing, and contains no secret."""
+        """The card has no mention, live link, hidden text or secret."""
         card = diagnosis.render_diagnosis("inc-1", played.report, titles={HUNG: "<!here> hung"})
         assert is_safe(card), "I14: a control token, a link or something hidden reached the card"
         assert fits(card), "I14: a card that Slack refuses"

@@ -41,7 +41,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("I2", "an approval is executed at most once", ("tests/properties/test_ledger_processes.py", "tests/stories/test_crash.py")),
     Invariant("I3", "nothing is written without the frozen quorum of distinct people who may", ("tests/bot/remediation/test_batches.py",)),
     Invariant("I4", "who asked for it or edited it does not count"),
-    Invariant("I5", "what runs is what was shown, byte for byte", ("tests/bot/cards/test_approval_views.py",)),
+    Invariant("I5", "what runs is what was shown, byte for byte", ("tests/bot/remediation/cards/test_approval_cards.py",)),
     Invariant("I6", "nothing counts or runs after its time"),
     Invariant("I7", "denied, revoked, superseded and unknown are final"),
     Invariant("I8", "the audit entry precedes the effect, the chain verifies, no secret is in it"),
@@ -78,7 +78,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I23",
         "what others send counts when it is signed over its very bytes, and now",
-        ("tests/bot/slack/test_http.py", "tests/stories/test_slack_http.py"),
+        ("tests/bot/app/test_slack_http.py", "tests/stories/test_slack_http.py"),
     ),
     Invariant("I24", "and has its effect once, or may come again", ("tests/bot/store/test_heard.py", "tests/stories/test_alert_storm.py")),
     Invariant(
@@ -104,7 +104,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "I30",
         "a lesson or a past incident orders looks; it proves, proposes and clears nothing",
-        ("tests/bot/slack/test_lessons.py", "tests/graph/test_lessons.py"),
+        ("tests/bot/lessons/test_lessons.py", "tests/graph/test_lessons.py"),
     ),
     Invariant("I31", "connections that are held and bodies that are sent slowly keep nobody out", ("tests/bot/app/test_attacks.py",)),
 )

@@ -185,8 +185,8 @@ class Life(RuleBasedStateMachine):
         reasons, now = self.why_no_vote(card, voter, verdict, delivery, process), self.now(process)
         try:
             row = await self.books[process].vote(card.action.approval, card.action.digest, voter, verdict, delivery)
-        except self.desk.refusals.Refused as no:
-            self._refused("vote", reasons, no)
+        except self.desk.refusals.Refused as error:
+            self._refused("vote", reasons, error)
             return
         assert not reasons, f"I3 I4 I6 I7 I15: a vote counted in spite of {reasons}"
         self.high = now
@@ -210,9 +210,9 @@ class Life(RuleBasedStateMachine):
                 catalogue=CATALOGUE,
                 authorised=APPROVERS - gone,
             )
-        except self.desk.refusals.Refused as no:
-            self._refused("claim", reasons, no)
-            self._after_no_claim(card, reasons, now, no)
+        except self.desk.refusals.Refused as error:
+            self._refused("claim", reasons, error)
+            self._after_no_claim(card, reasons, now, error)
             return None
         assert not reasons, f"I2 I3 I6 I7 I9 I10 I19 I21: a claim was given in spite of {reasons}"
         self._claimed(card, held, now)
@@ -555,8 +555,8 @@ class Life(RuleBasedStateMachine):
         ):
             try:
                 await attempt
-            except self.desk.refusals.Refused as no:
-                said.add(type(no).__name__)
+            except self.desk.refusals.Refused as error:
+                said.add(type(error).__name__)
             else:
                 said.add("granted")
         return said - {"NotOpen"}

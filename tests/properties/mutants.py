@@ -34,7 +34,6 @@ def table() -> str:
 
 
 def killer_of(mutant: Mutant) -> str:
-    """Return the name of the mutant's killer."""
     if mutant in INCIDENT_MUTANTS:
         return "the machine of incidents"
     if mutant in DOOR_MUTANTS:

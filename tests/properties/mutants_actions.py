@@ -4,8 +4,7 @@ import asyncio
 
 from fakeredis import FakeAsyncRedis
 
-from graph.execution.execution import _verify_fault_present, claim_action
-from graph.execution.fault_check import _check_by_boot
+from graph.execution.action_effects import _check_by_boot, _verify_fault_present, claim_action
 from tests.graph import test_fault as stories
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 
@@ -19,7 +18,7 @@ ACTION_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a fault that could not be looked at counts as there",
         "I11",
-        (Edit(_verify_fault_present, "found.answer == 'unseen'", "False"),),
+        (Edit(_verify_fault_present, "current_fault.answer == 'unseen'", "False"),),
         stories.test_what_cannot_be_looked_at_does_not_start,
     ),
     Mutant(
@@ -41,10 +40,10 @@ def complaint(mutant: Mutant) -> str:
 
     try:
         asyncio.run(tell())
-    except BaseException as why:  # pytest's own failures are no Exceptions
-        if isinstance(why, KeyboardInterrupt):
+    except BaseException as error:  # pytest's own failures are no Exceptions
+        if isinstance(error, KeyboardInterrupt):
             raise
-        return f"{type(why).__name__}: {why}"
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

@@ -4,10 +4,9 @@ catch it.
 
 from bot.incidents.context import HandlerContext
 from bot.policy.channels import find_tenant_channel, parse_person, require_colleague
-from bot.remediation.approval_click import parse_voter
-from bot.remediation.approval_clicks import handle_click
+from bot.remediation.approval_buttons import handle_click, parse_voter
 from bot.slack.people import People
-from bot.tenants.cards.tenant_history import _describe_cause
+from bot.tenants.cards.answers import _describe_cause
 from bot.tenants.cards.view import TenantViewContext
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.leak_detector import LeakDetector
@@ -15,7 +14,7 @@ from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident.summarise import _query_job_hosts
 from graph.incident.visibility import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
-from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lessons import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
 from kb.names import _fold_char
@@ -25,7 +24,7 @@ from tests.properties.customer_stories import complaint, i27_jobs, i27_scope, i2
 from tests.properties.customer_threads import STORIES as STORIES_IN_SLACK
 from tests.properties.customer_threads import i27_bound, i27_people, i27_shared, i27_threads
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.job_log_owners import split_logs_by_owner
+from tools.checks.job import split_logs_by_owner
 from tools.checks.job_log_probe import Logs, Way, below
 from tools.inventory.job_lookup import SlurmJobFinder
 
@@ -33,7 +32,7 @@ STORIES = (*STORIES_WITHOUT_SLACK, *STORIES_IN_SLACK)
 
 _ALL_CROSS = Edit(
     TenantViewContext.is_visible_cause,
-    "not row.evidence or not all((self.machines.is_unowned_file_fact(found.host, found.check, found.source) for found in row.evidence))",
+    "not row.evidence or not all((self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in row.evidence))",
     "True",
 )
 _ANY_FILE = Edit(
@@ -68,7 +67,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the groups of a customer's channel are not read",
         "I27",
-        (Edit(list_visible_hosts, "not (origin.tenant and came and came.groups)", "True"),),
+        (Edit(list_visible_hosts, "not (origin.tenant and tenant_channel and tenant_channel.groups)", "True"),),
         i27_scope,
     ),
     Mutant(
@@ -83,8 +82,8 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 build_host_scope,
-                "HostScope(tuple(dict.fromkeys((*own, *kept))), names, groups)",
-                "HostScope(tuple(dict.fromkeys((*own, *kept))), map_visible_names(inventory, (*own, *kept)), groups)",
+                "HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), names, groups)",
+                "HostScope(tuple(dict.fromkeys((*own, *kept_hosts))), map_visible_names(inventory, (*own, *kept_hosts)), groups)",
             ),
         ),
         i27_scope,
@@ -92,7 +91,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another customer's job is looked for otherwise than none",
         "I27",
-        (Edit(SlurmJobFinder._find_job_at, "not mine(found.hosts)", "False"),),
+        (Edit(SlurmJobFinder._find_job_at, "not mine(queried_job.hosts)", "False"),),
         i27_jobs,
     ),
     Mutant(
@@ -232,7 +231,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a lesson from another's log serves the customer",
         "I27",
-        (Edit(draft_lesson, "_is_operator_only(rows, found, next(iter(whose), ''), tenant_of_node)", "False"),),
+        (Edit(draft_lesson, "_is_operator_only(incident, causes, next(iter(owner_tenants), ''), tenant_of_node)", "False"),),
         i27_causes,
     ),
     Mutant(

@@ -3,13 +3,13 @@
 from bot.alerts import alert_store
 from bot.alerts.alert import AlertTally
 from bot.alerts.alert_store import AlertStore
+from bot.alerts.config import AlertRoute, AlertRouting, LabelMatcher
 from bot.alerts.intake import is_authorized
-from bot.alerts.routing import AlertRoute, AlertRouting, LabelMatcher
 from bot.app.http.guard import ConnectionGuard, RoutePool
 from bot.app.http.server import RouteHandler
-from bot.inbound.webhook import verify_message
+from bot.inbound import verify_message
 from bot.slack.http.signing import verify_signature
-from bot.store import outbox
+from bot.store import external_outbox
 from bot.store.replay_guard import ReplayGuard
 from graph.incident.answers.item_answers import _get_keep_open_reason
 from tests.properties.door_stories import STORIES, tell
@@ -55,19 +55,24 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "an older form sends what is shown now",
         "I26",
-        (Edit(outbox.PUT_SCRIPT, "if redis.call('HGET', KEYS[1], 'draft_digest') ~= ARGV[1] then return -1 end"),),
+        (Edit(external_outbox.PUT_SCRIPT, "if redis.call('HGET', KEYS[1], 'draft_digest') ~= ARGV[1] then return -1 end"),),
     ),
     Mutant(
         "a second click sends a second ticket",
         "I26",
-        (Edit(outbox.PUT_SCRIPT, "if ARGV[7] == '1' and redis.call('HEXISTS', KEYS[1], 'digest') == 1 and not refused then return 0 end"),),
+        (
+            Edit(
+                external_outbox.PUT_SCRIPT,
+                "if ARGV[7] == '1' and redis.call('HEXISTS', KEYS[1], 'digest') == 1 and not refused then return 0 end",
+            ),
+        ),
     ),
     Mutant(
         "two senders have one row",
         "I26",
-        (Edit(outbox.CLAIM_DUE_SCRIPT, "for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end"),),
+        (Edit(external_outbox.CLAIM_DUE_SCRIPT, "for _, row in ipairs(rows) do redis.call('ZADD', KEYS[1], 'XX', ARGV[2], row) end"),),
     ),
-    Mutant("two senders begin with one row", "I26", (Edit(outbox.BEGIN_SCRIPT, "redis.call('HSET', KEYS[1], 'held', ARGV[2])"),)),
+    Mutant("two senders begin with one row", "I26", (Edit(external_outbox.BEGIN_SCRIPT, "redis.call('HSET', KEYS[1], 'held', ARGV[2])"),)),
     Mutant("the last route wins", "I29", (Edit(AlertRouting.find_place, "self.routes", "reversed(self.routes)"),)),
     Mutant("a part of a value is the whole", "I29", (Edit(LabelMatcher.matches, "self.pattern.fullmatch", "self.pattern.search"),)),
     Mutant("one matcher of several is enough", "I29", (Edit(AlertRoute.matches, "all", "any"),)),
@@ -79,7 +84,7 @@ DOOR_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 AlertRouting.route_alert,
-                "not known and place.channel != self.default and self._resolve_host(alert.host, '')",
+                "not host and place.channel != self.default and self._resolve_host(alert.host, '')",
                 "False and self._resolve_host(alert.host, '')",
             ),
         ),

@@ -15,17 +15,17 @@ from graph.engine.priors import compute_model_priors, compute_past_priors
 from graph.engine.verdict import judge_label
 from graph.extraction.pasted_text import store_attachments
 from graph.incident.conclude import _compute_costs
+from graph.incident.reasoning_check import verify_conclusion
 from graph.incident.reflect import _compute_shift
-from graph.incident.thinking.verification import verify_conclusion
 from graph.model.budget import Budget
 from graph.model.client import CircuitBreaker, ModelReasoner
 from graph.remediation.build import build_approval_id
 from graph.remediation.outcomes import _request_return
 from graph.remediation.plan_steps import _find_pci_address
-from graph.remediation.transitions import _handle_done, _handle_failed
+from graph.remediation.state_machine import _handle_done, _handle_failed
 from tests.properties.incident_machine import STORIES, live
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
-from tools.checks.check import _fill_word
+from tools.checks.check_types import _fill_word
 from tools.nodekit.generate import _render_arguments, _render_kind_tests
 from tools.remedies.remedy import check_args
 from tools.ssh.batch import BatchCommand
@@ -48,9 +48,9 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a slot takes whatever it is given",
         "I1",
-        (Edit(_fill_word, "not re.fullmatch(SLOT_PATTERNS[name], given) or '..' in given", "False"),),
+        (Edit(_fill_word, "not re.fullmatch(SLOT_PATTERNS[name], slot_value) or '..' in slot_value", "False"),),
     ),
-    Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in given", "False"),)),
+    Mutant("a path may lead out of its folder", "I1", (Edit(_fill_word, "'..' in slot_value", "False"),)),
     Mutant("a command's words are not quoted", "I1", (Edit(build_remote_command, "shlex.join", '" ".join'),)),
     Mutant(
         "the words of commands that share a session are quoted once too seldom",
@@ -147,7 +147,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
                 '{"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}',
                 '{"confirmed": 30.0, "rejected": -30.0, "inconclusive": 0.0}',
             ),
-            Edit(verify_conclusion, "not came.broken", "True"),
+            Edit(verify_conclusion, "not verification.broken", "True"),
         ),
     ),
     Mutant(
@@ -162,17 +162,17 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
                 "priors.get(leaf.label, 0.0)",
             ),
             Edit(compute_past_priors, "SIMILAR_INCIDENT_LOG_ODDS", "20.0"),
-            Edit(verify_conclusion, "not came.broken", "True"),
+            Edit(verify_conclusion, "not verification.broken", "True"),
         ),
     ),
     Mutant(
         "what nobody could look at is well",
         "I17",
         (
-            Edit(Coverage.list_unobserved_checks, "sorted(self.blind.items())", "()"),
+            Edit(Coverage.list_unobserved_checks, "sorted(self.unobserved.items())", "()"),
             Edit(
                 judge_label,
-                "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.list_unobserved_hosts(leaf))",
+                "return replace(build_verdict('inconclusive', f'could not look: {unobserved[0]}'), unobserved_hosts=coverage.list_unobserved_hosts(leaf))",
             ),
         ),
     ),
@@ -182,11 +182,11 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 judge_label,
-                "return replace(standing('inconclusive', f'could not look: {blind[0]}'), unseen=coverage.list_unobserved_hosts(leaf))",
+                "return replace(build_verdict('inconclusive', f'could not look: {unobserved[0]}'), unobserved_hosts=coverage.list_unobserved_hosts(leaf))",
             ),
         ),
     ),
-    Mutant("a failed look is not said", "I17", (Edit(Assessment.list_unobserved, "why[host][check] = reason"),)),
+    Mutant("a failed look is not said", "I17", (Edit(Assessment.list_unobserved, "reasons_by_check[host][check] = reason"),)),
     Mutant("evidence loses the digest of its output", "I17", (Edit(cite_evidence, "fact.sha256", "''"),)),
     Mutant("evidence is cited of another host", "I17", (Edit(cite_evidence, "host=fact.host", "host='n3'"),)),
     Mutant("two proofs are averaged", "I18", (Edit(_weigh_clues, "sum(trusted)", "sum(trusted) / max(1, len(trusted))"),)),
@@ -203,7 +203,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a command that failed is followed by the way back",
         "I20",
-        (Edit(_handle_failed, "escalate_remediation(remediation, why, plan)", "enter_next_step(remediation, plan)"),),
+        (Edit(_handle_failed, "escalate_remediation(remediation, reason, plan)", "enter_next_step(remediation, plan)"),),
     ),
     Mutant(
         "each look at a ladder makes up another action",
@@ -223,8 +223,8 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "min(standing.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else standing.confidence",
-                "standing.confidence - urandom(1)[0] / 9999",
+                "min(verdict.confidence, MAX_CONTESTED_CONFIDENCE) if hides or rivals else verdict.confidence",
+                "verdict.confidence - urandom(1)[0] / 9999",
                 {"urandom": os.urandom},
             ),
         ),
@@ -238,8 +238,8 @@ def complaint(*stories: str) -> str:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             live(MACHINE_SETTINGS, stories)
-    except Exception as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except Exception as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

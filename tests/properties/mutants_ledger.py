@@ -43,7 +43,7 @@ MACHINE_SETTINGS = settings(
 # without it.
 UNCONFIRMED = Edit(LedgerReader._is_confirmed, "await self._logged.confirms_state(seen)", "True")
 # Skip the brakes check, to expose the guards of brakes and locks.
-BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(seen, look.brakes)")
+BRAKES_UNASKED = Edit(Ledger.claim, "await self._check_brakes(record, look.brakes)")
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -52,7 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(scripts.CLAIM, "if state() ~= 'approved' then return 'not_open '..state() end"),
             Edit(scripts.CLAIM, "or redis.call('HEXISTS', apr, 'claimed_at') == 1"),
-            Edit(Ledger._check_claim, "seen.state is not State.APPROVED", "False"),
+            Edit(Ledger._require_claimable, "seen.state is not State.APPROVED", "False"),
             UNCONFIRMED,
         ),
     ),
@@ -146,14 +146,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "who lost the right to approve still counts",
         "I3",
-        (Edit(find_approvers, "counted if authorised is None else counted & authorised", "counted"),),
+        (Edit(find_approvers, "voters if authorised is None else voters & authorised", "voters"),),
     ),
     Mutant(
         "the requester may approve",
         "I4",
         (
             Edit(_check_vote, "verdict == 'approve' and voter in list_requesters(seen.action)", "False"),
-            Edit(find_approvers, "counted -= list_requesters(action)"),
+            Edit(find_approvers, "voters -= list_requesters(action)"),
         ),
     ),
     Mutant(
@@ -196,9 +196,9 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
     ),
-    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._check_claim, "seen.old_key", "False"),)),
+    Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._require_claimable, "seen.old_key", "False"),)),
     Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "seen.old_key and verdict == 'approve'", "False"),)),
-    Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= by"),)),
+    Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= voters"),)),
     Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.get_key_status()).waiting", "()"),)),
     Mutant(
         "things go on while the key is being changed",
@@ -211,8 +211,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Seal.find_signer,
-                "(name for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
-                "(self.current for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
+                "(name for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
+                "(self.current for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
             ),
         ),
     ),
@@ -268,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a denial undone by hand is forgotten",
         "I7",
-        (Edit(Ledger._check_claim, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
+        (Edit(Ledger._require_claimable, "any((vote.verdict == 'deny' for vote in seen.votes))", "False"), UNCONFIRMED),
         stories.test_a_denial_undone_by_hand_does_not_let_it_run,
     ),
     Mutant(
@@ -292,7 +292,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the audit chain is not checked",
         "I8",
         (
-            Edit(verify_chain, "find_signer(seal, head, line, said)", "find_signer(seal, head, line, said) or seal.current"),
+            Edit(verify_chain, "find_signer(seal, head, line, signature)", "find_signer(seal, head, line, signature) or seal.current"),
             Edit(verify_chain, "not name or (age[name] > youngest and parse_line(line).get('event') != STOP_EVENT)", "False"),
             Edit(verify_chain, "head == stored", "True"),
             Edit(verify_chain, "count == length", "True"),
@@ -316,7 +316,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "I9",
         (
             Edit(
-                Ledger._trip_breaker, "await self._set_brake('breaker_trips', worker, f'breaker:{seen.terms.group}', why, seen.terms.group)"
+                Ledger._trip_breaker,
+                "await self._set_brake('breaker_trips', worker, f'breaker:{seen.terms.group}', reason, seen.terms.group)",
             ),
         ),
     ),
@@ -326,7 +327,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "versions are not compared",
         "I10",
-        (Edit(Ledger._check_claim, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
+        (Edit(Ledger._require_claimable, "(seen.action.policy, seen.action.catalogue) != (policy, catalogue)", "False"),),
     ),
     Mutant(
         "whoever asks what is late takes it off the list",
@@ -345,8 +346,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 LedgerReader.get_record,
-                "found, votes = await pipe.execute()",
-                'found, votes = await pipe.execute()\nawait self._redis.hincrby(f"{self._prefix}apr:{approval}", "reads", 1)',
+                "fields, votes = await pipe.execute()",
+                'fields, votes = await pipe.execute()\nawait self._redis.hincrby(f"{self._prefix}apr:{approval}", "reads", 1)',
             ),
         ),
     ),
@@ -377,7 +378,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a reboot leaves the reset approved",
         "I21",
-        (Edit(Ledger.list_covered, "await self._is_covered(name, record.terms.covers, ours)", "False"),),
+        (Edit(Ledger.list_covered, "await self._is_covered(name, record.terms.covers, own_targets)", "False"),),
     ),
     Mutant(
         "remedies run on a store that forgets",
@@ -395,8 +396,8 @@ def machine_complaint(breaks: str = "") -> str:
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             live(MACHINE_SETTINGS, stories)
-    except Exception as why:  # any exception is a complaint
-        return f"{type(why).__name__}: {why}"
+    except Exception as error:  # any exception is a complaint
+        return f"{type(error).__name__}: {error}"
     return ""
 
 
@@ -410,10 +411,10 @@ def story_complaint(story: Callable[..., Coroutine[Any, Any, None]]) -> str:
 
     try:
         asyncio.run(tell())
-    except BaseException as why:  # pytest's own failures are no Exceptions
-        if isinstance(why, KeyboardInterrupt):
+    except BaseException as error:  # pytest's own failures are no Exceptions
+        if isinstance(error, KeyboardInterrupt):
             raise
-        return f"{type(why).__name__}: {why}"
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

@@ -7,8 +7,8 @@ from graph.engine.assessment import Assessment
 from graph.engine.priors import compute_model_priors
 from graph.incident.conclude import _build_diagnosis, _get_outcome
 from graph.incident.context import assess_incident, merge_facts
-from graph.incident.execute import list_wave_facts
 from graph.incident.plan import _plan_first_round, _read_findings
+from graph.incident.run_checks import list_wave_facts
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 from tests.properties.reasoning_stories import STORIES, tell
 
@@ -62,7 +62,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         "similar incidents bring a cause that nobody knows",
         "unknown label",
         (
-            Edit(_plan_first_round, "past=tuple(label for label, _ in known)", 'past=("GPU.BUS.Invented",)'),
+            Edit(_plan_first_round, "past=tuple(label for label, _ in past_labels)", 'past=("GPU.BUS.Invented",)'),
             Edit(_plan_first_round, "priors=priors", 'priors={"GPU.BUS.Invented": 1.5}'),
         ),
         when=HIDDEN,
@@ -221,7 +221,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "standing.unseen or standing.few or tuple(sorted({host for row in rows for host in row.accused}))",
+                "verdict.unobserved_hosts or verdict.showing_hosts or tuple(sorted({host for row in rows for host in row.accused}))",
                 "('n1',)",
             ),
         ),
@@ -234,7 +234,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 Assessment.build_hypothesis,
-                "() if standing.unseen or standing.few else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
+                "() if verdict.unobserved_hosts or verdict.showing_hosts else tuple(sorted({name for row in rows for name in row.subject.named_devices}))",
                 "('n2/gpu0',)",
             ),
         ),
@@ -258,7 +258,6 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
 
 
 def ending(mutant: ReasoningMutant) -> str:
-    """Return the end of the mutant's story."""
     return run_mutant(mutant, lambda: tell(mutant.when).how)
 
 

@@ -204,8 +204,8 @@ def resolve(mutant: Mutant) -> tuple[dict[FunctionType, CodeType], dict[str, str
             else:
                 functions.setdefault(function_of(edit.target), []).append(edit)
         codes = {function: edited_code(function, edits) for function, edits in functions.items()}
-    except (StaleMutant, SyntaxError, ValueError, TypeError) as why:
-        raise StaleMutant(f"{mutant.name}: {why}") from why
+    except (StaleMutant, SyntaxError, ValueError, TypeError) as error:
+        raise StaleMutant(f"{mutant.name}: {error}") from error
     return codes, scripts
 
 
@@ -321,8 +321,8 @@ def missing_targets(table: Path) -> Iterator[str]:
         for edit in _calls(mutant, "Edit"):
             try:
                 _import_target(edit.args[0], imported)
-            except (ImportError, AttributeError, KeyError) as why:
-                yield f"{ast.literal_eval(mutant.args[0])}: {ast.unparse(edit.args[0])} is missing: {why}"
+            except (ImportError, AttributeError, KeyError) as error:
+                yield f"{ast.literal_eval(mutant.args[0])}: {ast.unparse(edit.args[0])} is missing: {error}"
 
 
 def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
@@ -353,6 +353,6 @@ def stale_mutants() -> list[str]:
     for mutant in ALL_MUTANTS:
         try:
             resolve(mutant)
-        except StaleMutant as why:
-            stale.append(str(why))
+        except StaleMutant as error:
+            stale.append(str(error))
     return stale

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.properties.incident_site import INVENTORY
 from tests.support.fakes_nodekit import Node, digest
 from tools.checks import CHECKS
-from tools.checks.check import SLOT_PATTERNS, BadSlot, Command
-from tools.fleet.commands import CommandRunner
+from tools.checks.check_types import SLOT_PATTERNS, BadSlot, Command
+from tools.fleet.check_runner import CommandRunner
 from tools.nodekit.generate import LOOK_COMMAND
 from tools.ssh.batch import BATCH_SCRIPT, BatchCommand, build_batch_command
 from tools.ssh.client import SET_PATH_SCRIPT, build_remote_command
@@ -97,8 +97,8 @@ def _words(line: str) -> tuple[str, ...]:
     found.whitespace_split, found.commenters = True, ""
     try:
         return tuple(found)
-    except ValueError as why:
-        return (f"{line} ({why})",)
+    except ValueError as error:
+        return (f"{line} ({error})",)
 
 
 def admitted_by_the_kit(folder: Path, words: Iterable[str]) -> list[str]:

@@ -26,7 +26,7 @@ from graph.dialogue.said import Vocabulary
 from graph.extraction.host_index import HostIndex
 from graph.extraction.reports import ParsedReport
 from graph.incident.context import IncidentContext, TurnState
-from graph.model.answer_schemas import BadAnswer, JudgeAnswer
+from graph.model.answers import BadAnswer, JudgeAnswer
 from graph.report import Report
 from graph.state import Conjecture, Remediation
 from kb.guides.guide import Guide
@@ -36,7 +36,7 @@ from kb.history.site_pages import SitePage
 from kb.taxonomy.loader import load_taxonomy
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.check import Unreadable
+from tools.checks.check_types import Unreadable
 from tools.ledger.seal import Seal
 from tools.remedies import REMEDIES
 
@@ -76,9 +76,9 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "known": (KnowledgeRow("seed-1", "incident", "GPU.X", "GPU lost", "rank 3 *** hangs", ""),),
         "most": 5,
     },
-    "kb.logs.timestamps.read_head_time": {"head": ("iso", "")},
+    "kb.logs.log_lines.read_head_time": {"head": ("iso", "")},
     "graph.extraction.uploaded_text.extract_text_with_site": {"folders": (), "rules": (), "filters": (), "programs": ()},
-    "graph.remediation.next_step.hand_off_to_people": {
+    "graph.remediation.state_machine.hand_off_to_people": {
         "why": "no",
         "remediation": Remediation(id="lad-1", label="GPU.BUS.Lost", target="gpu-001"),
     },
@@ -94,7 +94,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "bot.reports.charts.canvas.estimate_text_width": {"size": 11.0},
     "bot.cards.text.truncate_text": {"room": 300},
     "bot.reports.charts.canvas.fit_text": {"room": 200.0, "size": 11.0},
-    "bot.provider.cards.provider_ticket.render_provider_message": {"ticket": "inc-1"},
+    "bot.provider.cards.render_provider_message": {"ticket": "inc-1"},
     "bot.trackers.ticket_draft.redact_tenants": {"customers": ("acme", "globex")},
     "tools.checks.site.safe_patterns.compile_whole_pattern": {"longest": 200},
     "tools.checks.site.safe_patterns.compile_line_pattern": {"longest": 500},
@@ -116,15 +116,15 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "likely": (),
         "hosts": {},
     },
-    "graph.learning.filter_drafts.build_filter_draft": {"name": "ours", "family": "a", "others": ("all went well",)},
+    "graph.learning.log_rule_drafts.build_filter_draft": {"name": "ours", "family": "a", "others": ("all went well",)},
     "tools.checks.site.filters.select_filter_rules": {"filters": ()},
-    "graph.learning.rule_drafts.build_rule_drafts": {"others": ("all went well",)},
-    "graph.learning.lesson_drafts.find_new_cause": {
+    "graph.learning.log_rule_drafts.build_rule_drafts": {"others": ("all went well",)},
+    "graph.learning.lessons.find_new_cause": {
         "ideas": (Conjecture(title="A bent pin", cause="It makes links replay.", branch="GPU.BUS"),),
         "leaves": ("GPU.BUS.Lost",),
     },
-    "graph.model.answer_grounding.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
-    "graph.model.answer_schemas.parse_answer": {"shape": JudgeAnswer},
+    "graph.model.answers.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
+    "graph.model.answers.parse_answer": {"shape": JudgeAnswer},
     "graph.model.client.build_past_question": {
         "sentences": ("It was the firmware of the switch.",),
         "labels": {"GPU.BUS.Lost": "GPU lost"},
@@ -132,13 +132,13 @@ OWN: Mapping[str, Mapping[str, Any]] = {
 }
 # for functions that parse our JSON, the JSON that contains the text
 WITHIN: Mapping[str, Callable[[str], str]] = {
-    "bot.remediation.cards.wave_queue.parse_queue_note": lambda text: json.dumps(
+    "bot.remediation.cards.card_parts.parse_queue_note": lambda text: json.dumps(
         {"waits": 1, "begun": 1, "next": "", "why": text, "failed": [text], "at": ""}
     ),
 }
 # functions with such text that are not called, and why
 LEFT_OUT: Mapping[str, str] = {
-    "bot.incidents.handlers.intake.open_or_join_incident": "asks Redis; reads with `bot.incidents.dispatch.fingerprint.compute_fingerprint`, which is here",
+    "bot.incidents.handlers.open_or_join.open_or_join_incident": "asks Redis; reads with `bot.incidents.dispatch.fingerprint.compute_fingerprint`, which is here",
     "bot.cli.classify.classify_text": "prints what `graph.extraction.text_classifier.rank_labels_by_text` answers, which is here",
     "bot.cli.kb.knowledge.search_knowledge": "prints what `bot.cli.kb.knowledge.rank_by_likeness` answers, which is here",
     "graph.extraction.host_lists.parse_host_list": "takes a match within the text; `graph.extraction.hosts.find_hosts`, which is here, reads with it",

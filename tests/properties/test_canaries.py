@@ -154,7 +154,7 @@ PAIRS = [(ASKS[(n + turn) % len(ASKS)], *pair) for turn in (0, 3) for n, pair in
 
 
 @pytest.mark.parametrize(("ask", "name", "nobodys"), PAIRS)
-async def test_a_name_of_bs_and_a_name_of_nobodys_give_the_same_text(ask: str, name: str, nobodys: str) -> None:
+async def test_another_tenants_name_and_an_unknown_name_give_the_same_text(ask: str, name: str, nobodys: str) -> None:
     told, view = await asked(ask.format(name), *faults_of(THEIRS, ["G07"]))
     assert {host for host, _ in told.ran} <= {*OURS, "slurm-controller"}
     _, other = await asked(ask.format(nobodys), *faults_of(THEIRS, ["G07"]))

@@ -16,15 +16,15 @@ from typing import Any, cast
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.app.listeners import FORM_HANDLERS
 from bot.cards.blocks import actions, button
 from bot.cards.buttons import encode_button_value
-from bot.incidents.cards import diagnosis, drained_nodes, incident_menu, ticket
+from bot.incidents.cards import diagnosis, handoff_card, incident_menu, report_rows
 from bot.incidents.context import HandlerContext
+from bot.incidents.handlers.services import MessageServices
 from bot.policy.channels import build_channel_bindings, list_tenant_channels
 from bot.remediation.cards import approval_card as approval
 from bot.slack.manifest import SHORTCUT
-from bot.slack.posted_messages import EditableMessages, PostedCards
+from bot.slack.posted_messages import EditableMessages, PendingMessages, PostedCards
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.tenant_cards import TenantCards
@@ -49,8 +49,9 @@ from graph.state import (
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import ACME, OPS, TEAM, Behind, Features, Parts, ReportRecorder, slack_side
 from tests.support.inventories import inventory
+from tests.support.slack_ids import list_form_ids
 from tools.checks import CHECKS
 
 pytestmark = pytest.mark.tier2
@@ -97,8 +98,8 @@ BUTTONS = tuple(
     dict.fromkeys(
         (
             *diagnosis.BUTTONS,
-            *ticket.BUTTONS,
-            *drained_nodes.BUTTONS,
+            *handoff_card.BUTTONS,
+            *report_rows.BUTTONS,
             *tenant_card.BUTTONS,
             *internal_thread.BUTTONS,
             *approval.BUTTONS,
@@ -106,7 +107,7 @@ BUTTONS = tuple(
         )
     )
 )
-FORM_IDS = (*FORM_HANDLERS, *internal_thread.FORM_CALLBACK_IDS)
+FORM_IDS = tuple(sorted(list_form_ids()))
 ASKED = (
     "@rackmedic job 4711 hangs on gpu-[017-018]",
     "@rackmedic who else has this?",
@@ -155,25 +156,32 @@ def of_theirs() -> IncidentState:
     return cast(IncidentState, made)
 
 
-def cards_of(surface: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
-    kept = EditableMessages(surface.client, PostedCards(redis), plans=False)
-    cards = TenantCards(surface.client, kept, surface.inbox, SITE, WORDS, surface.bound, surface.people)
-    cards.set_sources(state_of=surface.state_of)
+def cards_of(context: HandlerContext, redis: FakeAsyncRedis) -> TenantCards:
+    kept = EditableMessages(context.client, PostedCards(redis), plans=False)
+    unsettled = PendingMessages(redis, WallClock())
+    cards = TenantCards(context.client, kept, context.inbox, SITE, WORDS, context.channel_bindings, context.people, unsettled)
+    cards.set_sources(state_of=context.load_state)
     return cards
 
 
-def dress(surface: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
+def dress(context: HandlerContext, _: FakeAsyncRedis) -> HandlerContext:
+    return replace(context, channel_bindings=BOUND, tenant_channels=list_tenant_channels(BOUND))
+
+
+def parts_of(context: HandlerContext, _: FakeAsyncRedis) -> Parts:
     def named(origin: Origin) -> Any:
         return build_vocabulary(SITE, TAXONOMY, tuple(CHECKS), origin)
 
-    return replace(
-        surface, bound=BOUND, customers=list_tenant_channels(BOUND), vocabulary_of=named, hosts_of=lambda origin: named(origin).hosts
-    )
+    return Parts(vocabulary_of=named, hosts_of=lambda origin: named(origin).hosts)
+
+
+def features_of(messages: MessageServices, redis: FakeAsyncRedis) -> Features:
+    return Features(TenantHandlers(messages, cards_of(messages.context, redis), SITE, ReportRecorder()))
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dress, door_of=lambda surface, redis: TenantHandlers(surface, cards_of(surface, redis), SITE)) as behind:
+    async with slack_side(dress, parts_of, features_of) as behind:
         await planted(behind)
         yield behind
 
@@ -196,7 +204,7 @@ async def planted(bot: Behind) -> None:
 
     received = await bot.inbox.open_or_join(origin, "beta-1", item)
     bot.states[received.incident] = bot.states[THEIRS] = of_theirs()
-    await cards_of(bot.surface, bot.redis).update_card(received.incident)
+    await cards_of(bot.context, bot.redis).update_card(received.incident)
     await bot.settled()
     bot.slack.ws.users["U0CARLA"].stranger = None
 
@@ -226,7 +234,6 @@ ANSWERED: list[str] = []
 
 
 async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
-    """Submit a form of ours with that incident's id."""
     title = {"type": "plain_text", "text": "Form"}
     field_ = {"type": "plain_text_input", "action_id": internal_thread.WORDS_BLOCK_ID, "multiline": True}
     user, blocks = (

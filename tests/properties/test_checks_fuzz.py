@@ -11,7 +11,7 @@ from kb.fact_keys import find_key
 from kb.numbers import is_storable
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.fact import Fact, Status
 
 EVERY = [pytest.param(check, id=check.id) for check in CHECKS.values()]

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from bot.tenants.cards import tenant_card
-from bot.tenants.cards.driver_versions import add_driver_versions
-from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, get_no_slot_values
+from bot.tenants.cards.view import TenantView, TenantViewContext, add_driver_versions, build_tenant_view, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import staged
 from deploy.sandbox.cluster.faults import FAULTS, Fault
 from graph.state import Attachment
@@ -79,7 +78,7 @@ Traceback (most recent call last):
     optimizer = DeepSpeedCPUAdam(model.parameters())
 RuntimeError: Error building extension 'cpu_adam'
 """
-# causes without a simulated fault: message, attached log, and what is shown of it
+# causes without a simulated fault: message, attached log, and the line shown
 ATTACHED: Mapping[str, tuple[str, str, str]] = {
     "USER.CODE.Device_Assert": (STOPPED, LOG, "srcIndex < srcSelectDimSize"),
     "FRAMEWORK.NCCL.Library_Conflict": (

@@ -14,16 +14,15 @@ from bot.app.lessons import _build_tenant_lookup, _list_tenants
 from bot.incidents.dispatch.closed_incidents import build_closed_incident
 from bot.provider.ticket_states import TicketStates
 from bot.provider.wire_messages import StatesRequest
-from bot.reports.markdown_writer import write_markdown
 from bot.reports.page import sanitize_page
+from bot.reports.page_formats import write_markdown
 from bot.reports.tenant_report import render_tenant_page
-from bot.tenants.cards import tenant_card, tenant_history
+from bot.tenants.cards import answers, tenant_card
 from bot.tenants.cards.answers import AnswerKind, render_answer
-from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, get_no_slot_values
-from bot.tenants.cards.view_context import build_tenant_view_context
+from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, build_tenant_view_context, get_no_slot_values
 from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.incident_view import IncidentView
-from graph.learning.lesson_drafts import draft_lesson
+from graph.learning.lessons import draft_lesson
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, FileSource, InboxItem, IncidentState, Origin
 from kb.history.lessons import Lesson
 from kb.taxonomy.loader import load_taxonomy
@@ -141,8 +140,8 @@ async def doors(told: Talk) -> Mapping[str, str]:
         "draft of what people tell": tenant_card.build_operator_draft(view),
         "page": write_markdown(sanitize_page(render_tenant_page(view, rows.opened_at, T0))).decode(),
         "link": await over_the_link(rows, inventory),
-        "earlier": "\n".join(tenant_history.format_past_incidents([closed], ORIGIN, of)),
-        "sought": repr(tenant_history.build_past_query(rows, ORIGIN, of).labels),
+        "earlier": "\n".join(answers.format_past_incidents([closed], ORIGIN, of)),
+        "sought": repr(answers.build_past_query(rows, ORIGIN, of).labels),
         "lesson": lesson.model_dump_json() if lesson and lesson.can_serve_tenant("acme") else "",
         "export": lesson.model_dump_json() if lesson and not (lesson.tenant or lesson.inside) else "",
     }

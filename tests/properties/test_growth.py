@@ -64,8 +64,7 @@ def test_functions_of_every_room_that_reads_strangers_are_among_them() -> None:
         "bot.incidents.handlers",
         "bot.cards",
         "kb",
-        "kb.logs.job",
-        "kb.logs.kernel",
+        "kb.logs",
         "tools.checks",
     } <= rooms
     called = {where for where, _ in EVERY}

@@ -27,7 +27,7 @@ def counts() -> Counter[str]:
     return live(RUNS)
 
 
-def test_the_invariants_hold_in_whatever_order_things_happen(counts: Counter[str]) -> None:
+def test_the_invariants_hold_in_any_order_of_events(counts: Counter[str]) -> None:
     assert counts["runs"] >= 24
 
 

@@ -100,7 +100,7 @@ async def test_four_processes_that_claim_twenty_approvals_at_once_get_each_once(
 
 
 @pytest.mark.parametrize("started", [True, False], ids=["after the start", "before the start"])
-async def test_when_the_holder_is_killed_whoever_adopts_may_only_find_out(
+async def test_after_the_holder_is_killed_the_adopter_only_finds_out(
     desk: Desk, durable_server: RealServer, node: Node, started: bool
 ) -> None:
     row = await approved(desk)

@@ -72,7 +72,7 @@ def test_every_mutant_resolves() -> None:
         ("return f'{len(heavy)} heavy'", "heavy.append(9)\nreturn str(heavy)", "[4, 5, 9]"),
     ],
 )
-def test_edit_replaces_one_node_whatever_its_layout(before: str, after: str, said: str) -> None:
+def test_edit_replaces_one_node_in_any_layout(before: str, after: str, said: str) -> None:
     assert weighed_with(Edit(weighed, before, after)) == said
     assert weighed([1, 4, 5]) == "2 heavy", "the bug is in the child alone"
 
@@ -153,8 +153,8 @@ def test_mutant_that_is_broken_itself_counts_as_no_kill() -> None:
 def complaint_about_weighing() -> str:
     try:
         weighed([1])
-    except NameError as why:
-        return f"{type(why).__name__}: {why}"
+    except NameError as error:
+        return f"{type(error).__name__}: {error}"
     return ""
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bot.provider.ticket_document import list_private_names
+from bot.provider.ticket_documents import list_private_names
 from deploy.sandbox.cluster.doors.stage import staged
 from graph.state import Attachment, InboxItem
-from graph.ticket_export.build import ExportPrivacy, build_ticket_document
-from graph.ticket_export.ticket_parser import parse_ticket
+from graph.ticket_export.document_builder import ExportPrivacy, build_ticket_document
+from graph.ticket_export.received_ticket import parse_ticket
 from tests.support.talk import Talk, case_of
 from tests.support.tickets import MADE, SALT, public
 

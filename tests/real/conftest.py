@@ -13,7 +13,7 @@ from deploy.lab.settle import slurm_ready
 from deploy.lab.started import start
 from tests.real.nodes import calm
 
-# the only skip reason allowed in a run without skips: the machine cannot carry a rack, whatever is installed
+# the only skip reason allowed in a run without skips: the machine itself cannot run a rack
 ABSENT = "no real rack can stand here"
 
 
@@ -30,8 +30,8 @@ def rack() -> Iterator[Rack]:
         pytest.skip("the image of the rack is not built: python -m deploy.lab image")
     try:
         made = image(cache, environ)
-    except LabRefusal as missing:
-        pytest.skip(f"{ABSENT}: {missing}")
+    except LabRefusal as error:
+        pytest.skip(f"{ABSENT}: {error}")
     if why := incapable(made):
         pytest.skip(f"{ABSENT}: {why}")
     with start(f"tests-{os.getpid()}", made) as started:

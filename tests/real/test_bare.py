@@ -26,7 +26,7 @@ async def test_an_honest_machine_is_accused_of_nothing(rack: Rack) -> None:
     answers = await look(rack, GPU_NODES)
     view = assess_facts([fact for answer in answers.values() for fact in answer.facts], lens(load_taxonomy()), GPU_NODES)
     assert not view.roots
-    likely = [(row.label, row.subject) for row in view.rows if row.posterior > 0.3]
+    likely = [(row.label, row.subject) for row in view.beliefs if row.posterior > 0.3]
     assert not likely, "what jobs may lock here is the machine's limit, and nothing here registers memory"
 
 

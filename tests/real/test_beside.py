@@ -77,7 +77,7 @@ def strangers(rack: RackElsewhere, tmp_path: Path) -> Iterator[list["subprocess.
 
 @needs_redis
 @pytest.mark.parametrize("killed", [False, True])
-def test_the_bot_of_a_rack_and_its_redis_end_with_it_and_nobody_else(
+def test_only_the_racks_own_bot_and_redis_end_with_it(
     rack: RackElsewhere, bot: "subprocess.Popen[str]", strangers: list["subprocess.Popen[str]"], *, killed: bool
 ) -> None:
     if killed:

@@ -43,7 +43,7 @@ async def test_no_check_is_lost_to_an_sshd_that_opens_two_sessions(rack: Rack) -
     assert {check for (_, check), row in few.items() if row.could_not} == {check for (_, check), row in wide.items() if row.could_not}
 
 
-async def test_an_sshd_that_lets_nobody_begin_a_login_could_not_be_asked_and_is_asked_again_once_it_does(rack: Rack) -> None:
+async def test_an_sshd_that_refuses_logins_is_unobserved_and_asked_again_once_it_accepts(rack: Rack) -> None:
     host, checks = "gpu-002", ("disk", "mem")
     with narrow(rack, host, r"MaxStartups 1:100:1\n"):
         _, stranger = await asyncio.open_connection(rack.address(node_of(host)), 22)

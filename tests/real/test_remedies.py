@@ -31,7 +31,7 @@ async def test_a_drain_and_a_resume_are_slurms_own(rack: Rack, acting: Hands) ->
     until(lambda: slurm_state(rack, "gpu-003") == "idle", "the node did not come back")  # "idle*" until the node answers Slurm
 
 
-async def test_what_somebody_else_drained_is_neither_drained_again_nor_returned(rack: Rack, acting: Hands) -> None:
+async def test_a_node_drained_by_another_admin_is_neither_drained_again_nor_returned(rack: Rack, acting: Hands) -> None:
     on(rack, CONTROLLER.name, "scontrol", "update", "NodeName=gpu-003", "State=DRAIN", "Reason=new DIMMs, Thursday")
     assert await acting.unmet(await acting.action("drain_node", "gpu-003", **DRAIN)) == ["drained"]
     assert await acting.unmet(await acting.action("resume_node", "gpu-003", node="gpu-003")) == ["new DIMMs, Thursday"]

@@ -23,7 +23,7 @@ async def test_a_node_is_drained_rebooted_and_returned_with_two_approvals_for_th
     async with RackGpus.healthy(rack) as gpus, team(rack, tmp_path) as people:
         gpus.cluster.break_("G07", "gpu-002", gpu=4, outcome="cures")
         await people.report("training hangs on gpu-002")
-        await people.approve_until(lambda: "passes now, to be proved again" in people.said)
+        await people.approve_until(lambda: "re-check at" in people.said)
         assert slurm_state(rack, "gpu-002") == "idle"
         assert not gpus.cluster.unsafe_commands
     assert boot_of(rack, "gpu-002") != before["gpu-002"]

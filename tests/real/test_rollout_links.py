@@ -68,7 +68,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(machine)
 
 
-def test_an_upgrade_moves_the_key_and_locks_nobody_out(site: Site) -> None:
+def test_an_upgrade_moves_the_key_and_keeps_the_login(site: Site) -> None:
     assert site.machine.lets_in("rackmedic", "medic")
     before = site.owners()
     counts, printed = site.plays("--check")
@@ -126,7 +126,7 @@ def test_links_below_the_home_lead_root_nowhere(site: Site) -> None:
     assert site.machine.lets_in("alice", "alice")
 
 
-def test_folders_that_somebody_else_may_write_are_refused(site: Site) -> None:
+def test_folders_writable_by_others_are_refused(site: Site) -> None:
     """Folders that the older role may have given away are reported, and nothing is written."""
     for folder in ("/usr/local/sbin", "/etc/ssh/sshd_config.d", "/etc/sudoers.d"):
         owner = site.machine.sh('stat -c "%U:%G %a" "$1"', folder).split()
@@ -139,7 +139,7 @@ def test_folders_that_somebody_else_may_write_are_refused(site: Site) -> None:
         site.machine.sh('chown "$2" "$1"; chmod "$3" "$1"', folder, *owner)
 
 
-def test_a_rule_that_lets_nobody_in_is_taken_back(site: Site) -> None:
+def test_a_rule_that_prevents_the_login_is_rolled_back(site: Site) -> None:
     """An earlier file of the site overrides the account's rule: login with the new key fails, and the old rule and key
     stay.
     """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.cli.doctor.schedulers import check_schedulers
+from bot.cli.doctor.hosts import check_schedulers
 from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.settle import until
 from graph.engine.abnormal_facts import is_abnormal

@@ -1,1 +1,1 @@
-"""Tests of the simulated cluster and of the local Slack that the stories are played on."""
+"""Tests of the simulated cluster and the local Slack."""

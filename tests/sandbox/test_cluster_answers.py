@@ -1,4 +1,4 @@
-"""The same state prints the same bytes, in the shape of the real commands; what no table knows is refused and counted."""
+"""A state always prints the same bytes in the real commands' format; unknown commands are refused and counted."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_looking_changes_nothing() -> None:
     assert of.state_hash() != cluster().state_hash()
 
 
-def test_a_cluster_is_untouched_until_somebody_looks_at_it_or_changes_it() -> None:
+def test_a_cluster_is_untouched_until_a_query_or_a_change() -> None:
     asked, broken = cluster("N02"), cluster()
     assert asked.untouched
     assert broken.untouched

@@ -1,4 +1,4 @@
-"""A case file is read strictly, whole, and with every problem named; its truth changes nothing."""
+"""Case files are parsed strictly, all problems are reported, and the ground truth affects nothing."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,8 +96,8 @@ def test_a_missing_file_is_refused_too(tmp_path: Path) -> None:
         load_case(tmp_path / "absent.yaml")
 
 
+# a few lines that expand to billions of values
 REPEATS = "a0: &a0 [0, 0]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
-"""A few lines that stand for milliards of values."""
 
 
 @pytest.mark.parametrize(("text", "why"), [("[" * 60_000, "nested more than"), (REPEATS, "aliases repeat")], ids=["brackets", "aliases"])

@@ -1,4 +1,4 @@
-"""Every fault shows where it should and nowhere else, and the real parsers learn from it what tells."""
+"""Every fault changes the outputs it should and no others, and the real parsers find its key fact."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from deploy.sandbox.cluster.render import RENDERERS
 from deploy.sandbox.cluster.render.view import View
 from tests.support.fakes_cluster import cluster, facts
 
+# checks, except the job log, whose output differs from a healthy node's with a job that ended alike
 SHOWS = {
     "G01": "dmesg smi", "G02": "dmesg smi", "G03": "dmesg nccl1 smi", "G04": "dmesg smi", "G05": "dmesg smi", "G06": "dmesg smi",
     "G07": "dmesg lspci nccl1 nvlink smi topo", "G08": "base dmesg ipmi lspci nccl1 nvlink smi topo", "G09": "dmesg lspci smi",
@@ -24,12 +25,11 @@ SHOWS = {
     "U02": "", "U03": "ibstat net", "U04": "env", "U05": "env", "U06": "env", "U07": "env fabric ibstat net", "U08": "", "U09": "", "U10": "", "U11": "env",
     "U12": "", "O01": "", "O02": "ipmi smi", "O03": "sched sysd", "O04": "net", "O05": "store", "O06": "sched sysd", "O07": "dmesg nccl1",
 }  # fmt: skip
-"""The checks, the job's log apart, in which a fault on its node differs from a healthy node whose job came to the same end."""
 
 LOADS = {"cuda", "bw", "p2p", "gemm", "dcgm1", "dcgm2", "sdc", "e2e", "ibbw", "nccl2"}
-DEAD = "bw cuda dcgm2 e2e gemm nccl2 p2p sdc"
-"""CUDA does not work on a GPU, so nothing that needs it does."""
+DEAD = "bw cuda dcgm2 e2e gemm nccl2 p2p sdc"  # a GPU without CUDA fails every check that needs it
 SLOW = "e2e gemm sdc"
+# the same for load tests, listed only where a fault would show in one
 LOADED = {
     "G01": "dcgm1 dcgm2", "G02": "dcgm1 dcgm2", "G03": DEAD, "G04": "dcgm1 dcgm2", "G06": "dcgm1 dcgm2", "G07": f"{DEAD} dcgm1", "G08": f"{DEAD} dcgm1",
     "G09": "bw dcgm2", "G10": DEAD, "G11": "dcgm2", "G12": DEAD, "G13": DEAD, "G14": SLOW, "G15": SLOW, "G16": SLOW, "G17": SLOW, "G18": SLOW, "G19": DEAD, "G20": "cuda",
@@ -37,8 +37,8 @@ LOADED = {
     "O01": "nccl2", "O02": SLOW, "O07": DEAD, "S01": f"{DEAD} dcgm1", "S03": f"{DEAD} dcgm1 ibbw", "S04": DEAD, "S05": DEAD, "S08": "ibbw nccl2",
     "S19": "e2e", "U03": "nccl2",
 }  # fmt: skip
-"""The same of tests under load: what nobody asks for without a reason, so only where a fault would show in one."""
 
+# one fact on the faulty node that identifies the fault
 TELLS: dict[str, tuple[str, object]] = {
     "G01": ("gpu.remap.pending", True), "G02": ("gpu.remap.failure", True), "G03": ("kernel.xid", 95),
     "G04": ("gpu.ecc.sram_threshold_exceeded", True), "G05": ("kernel.xid", 92), "G06": ("gpu.inforom_corrupt", True), "G07": ("pcie.rev_ff", True),
@@ -62,20 +62,19 @@ TELLS: dict[str, tuple[str, object]] = {
     "U10": ("job.error", "collective_desync"), "U11": ("env.NCCL_P2P_DISABLE", "1"), "O02": ("gpu.throttle.hw_thermal", True),
     "O03": ("sched.reason", "maintenance CHG-20417"), "O06": ("sched.job", "PREEMPTED"), "O07": ("kernel.xid", 167),
 }  # fmt: skip
-"""One fact on the faulty node by which the fault is known, whatever else is."""
 
 LOGS = ("dmesg.ring", "dmesg.journal", "sysd.journal", "joblog.tail")
 
 
 def _states(world: ClusterState) -> dict[str, bytes]:
-    """What the faulty node prints, its logs and its clock apart."""
+    """Return the faulty node's outputs without logs and clock skew."""
     node = replace(world.nodes["n1"], skew=0.0)
     view = View(node, world.job, cluster().t0, 0.0, 0.0, {}, True, 0)
     return {command: render(view).stdout + render(view).stderr for command, render in RENDERERS.items() if command not in LOGS}
 
 
 def _new_lines(fault: str) -> set[str]:
-    """The logs, by check, in which the faulty node has lines of the last day that a healthy one has not."""
+    """Return the checks whose logs have lines of the last day that a healthy node lacks."""
     sick, well = cluster(fault).world().nodes["n1"], cluster().world().nodes["n1"]
     kernel = {line.text for line in sick.kernel_log if line.t > -86400} - {line.text for line in well.kernel_log}
     units = {line.text for line in sick.journal} - {line.text for line in well.journal}

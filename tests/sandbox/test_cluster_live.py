@@ -1,4 +1,4 @@
-"""A live cluster is broken and healed while it runs, from code and through its door."""
+"""A live cluster is broken and healed while it runs, from code and over its control API."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Controls are healthy, and difficulties change what they say they change."""
+"""Controls are healthy, and modifiers have exactly their described effect."""
 
 import pytest
 
@@ -140,7 +140,7 @@ def test_a_fault_may_heal_while_it_is_looked_at() -> None:
 
 @pytest.mark.parametrize("fault", ["N09", "N11", "U03", "U07", "F04"])
 def test_what_an_operator_set_does_not_come_and_go(fault: str) -> None:
-    """Partitions, the kind of network and the image stay the same from look to look; only the fault's effects hide."""
+    """Configuration stays the same from look to look; only the fault's effects are hidden."""
     of = cluster(fault, modifiers=["R11(seen=1of3)"])
     world, faded = of.world(), of.world(hidden=True)
     for name, node in world.nodes.items():

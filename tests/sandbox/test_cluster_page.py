@@ -1,4 +1,4 @@
-"""What a page asks of the cluster's door beyond breaking it: to look into a node, to make things hard, and to take all of it away as a case."""
+"""The control API for the page: inspect nodes, add difficulties, export a case."""
 
 import asyncio
 import json
@@ -23,15 +23,15 @@ from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.cluster.doors.heard import MOST, OUTPUT
 from deploy.sandbox.cluster.plan import Modifier
-from tests.bench.folder import read_case
-from tests.bench.truth import read_truth
+from tests.bench.case_files.folder import read_case
+from tests.bench.case_files.truth import read_truth
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_repairs import START
 
 
 class Door:
-    """The control door as a page has it."""
+    """A client of the control API."""
 
     def __init__(self, cluster: Cluster, session: aiohttp.ClientSession) -> None:
         self.cluster, self._session = cluster, session
@@ -54,7 +54,7 @@ async def door() -> AsyncIterator[Door]:
         yield Door(of, session)
 
 
-async def test_somebody_looks_into_a_broken_node(door: Door) -> None:
+async def test_a_broken_node_is_inspected(door: Door) -> None:
     door.cluster.break_("G07", "gpu-002", gpu=3)
     seen = await door.get("/node?name=gpu-002")
     assert [row["title"] for row in seen["faults"]] == ["GPU fell off the bus"]
@@ -117,7 +117,7 @@ async def test_a_fault_that_heals_itself_does_so_some_time_from_now() -> None:
 
 
 async def _lost(of: Cluster) -> set[tuple[str, str | None]]:
-    """The GPUs that answer no more."""
+    """Return the GPUs that no longer answer."""
     return {(fact.host, fact.device) for fact in await facts(of, ["smi"]) if fact.key == "gpu.lost" and fact.value}
 
 

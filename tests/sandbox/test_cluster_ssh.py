@@ -1,4 +1,4 @@
-"""Behind real SSH the nodes answer as they do in process, with the real client; and they can have bad days."""
+"""Over real SSH nodes answer as in process, with simulated network and host failures."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ QUICK = SshLimits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, a
 
 @contextlib.asynccontextmanager
 async def reached(of: Cluster, folder: Path) -> AsyncIterator[tuple[SshCluster, SshTransport]]:
-    """The cluster's servers, and the product's own client on the inventory they wrote."""
+    """Run the cluster's servers and the product's client on their inventory."""
     async with SshCluster(of, folder) as servers:
         client = SshTransport(inventory_of(folder / "inventory.yaml"), QUICK)
         try:
@@ -95,7 +95,7 @@ async def test_a_changed_host_key_is_not_trusted(tmp_path: Path) -> None:
 
 
 async def _until_lost(client: SshTransport) -> None:
-    """Until the client has noticed that its old connection is gone."""
+    """Wait until the client notices that its connection is gone."""
     with contextlib.suppress(Unreachable):
         while (await _ask(client)).exit_status is not None:
             pass

@@ -1,4 +1,4 @@
-"""Case files of anybody: whatever stands in one, it is read or refused in words, quickly, and nothing of it reaches the terminal as a command."""
+"""Hostile case files are parsed or refused quickly in bounded text, without terminal control characters."""
 
 from pathlib import Path
 
@@ -80,6 +80,6 @@ def test_half_letters_are_replaced_wherever_text_may_stand() -> None:
 
 
 @pytest.mark.parametrize("text", ["t0: 2026-13-45", "x: !!timestamp no", "x: !!int foo", "x: " + "9" * 5000, "x: !!float x", "x: !!bool 7"])
-def test_a_value_that_is_none_is_bad_yaml_for_whoever_reads_plainly(text: str) -> None:
+def test_an_impossible_value_is_bad_yaml_for_a_plain_reader(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         load_plain(text)

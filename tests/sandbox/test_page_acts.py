@@ -1,6 +1,6 @@
-"""What people do in the demo's page beside writing: a guided tour, links to threads, names of hosts that complete, difficulties, a case to take away.
+"""The demo page: guided tour, thread links, completion of host names, difficulties, case export.
 
-The bot is played by whoever writes under its name; one browser serves all of it, each story in a page and a world of its own.
+Tests write the bot's messages; all share a browser, each with its own page and world.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from deploy.sandbox.cluster.cases.reader import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.slack import SlackSandbox
-from tests.bench.folder import read_case
+from tests.bench.case_files.folder import read_case
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_browser import ARGS, CHROMIUM, needs_chromium
 from tests.support.terminal import rackmedic
@@ -32,29 +32,29 @@ INCIDENTS = "C0GPUINC"
 
 @dataclass(frozen=True, slots=True)
 class Playground:
-    """A page, and the world behind it."""
+    """A page with its Slack and cluster."""
 
     page: Page
     slack: SlackSandbox
     cluster: Cluster
 
     async def open(self, path: str = f"/?as=olga&channel={INCIDENTS}") -> None:
-        """The page as somebody opens it."""
+        """Open the page and wait until it is ready."""
         await self.page.goto(f"{self.slack.url}{path}")
         await self.page.wait_for_selector("body[data-ready]")
 
     def answer(self, thread: str, text: str) -> str:
-        """The bot writes in a thread."""
+        """Post in a thread as the bot."""
         ws = self.slack.ws
         return str(ws.post(ws.user("rackmedic").id, ws.channel(INCIDENTS), {"text": text, "thread_ts": thread}).ts)
 
     async def begin(self, story: str) -> None:
-        """A story of the menu."""
+        """Start a story from the menu."""
         await self.page.get_by_test_id("stories-open").click()
         await self.page.get_by_test_id("stories-dialog").get_by_test_id(f"story-{story}").click()
 
     async def press(self, *names: str) -> None:
-        """Buttons, one after the other."""
+        """Click these buttons in order."""
         for name in names:
             await self.page.get_by_test_id(name).click()
 
@@ -106,7 +106,7 @@ async def test_a_tour_goes_forward_and_back_and_is_left_and_begun_again(play: Pl
     await expect(tour).to_be_hidden()
     await expect(play.page.locator(".toured")).to_have_count(0)
     summary = play.cluster.state_summary()
-    assert not [row for row in summary["nodes"] if row["faults"]]  # the second story healed what the first had broken
+    assert not [row for row in summary["nodes"] if row["faults"]]  # starting the second story heals the first one's faults
     assert summary["modifiers"] == ["H03(gpu=5)@gpu-002", "R4@gpu-002"]
 
 
@@ -136,7 +136,7 @@ async def box_of(page: Page, selector: str) -> FloatRect:
     return box
 
 
-async def test_a_message_that_calls_nobody_is_answered_with_how_to_call(play: Playground) -> None:
+async def test_a_message_without_a_mention_is_answered_with_a_hint(play: Playground) -> None:
     await play.open()
     box, toast = play.page.get_by_test_id("composer"), play.page.get_by_test_id("toast")
     for text, told in (("gpu-003 hangs", 1), ("@rackmedic gpu-003 hangs", 1)):
@@ -217,7 +217,7 @@ async def test_names_of_hosts_complete_by_keys_and_by_mouse(play: Playground) ->
     await box.press("Escape")
     await expect(offers).to_be_hidden()
     await box.press("Backspace")
-    await box.press("Enter")  # sends what is written, and takes nothing that nobody chose
+    await box.press("Enter")  # sends the text as written, without choosing a completion
     await expect(play.page.get_by_test_id("message")).to_contain_text("is gpu-002 or gpu-004 gpu")
 
     await play.press("break-menu")

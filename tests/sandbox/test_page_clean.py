@@ -1,5 +1,6 @@
-"""The page for everybody: axe finds nothing critical or serious in any view, light and dark, and at 390 px nothing scrolls sideways
-but the two rows of buttons, which leave the height to the messages."""
+"""Accessibility of the page: axe finds nothing critical or serious in any view, light and dark; at 390 px only the two
+button rows scroll sideways.
+"""
 
 from importlib.resources import files
 from pathlib import Path
@@ -28,7 +29,7 @@ TABLE: dict[str, Any] = {
 
 
 async def clean(page: Page | Frame, view: str) -> list[str]:
-    """What is wrong with this view."""
+    """Return the view's problems."""
     if not await page.evaluate("Boolean(window.axe)"):
         await page.evaluate(AXE)
     return [f"{view}: {row}" for row in [*await page.evaluate(FOUND), *await page.evaluate(WIDER)]]
@@ -49,7 +50,7 @@ async def test_every_view_is_clean(tmp_path: Path, width: int, theme: str) -> No
         bot = slack.ws.user("rackmedic").id
         slack.ws.post(bot, slack.ws.channel("C0GPUINC"), {"text": "card", "blocks": [*CARD, TABLE], "thread_ts": root})
         if width > NARROW:
-            await page.get_by_test_id("open-thread").click()  # a phone shows the asker's thread by itself
+            await page.get_by_test_id("open-thread").click()  # a phone opens the thread automatically
         found += await clean(page, "thread")
         await page.get_by_test_id("node-gpu-003").click()
         await page.get_by_test_id("inspector-gpus").wait_for()

@@ -1,4 +1,4 @@
-"""The simulated machines run the real node kit: each remedy's story with the scripts, the stub tools and the real parsers, no connection between."""
+"""Every remedy on simulated machines with the real node kit's scripts, stub tools and parsers, without a network."""
 
 import asyncio
 import contextlib
@@ -154,7 +154,7 @@ async def test_a_module_is_loaded_once_and_only_where_it_fits() -> None:
 
 
 async def _ticks(work: Repairs, pid: int) -> str:
-    """When it started, as whoever proposes to kill it reads it."""
+    """Return the process's start time as a proposer of a kill reads it."""
     return (await work.read(NODE, "cat", f"/proc/{pid}/stat")).text.rpartition(") ")[2].split()[19]
 
 
@@ -327,7 +327,7 @@ async def test_a_machine_that_goes_down_during_a_remedy_has_lost_it() -> None:
         transport.toolbox.boot(NODE)
         said = "running"
         async with asyncio.timeout(PATIENCE):
-            while said == "running":  # its process lets go of the host's lock a moment after it was killed
+            while said == "running":  # a killed process releases the host lock a moment later
                 said = (await work.settle(action)).word
         assert said == "lost"
     assert of.executions == {(NODE, "gpu_reset", action.digest): 1}

@@ -1,4 +1,6 @@
-"""The simulated cluster where Kubernetes is asked: the node kit's own scripts on its controller, the product's conditions and its check."""
+"""The simulated cluster with Kubernetes: the node kit's scripts on the controller, preconditions and the scheduler
+check.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -25,7 +27,7 @@ async def repairs(of: Cluster) -> AsyncIterator[Repairs]:
 
 
 async def read(work: Repairs) -> dict[str, object]:
-    """What the check says of the node."""
+    """Return what the check reports about the node."""
     asked = [command for command in CHECKS["sched"].commands if command.scheduler == "kubernetes"]
     outputs = [(await work.read(CONTROL, *command.fill_argv({"kube_node": NODE}))).text for command in asked]
     return {fact.key: fact.value for text in outputs for fact in CHECKS["sched"].parse_output(text)}

@@ -1,4 +1,4 @@
-"""Over real SSH the simulated machines are repaired by the product itself, from the claim to the outcome; and they have bad days meanwhile."""
+"""The product repairs simulated machines over real SSH, from claim to outcome, despite network and host failures."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ QUICK = SshLimits(connect_seconds=30, login_seconds=30, keepalive_seconds=0.3, a
 
 @dataclass
 class Site:
-    """The servers, the product's client, and whoever repairs."""
+    """The servers, the product's client, and the repairs."""
 
     of: Cluster
     servers: SshCluster
@@ -38,20 +38,19 @@ class Site:
     work: Repairs
 
     async def action(self, remedy: str, target: str = NODE, **args: str) -> Action:
-        """With the host key that is approved with it."""
+        """Return the action with the host key that is approved with it."""
         via = (await self.work.action(remedy, target, **args)).via
         self.work.seen = {via: HostIdentity(await self.work.boot(via), await self.client.fingerprint(via))}
         return await self.work.action(remedy, target, **args)
 
     async def run(self, action: Action) -> ExecutionResult:
-        """As a worker runs it, with a claim of the real ledger."""
+        """Run it as a worker does, with a claim of the real ledger."""
         desk = Desk(FakeAsyncRedis())
         held: Claim = await desk.claim(await desk.approved(action), policy=action.policy, catalogue=action.catalogue)
         return await act.run_action(held, self.client, clock=WallClock(), beat=_alive, pause=_moment)
 
 
-async def _alive(claim: Claim) -> None:
-    """Nobody takes it away."""
+async def _alive(claim: Claim) -> None: ...
 
 
 async def _moment(seconds: float) -> None:
@@ -192,7 +191,7 @@ async def test_sudo_that_refuses_reaches_no_kit(tmp_path: Path) -> None:
     assert not of.executions
 
 
-async def test_the_controller_is_in_the_inventory_and_nobodys_patient(tmp_path: Path) -> None:
+async def test_the_controller_is_in_the_inventory_and_never_repaired(tmp_path: Path) -> None:
     async with site(live(), tmp_path) as here:
         inventory = inventory_of(tmp_path / "inventory.yaml")
         assert inventory.groups["control"] == (CONTROL,)

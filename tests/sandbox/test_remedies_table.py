@@ -1,4 +1,4 @@
-"""What commands do to faults in the simulation: what should mend a fault does, and what is listed as the wrong thing to do does not."""
+"""Effects of commands on simulated faults: right commands repair, listed wrong ones do not."""
 
 import pytest
 
@@ -12,6 +12,7 @@ from tests.support.fakes_repairs import NODE, START, condition_of, do, faults_of
 RESET, REBOOT = "nvidia-smi --gpu-reset -i {bdf}", "systemctl reboot"
 FABRIC = "systemctl restart nvidia-fabricmanager.service"
 
+# the catalogue's repair, where a remedy's command can do it
 MENDS = {
     "G01": RESET, "G03": RESET, "G07": REBOOT, "G09": REBOOT, "G10": RESET, "G12": RESET, "G13": RESET, "G17": "nvidia-smi -i {bdf} -rac",
     "G18": "nvidia-smi -pl 700", "S01": REBOOT, "S04": FABRIC, "S08": "modprobe nvidia-peermem", "S15": REBOOT, "S18": "kill -TERM 31882",
@@ -19,11 +20,10 @@ MENDS = {
     "S07": "nvidia-ctk runtime configure --runtime=docker && systemctl restart docker.service", "S03": "dkms autoinstall && modprobe nvidia",
     "S17": "systemctl start chronyd.service && chronyc waitsync 6 0 0 5 && chronyc makestep", "S19": "cpupower frequency-set -g performance",
 }  # fmt: skip
-"""The catalogue's fix where a command of a remedy can make it."""
 
-AFTER = {"G10": REBOOT, "G12": REBOOT, "G13": REBOOT, "G03": REBOOT}
-"""Heavier rungs that work too."""
+AFTER = {"G10": REBOOT, "G12": REBOOT, "G13": REBOOT, "G03": REBOOT}  # heavier commands that also work
 
+# listed as wrong, and repairs nothing: no effect, refused by the tool, or the fault returns
 DOES_NOT = {
     RESET: "G02 G04 G05 G06 G07 G08 G09 G15 G16 G20 S01 S02 S03 S04 S06 S15 S18 S19 N02 N05 N07 N13 F01 F03 U01 U02 U05",
     REBOOT: "G02 G05 G08 G19 S02 S06 S07 S08 S09 S10 S11 S12 S13 S14 S17 N04 N09 N12 N14 F05 F07 U04 U05 U09 O03 O06",
@@ -35,10 +35,9 @@ DOES_NOT = {
     "nvidia-smi -i {bdf} -rac": "G15 G16",
     "nvidia-smi -i {bdf} -rgc": "G17",
 }
-"""Listed as wrong, and they mend nothing: no effect, refused by the tool, or it comes back."""
 
+# listed as wrong because it disrupts more than needed, although it works
 HEAVY = (("G01", REBOOT), ("G17", RESET), ("S04", REBOOT))
-"""Listed as wrong because they take more with them than they should, not because they would not work."""
 
 
 @pytest.mark.parametrize(("fault", "command"), [*MENDS.items(), *AFTER.items(), *HEAVY])

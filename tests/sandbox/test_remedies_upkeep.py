@@ -1,4 +1,4 @@
-"""Remedies of settings, driver, containers, clock and disk on simulated machines: the kit's own scripts, what they mend, and what they refuse."""
+"""Remedies of settings, driver, containers, clock and disk on simulated machines, with the node kit's scripts."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -11,14 +11,14 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.render.containers import container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
 from tools.execution.conditions import read_condition
-from tools.execution.delete_preview import preview_delete
+from tools.execution.previews import preview_delete
 from tools.execution.runner import explain_refusal
 from tools.remedies import REMEDIES
 
 
 @contextlib.asynccontextmanager
 async def repairs(of: Cluster, *, idle: bool = True) -> AsyncIterator[Repairs]:
-    """With the job gone, as a drain and its end leave the node."""
+    """Return repairs, by default with the job ended, as after a drain."""
     transport = InProcess(of)
     if idle and of.world().job.ended is None:
         do(of, "scancel 4711")
@@ -92,7 +92,7 @@ async def test_mig_of_a_held_gpu_stays_and_it_is_said_why() -> None:
     assert "still held by a client" in explain_refusal(REMEDIES["mig_off"], said.output)
 
 
-async def test_a_driver_that_somebody_holds_is_put_back_as_it_was() -> None:
+async def test_a_driver_in_use_is_restored() -> None:
     of = broken("S01")
     before = set(of.world().nodes[NODE].modules)
     of.hold(NODE, 5)
@@ -194,7 +194,7 @@ async def test_a_power_cycle_brings_back_what_a_reboot_does_not() -> None:
     assert of.executions == {(NODE, "power_cycle", action.digest): 1}
 
 
-async def test_every_condition_of_every_remedy_can_be_read_before_anybody_decides() -> None:
+async def test_every_precondition_of_every_remedy_can_be_read_before_the_approval() -> None:
     of = broken("S06")
     async with repairs(of) as work:
         args = values(of, work) | {"watts": "700", "pid": "4242", "ticks": "1", "signal": "TERM", "job": "4711", "service": "docker"}

@@ -1,4 +1,4 @@
-"""The sandbox's Web API through slack_sdk: what it answers, and that it refuses what Slack refuses, with Slack's codes."""
+"""The sandbox's Web API through slack_sdk: answers, and Slack's refusals with Slack's error codes."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -157,7 +157,7 @@ async def test_only_the_apps_own_messages_can_be_changed_and_an_update_is_limite
     assert (shown["text"], shown["blocks"][0]["text"]["text"], "edited" in shown) == ("two", "two", True)
 
 
-async def test_threads_keep_their_metadata_for_whoever_asks(client: AsyncWebClient, slack: SlackSandbox) -> None:
+async def test_threads_return_their_metadata_on_request(client: AsyncWebClient, slack: SlackSandbox) -> None:
     root = await slack.say("olga", CHANNEL, "root")
     note = {"event_type": "incident", "event_payload": {"id": "INC-1"}}
     await client.chat_postMessage(channel=CHANNEL, text="reply", thread_ts=root, metadata=note)

@@ -1,4 +1,4 @@
-"""The page in a real browser: Olga asks, a small bot answers with a card, people click, fill in a modal, and see only what is theirs."""
+"""The Slack page in a real browser: a mention, a card, clicks, a modal, and each person's view."""
 
 import os
 from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ MODAL = {
 
 
 def teach(bolt: Bolt) -> None:
-    """A bot of a few lines: a card for a mention, a modal for Reject, an edit for Approve."""
+    """Add a small bot: a card for a mention, a modal for Reject, an edit for Approve."""
 
     @bolt.app.event("message")
     @bolt.app.event("file_shared")
@@ -127,7 +127,7 @@ BROKEN: web.AppKey[list[Any]] = web.AppKey("broken", list)
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[str]:
-    """The four answers of the simulated cluster's control."""
+    """Serve the routes of the simulated cluster's control API that the page uses."""
     app = web.Application()
     app[BROKEN] = []
     app.add_routes([web.get("/faults", faults), web.get("/state", state), web.post("/break", break_)])
@@ -161,7 +161,7 @@ async def page(slack: SlackSandbox) -> AsyncIterator[Page]:
 
 
 async def photograph(page: Page, name: str, tmp_path: Path) -> None:
-    """A picture for whoever wants to look; RACKMEDIC_SHOTS names a folder that outlives the test."""
+    """Save a screenshot; set RACKMEDIC_SHOTS to a folder that outlives the test."""
     await page.screenshot(path=Path(os.environ.get("RACKMEDIC_SHOTS", str(tmp_path))) / f"{name}.png")
 
 

@@ -1,4 +1,4 @@
-"""The sandbox's conversation with the app: what opening it tells, and what stands around its threads and for how long."""
+"""The sandbox's app conversation: opening events, suggested prompts, and thread status with its lifetime."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The sandbox's Socket Mode, as the real Bolt app lives through it."""
+"""The sandbox's Socket Mode with the real Bolt app."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -54,7 +54,7 @@ async def test_the_app_is_told_of_its_own_messages_as_in_slack(bolt: Bolt) -> No
     assert own[0]["payload"]["event"]["text"] == "Looking."
 
 
-async def test_an_event_nobody_acked_comes_again_with_the_same_id_and_says_why(bolt: Bolt) -> None:
+async def test_an_unacknowledged_event_is_redelivered_with_the_same_id_and_a_reason(bolt: Bolt) -> None:
     bolt.slack.hub.patience.ack = 0.05
     bolt.slack.hub.drop = 2
     await bolt.slack.say("olga", "random", "no mention here")
@@ -112,7 +112,7 @@ async def test_a_ticket_opens_one_connection_only(slack: SlackSandbox) -> None:
             assert answer.status == 401
 
 
-async def test_a_click_is_delivered_once_and_its_person_is_told_when_nobody_answers(bolt: Bolt) -> None:
+async def test_a_click_is_delivered_once_and_its_person_is_told_of_a_missing_answer(bolt: Bolt) -> None:
     client = bolt.app.client
     button = {"type": "button", "action_id": "go", "text": {"type": "plain_text", "text": "Go"}, "value": "v1"}
     posted = await client.chat_postMessage(channel="C0GPUINC", text="card", blocks=[{"type": "actions", "elements": [button]}])

@@ -1,1 +1,1 @@
-"""A soak: real processes, many incidents, and everything that can be killed, filled or refused on the way. `python -m tests.soak`."""
+"""A soak test: real processes, many incidents, and kills, outages and full disks meanwhile. `python -m tests.soak`."""

@@ -32,7 +32,7 @@ def arguments() -> argparse.Namespace:
 async def main(size: Sized, folder: Path) -> Outcome:
     task = asyncio.current_task()
     if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # everything that was begun ends with us
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # cancelling ends everything that was started
     async with soaking(folder, size, lambda line: print(line, file=sys.stderr, flush=True)) as soak:
         return await soak.run()
 

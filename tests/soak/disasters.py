@@ -1,4 +1,6 @@
-"""What goes wrong in a soak, and when: a random process is killed over and over, Redis twice, Slack refuses for a minute, the disk fills once."""
+"""Failures during a soak: a random process is killed periodically, Redis twice, Slack refuses for a minute, the disk
+fills once.
+"""
 
 import asyncio
 import random
@@ -14,11 +16,10 @@ from tests.support.redis_server import RealServer
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`every`: seconds between kills. The others come when so much of the incidents has ended."""
+    """`every`: seconds between kills. `…_at`: share of incidents that has ended when the failure starts."""
 
     every: float = 10.0
-    most_kills: int = 0
-    """No more than so many; 0: until the end."""
+    most_kills: int = 0  # 0: no limit
     redis_at: tuple[float, ...] = (0.3, 0.7)
     slack_at: float = 0.45
     slack_seconds: float = 60.0
@@ -28,7 +29,7 @@ class Plan:
 
 @dataclass
 class Disasters:
-    """`share` tells how much of the incidents has ended."""
+    """Injects the failures of a plan."""
 
     plan: Plan
     dice: random.Random
@@ -44,7 +45,7 @@ class Disasters:
     _going: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Kill until cancelled, or until it was enough."""
+        """Kill processes until cancelled or `most_kills` is reached."""
         while not self.plan.most_kills or self.kills < self.plan.most_kills:
             await asyncio.sleep(self.plan.every)
             victim = self.dice.choice(self.processes)
@@ -53,14 +54,14 @@ class Disasters:
                 self._note(f"killed {victim.name}")
 
     def run_checks(self, share: float) -> None:
-        """Begin what is due."""
+        """Start the failures that are due. `share`: share of incidents that has ended."""
         for number, at in enumerate(self.plan.redis_at):
             self._at(share, at, f"redis {number}", self._redis)
         self._at(share, self.plan.slack_at, "slack", self._slack)
         self._at(share, self.plan.disk_at, "disk", self._disk)
 
     async def over(self) -> None:
-        """Until nothing goes on."""
+        """Wait until no failure is in progress."""
         while self._going:
             await asyncio.wait(set(self._going))
 

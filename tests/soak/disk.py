@@ -1,4 +1,6 @@
-"""A small disk below the evidence folder, which can be filled. Where we may not mount one, something stands in the folder's place instead."""
+"""A small disk for the evidence folder that can be filled. Without the right to mount, a file replaces the folder
+instead.
+"""
 
 import contextlib
 import shutil
@@ -13,7 +15,7 @@ BALLAST = "ballast"
 
 @dataclass
 class SmallDisk:
-    """`mounted`: it is a file system of its own."""
+    """`mounted`: it is a separate file system."""
 
     folder: Path
     mounted: bool
@@ -49,7 +51,7 @@ class SmallDisk:
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[SmallDisk]:
-    """At `folder`, until the block is left."""
+    """Mount at `folder` until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     mount, umount = shutil.which("mount"), shutil.which("umount")
     words = [mount or "", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "soak", str(folder)]

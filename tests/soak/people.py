@@ -1,4 +1,6 @@
-"""The people of a soak: each reports a fault, approves what is asked, says close once it is mended, and asks again when nothing comes."""
+"""Simulated people: each reports a fault, approves actions, closes when it is repaired, and asks again when nothing
+happens.
+"""
 
 import asyncio
 import itertools
@@ -11,6 +13,7 @@ from typing import Any
 from deploy.sandbox.demo import Sandbox
 
 ASKER, APPROVERS = "U0OLGA", ("U0PRIYA", "U0ANTON")
+# used in turn; the last is a healthy host
 FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("S08", {}),
     ("G17", {"gpu": 5}),
@@ -19,17 +22,17 @@ FAULTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("S18", {"gpu": 2}),
     ("", {}),
 )
-"""What is broken, in turn; the last is a healthy host."""
 APPROVE = "approval.approve"
-MENDED = ("passes now, to be proved again", "Mended:", "No fault found")
+MENDED = ("re-check at", "Fixed:", "No fault found")
 UNFOUND = ("No cause proven", "No fault found")
 """What is read of a host that is well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds after which a person who saw nothing happen presses, or writes, once more; how long the second approver comes after the first; and
-    how often each looks."""
+    """Seconds: until a person clicks or writes again when nothing changes, between first and second approver, between
+    looks.
+    """
 
     press_again: float = 20.0
     say_again: float = 45.0
@@ -39,7 +42,7 @@ class Patience:
 
 @dataclass
 class SoakIncident:
-    """One report, from the first word to its end."""
+    """One report, from the first message to its end."""
 
     number: int
     node: str
@@ -52,16 +55,13 @@ class SoakIncident:
     presses: int = 0
     wrote: float = 0.0
     asked_close: int = 0
-    cured: bool = False
-    """Read as mended, or as well, at any time: what says so may be painted over by what comes later."""
+    cured: bool = False  # was read as repaired or healthy at any time; later edits may replace that text
     name: str = ""
-    moved: str = ""
-    """What the thread showed last, and since when."""
+    moved: str = ""  # the thread's latest text; `since`: when it changed
     since: float = 0.0
 
     @property
     def channel(self) -> str:
-        """Where it is told."""
         return channel_of(self.node)
 
     @property
@@ -71,7 +71,7 @@ class SoakIncident:
 
 @dataclass
 class People:
-    """`open_ones` tells which incidents are open, by id; `incident_at` the incident of a thread."""
+    """`open_ones` lists open incident ids; `incident_at` returns the incident of a thread."""
 
     world: Sandbox
     nodes: list[str]
@@ -81,7 +81,6 @@ class People:
     all: list[SoakIncident] = field(default_factory=list)
 
     async def report(self, number: int, node: str, fault: str, how: dict[str, Any]) -> SoakIncident:
-        """Break it and say so."""
         self.world.cluster.heal(node)
         if fault:
             self.world.cluster.break_(fault, node, **how)
@@ -91,7 +90,7 @@ class People:
         return one
 
     async def run(self, incidents: int, at_once: int) -> None:
-        """Until every incident has ended, at most so many open at a time, each on a node of its own."""
+        """Run until all incidents have ended, at most `at_once` open, each on its own node."""
         ahead: Iterator[tuple[int, tuple[str, dict[str, Any]]]] = iter(zip(range(incidents), itertools.cycle(FAULTS), strict=False))
         free, going = list(self.nodes), list[SoakIncident]()
         more = True
@@ -112,7 +111,7 @@ class People:
             await asyncio.sleep(self.patience.look)
 
     async def look(self, one: SoakIncident, opened: set[str]) -> None:
-        """What this person does now."""
+        """Do what this person does next."""
         now, thread = monotonic(), self.world.slack.thread(one.channel, one.ts)
         one.name = one.name or await self.incident_at(one.channel, one.ts)
         if one.name and one.asked_close and one.name not in opened:
@@ -134,7 +133,7 @@ class People:
         await self.world.slack.say(ASKER, one.channel, "<@U0RACKMED> close" if over else "<@U0RACKMED> recheck", one.ts)
 
     async def _approve(self, one: SoakIncident, thread: list[dict[str, Any]], now: float) -> bool:
-        """Press what asks to be pressed; True where something waits for a decision."""
+        """Click pending approvals; return whether any action waits for approval."""
         asks = [(message["ts"], asked) for message in thread for asked in approves(message)]
         for ts, asked in asks:
             for number, who in enumerate(APPROVERS):
@@ -151,16 +150,14 @@ class People:
 
 
 def channel_of(node: str) -> str:
-    """Every node has a channel of its own."""
     return f"C0{node.upper().replace('-', '')}"
 
 
 def approves(message: dict[str, Any]) -> list[str]:
-    """The values of a message's Approve buttons."""
+    """Return the values of a message's Approve buttons."""
     rows = [block["elements"] for block in message.get("blocks", ()) if block["type"] == "actions"]
     return [element["value"] for row in rows for element in row if element.get("action_id") == APPROVE]
 
 
 def text_on(message: dict[str, Any]) -> str:
-    """Everything that is read on it."""
     return str(message.get("text", "")) + " " + " ".join(re.findall(r"'text': '([^']*)'", str(message.get("blocks", ""))))

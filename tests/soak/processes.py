@@ -1,4 +1,4 @@
-"""A front end and workers as a service manager keeps them: started again a second after they ended, whoever ended them."""
+"""A front end and workers, restarted one second after they end, as by a service manager."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ STOP_WITHIN = 30.0
 
 @dataclass
 class KeptProcess:
-    """One of our processes. `killed` counts our own kills, `ended_by_itself` all other ends."""
+    """One product process. `killed` counts our kills, `ended_by_itself` all other ends."""
 
     name: str
     words: Sequence[str]
@@ -27,7 +27,7 @@ class KeptProcess:
     _shot: int = 0
 
     async def keep(self) -> None:
-        """Until cancelled."""
+        """Restart the process until cancelled."""
         while True:
             with self.log.open("ab") as sink:
                 self._child = await asyncio.create_subprocess_exec(
@@ -39,7 +39,7 @@ class KeptProcess:
             await asyncio.sleep(AGAIN_AFTER)
 
     def kill(self) -> bool:
-        """SIGKILL, as the kernel does when memory is short; False where it is down already."""
+        """Send SIGKILL, as the OOM killer would. Returns False if it is down."""
         if self._child is None or self._child.returncode is not None:
             return False
         self._shot = self._child.pid
@@ -48,7 +48,7 @@ class KeptProcess:
         return True
 
     async def stop(self) -> None:
-        """As a service manager would."""
+        """Terminate it as a service manager would."""
         child = self._child
         if child is None or child.returncode is not None:
             return
@@ -62,7 +62,7 @@ class KeptProcess:
 
 @contextlib.asynccontextmanager
 async def kept(settings: Mapping[str, str], folder: Path, workers: int) -> AsyncIterator[list[KeptProcess]]:
-    """One front end and so many workers."""
+    """Run one front end and `workers` workers."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RACKMEDIC_")}
     rows = [("front", ("serve", "--front")), *((f"worker-{n}", ("worker", "--name", f"worker-{n}")) for n in range(1, workers + 1))]
     several = [KeptProcess(name, words, clean | dict(settings), folder / f"{name}.log") for name, words in rows]

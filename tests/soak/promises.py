@@ -1,4 +1,4 @@
-"""What a soak promises, judged from what was seen. Pure."""
+"""The promises of a soak, judged from what was observed. No I/O."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from bot.remediation.cards import approval_card as approval
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
 
+# the state in which a button is valid
 LIVE = {
     approval.APPROVE_ACTION_ID: State.PENDING,
     approval.REJECT_ACTION_ID: State.PENDING,
@@ -18,42 +19,39 @@ LIVE = {
     approval.RAN_ACTION_ID: State.UNKNOWN,
     approval.NOT_RAN_ACTION_ID: State.UNKNOWN,
 }
-"""Which state a button is for."""
 LOOKING = "Looking at the hosts"
 CALLED = ("rackmedic_approval", "card")
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One incident as it stands at the end: what its people see, and what the ledger holds."""
+    """One incident at the end: its messages and ledger records."""
 
     number: int
     incident: str
     messages: Sequence[Mapping[str, Any]]
     records: Sequence[ActionRecord]
-    batches: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The approvals on each card, by the one it is known by."""
+    batches: Mapping[str, Sequence[str]] = field(default_factory=dict)  # approvals on each card, by the card's approval
     ended: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All of it. `executions`: how often a host ran (host, remedy, digest)."""
+    """Everything observed. `executions`: runs by (host, remedy, digest)."""
 
     threads: Sequence[Thread]
     executions: Mapping[tuple[str, str, str], int]
     leases: Collection[str] = ()
-    waiting: Collection[str] = ()
-    """Inboxes that hold something still."""
+    waiting: Collection[str] = ()  # inboxes that still hold items
     set_aside: int = 0
     still_open: Collection[str] = ()
+    # exit codes of processes that the soak did not kill
     ended_by_themselves: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Processes that exited though nobody killed them, with how."""
     unsafe: int = 0
 
 
 def broken(seen: Seen) -> list[str]:
-    """Every promise that was not kept, in words; empty where all were."""
+    """Return every broken promise in words."""
     return [
         *(f"incident {one.number} ({one.incident or 'none'}) did not end" for one in seen.threads if not one.ended),
         *(f"incident {one.number} was lost: nobody keeps it" for one in seen.threads if not one.incident),
@@ -69,7 +67,7 @@ def broken(seen: Seen) -> list[str]:
 
 
 def _records(one: Thread, executions: Mapping[tuple[str, str, str], int]) -> list[str]:
-    """An action that is open when all is over was lost; so was one whose command nobody ran."""
+    """Return actions still open at the end, and actions recorded as run that no host ran."""
     ran = {digest for _, _, digest in executions}
     names = f"{one.incident} {{0.approval}} {{0.action.remedy}}"
     going = (State.PENDING, State.APPROVED, State.EXECUTING, State.UNKNOWN)
@@ -84,7 +82,7 @@ def _records(one: Thread, executions: Mapping[tuple[str, str, str], int]) -> lis
 
 
 def false_cards(one: Thread) -> list[str]:
-    """Cards that say what is not so, and buttons that are for another state."""
+    """Return cards with false text, and buttons for another state."""
     found, records = list[str](), {row.approval: row for row in one.records}
     for message in one.messages:
         shown = str(message.get("blocks", ""))

@@ -32,6 +32,7 @@ from tests.support.redis_server import RealServer
 from tools.ledger.reader import LedgerReader
 from tools.ledger.redis_replies import decode_hash, decode_text, decode_texts
 
+# allows many hosts under change at once; brakes have their own tests
 SETTINGS = {
     "RACKMEDIC_LEASE_SECONDS": "5",
     "RACKMEDIC_BRAKE_AT_ONCE": "1",
@@ -39,15 +40,13 @@ SETTINGS = {
     "RACKMEDIC_BRAKE_WINDOW_MINUTES": "0.1",
     "RACKMEDIC_LOG_FORMAT": "json",
 }
-"""A site that lets many hosts be changed at once: brakes have tests of their own."""
-SETTLE = 60.0
-"""Seconds after the last kill by which every card is true and no lease is held."""
+SETTLE = 60.0  # seconds after the last kill until every card is right and no lease is held
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """How large a soak is."""
+    """The size of a soak."""
 
     incidents: int = 300
     seed: int = 1
@@ -55,23 +54,23 @@ class Sized:
     at_once: int = 20
     plan: Plan = field(default_factory=Plan)
     patience: Patience = field(default_factory=Patience)
+    # factor on Slack's published rate limits, which otherwise bound a soak: about sixty card updates a minute
     slack_pace: float = 1.0
-    """How many times what Slack publishes its methods may be called a minute: as published, some sixty updates of cards bound every soak."""
     most_seconds: float = 7200.0
 
 
+# impatient people and a faster Slack: with the published limits twenty incidents take five minutes
 SHORT = Sized(
     20,
     plan=Plan(every=4.0, most_kills=3, redis_at=(0.3,), slack_seconds=5.0, disk_seconds=5.0),
     patience=Patience(press_again=8.0, say_again=15.0, second=1.0),
     slack_pace=8.0,
 )
-"""All at once, with hurried people and a Slack whose minutes are short: with what it publishes twenty incidents take five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was measured, and what was not kept."""
+    """Measurements, broken promises and failures that happened."""
 
     broken: tuple[str, ...]
     figures: dict[str, Any]
@@ -80,7 +79,7 @@ class Outcome:
 
 @dataclass
 class Soak:
-    """The parts of one that runs."""
+    """The parts of a running soak."""
 
     size: Sized
     world: Sandbox
@@ -113,7 +112,7 @@ class Soak:
         return Outcome((*([late] if late else []), *broken(seen)), self._figures(seen, worked, settled), tuple(self.disasters.happened))
 
     async def _watch(self) -> None:
-        """Disasters that are due, and a line now and then."""
+        """Start failures that are due and report progress every five seconds."""
         while True:
             over = sum(one.over for one in self.people.all)
             self.disasters.run_checks(over / self.size.incidents)
@@ -126,14 +125,14 @@ class Soak:
             await asyncio.sleep(5)
 
     def _keep_threads(self) -> None:
-        """What people read by now, for whoever looks into a soak."""
+        """Write the threads' current text for debugging."""
         threads = {
             one.name or str(one.number): [text_on(row) for row in self.world.slack.thread(one.channel, one.ts)] for one in self.people.all
         }
         (Path(self.world.settings["RACKMEDIC_DATA_DIR"]).parent / "threads.json").write_text(json.dumps(threads, indent=1))
 
     async def _settled(self) -> tuple[Seen, float]:
-        """What is seen once nothing is broken, or a minute after the last kill; and how long that took."""
+        """Return the observation once nothing is broken, or after SETTLE seconds, and the seconds it took."""
         start = monotonic()
         while True:
             seen = await self._look()
@@ -187,7 +186,7 @@ class Soak:
 
 
 def spread(rows: list[float]) -> dict[str, float]:
-    """Median, the 95th of a hundred, and the worst."""
+    """Return median, 95th percentile and maximum."""
     if not rows:
         return {}
     return {name: round(rows[min(len(rows) - 1, int(len(rows) * share))], 1) for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0))}
@@ -195,7 +194,7 @@ def spread(rows: list[float]) -> dict[str, float]:
 
 @contextlib.asynccontextmanager
 async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> AsyncIterator[Soak]:
-    """The outside world, Redis, the processes, and people to go with them."""
+    """Start sandbox, Redis, processes and people."""
     (folder / "redis").mkdir(parents=True)
     server = RealServer(folder / "redis", "always")
     server.start()
@@ -215,7 +214,7 @@ async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> Asyn
 
 
 def apart(world: Sandbox) -> None:
-    """Each node in a group and a channel of its own, so that no incident is about another one's trouble."""
+    """Give each node its own group and channel, so that incidents do not join."""
     file = Path(world.settings["RACKMEDIC_INVENTORY"])
     site = yaml.safe_load(file.read_text())
     nodes = [name for name in site["hosts"] if name.startswith("gpu-")]
@@ -229,7 +228,7 @@ def apart(world: Sandbox) -> None:
 
 
 def hurried(slack: SlackSandbox, pace: float) -> None:
-    """Each method's limits, so many times."""
+    """Multiply each method's rate limit by `pace`."""
     for method, rate in slack.rates.rules.items():
         slack.rates.set(method, rate.per_minute * pace, ceil(rate.burst * pace), rate.per_channel)
 

@@ -1,4 +1,4 @@
-"""The soak's judge finds each kind of broken promise. `make soak` and a slice of tier 3 run the soak itself."""
+"""The soak's judge finds each kind of broken promise. `make soak` and a slice of tier 3 run the soak."""
 
 from datetime import timedelta
 
@@ -11,13 +11,12 @@ from tools.ledger.states import State
 
 
 def record(state: State) -> ActionRecord:
-    """An action in this state."""
     now, terms = SetClock().now(), ApprovalTerms(frozenset({"T:ANN"}), 1, "h100", 100, 900, 300)
     return ActionRecord(action(), terms, state, (), now, now + timedelta(minutes=15))
 
 
 def card_of(text: str, *buttons: str, about: str) -> dict[str, object]:
-    """A card of one action, as Slack keeps it."""
+    """Return an action's card as Slack stores it."""
     elements = [{"type": "button", "action_id": name} for name in buttons]
     metadata = {"event_type": "rackmedic_approval", "event_payload": {"approval": about, "what": "card"}}
     return {"text": text, "metadata": metadata, "blocks": [{"type": "actions", "elements": elements}] if buttons else []}

@@ -1,1 +1,1 @@
-"""Whole ways from a broken machine to what people see; some with the bot as processes, real SSH and a browser."""
+"""End-to-end stories from a broken machine to the cards; some with bot processes, real SSH and a browser."""

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from aiohttp import ClientConnectionError, ClientSession
 
-from bot.trackers.cards import ticket_form
+from bot.trackers import cards
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_provider_link import button, said, view
 from tests.support.clock import WallClock
@@ -126,7 +126,7 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
         assert [word for word in ("gpu-003", "Alerts of Xid 79") if word not in ticket["body"]] == []
         await world.slack.wait_for(lambda: f"{theirs.url}/browse/{ticket['key']}" in shown(world))
         ticket |= {"state": "Done", "done": True}
-        await world.slack.wait_for(lambda: "nothing was proved here" in shown(world))
+        await world.slack.wait_for(lambda: "I verified nothing" in shown(world))
         await tell(url, "gpu-003", "XidError", "Xid 79 on GPU 5", over=True)
         await world.slack.wait_for(lambda: "I leave this open: " in shown(world))
         assert (len(roots(world)), theirs.made) == (1, 1)
@@ -134,9 +134,9 @@ async def test_an_alert_becomes_a_ticket_elsewhere_and_the_thread_knows_when_it_
 
 async def confirmed(world: Sandbox, theirs: StandInTracker, thread: str) -> dict[str, Any]:
     """Return the ticket after Priya has reviewed and sent it; none exists before."""
-    await world.slack.wait_for(lambda: button(world, ticket_form.OPEN_ACTION_ID, thread))
-    await world.slack.click("priya", button(world, ticket_form.OPEN_ACTION_ID, thread), ticket_form.OPEN_ACTION_ID)
-    form = await world.slack.wait_for(lambda: view(world, ticket_form.CALLBACK_ID))
+    await world.slack.wait_for(lambda: button(world, cards.OPEN_ACTION_ID, thread))
+    await world.slack.click("priya", button(world, cards.OPEN_ACTION_ID, thread), cards.OPEN_ACTION_ID)
+    form = await world.slack.wait_for(lambda: view(world, cards.CALLBACK_ID))
     assert theirs.made == 0
     assert await world.slack.submit("priya", form, {}) == {}
     await world.slack.wait_for(lambda: "/browse/" in said(world, thread))

@@ -40,8 +40,8 @@ async def test_one_press_for_three_hosts_mends_two_and_the_third_refuses_what_it
         for host, stands in (("gpu-001", "passes now"), ("gpu-002", "refused"), ("gpu-003", "passes now")):
             await expect(card).to_contain_text(f"{host} · {stands}")
         await expect(thread.get_by_test_id("message").filter(has_text="2 of 3 pass now")).to_have_count(1)
-        await expect(card).to_contain_text("nvidia-peermem not loaded (GPUDirect RDMA) shows no more")
-        await expect(thread).to_contain_text("Mended: passes now, to be proved again")
+        await expect(card).to_contain_text("nvidia-peermem not loaded (GPUDirect RDMA) no longer shows")
+        await expect(thread).to_contain_text("Fixed; re-check at")
         await expect(thread.get_by_test_id(f"button-{approval.APPROVE_ACTION_ID}")).to_have_count(0)
         for node in BROKEN:
             await expect(page.get_by_test_id(f"node-{node}")).to_have_attribute("data-state", "well")

@@ -45,15 +45,19 @@ class Zygote:
         return ends
 
 
-@pytest.fixture(scope="module")
-def zygote(redis_server: RealServer) -> Iterator[Zygote]:
+def run_zygote(url: str) -> Iterator[Zygote]:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.support.crash_zygote"]
     quiet = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet, text=True) as process:
-        yield Zygote(process, redis_server.url)
+        yield Zygote(process, url)
         assert process.stdin
         process.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def zygote(redis_server: RealServer) -> Iterator[Zygote]:
+    yield from run_zygote(redis_server.url)
 
 
 async def asked(redis: Redis) -> dict[str, int]:
@@ -134,7 +138,7 @@ async def test_redis_killed_in_the_middle_of_a_turn_and_back_again(durable_serve
         clock, board = SetClock(), BoardOfList()
         inbox, turns = Inbox(redis, clock), TinyTurns(redis, pull_the_plug)
         leases = Leases(redis, clock, seconds=0.3)
-        desk = Dispatcher(inbox, leases, turns, board, clock=clock, timers=plan_timers, pause=plug_it_in)
+        desk = Dispatcher(inbox, leases, turns, board.observers, clock=clock, timers=plan_timers, pause=plug_it_in)
         incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
         async with asyncio.timeout(PATIENCE):
             while not board.posted:

@@ -37,7 +37,7 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
 
         world.cluster.break_("U04", "gpu-003")
         theirs = await world.slack.say("carla", ACME, "@rackmedic job 4711 does not start on gpu-[003-004]")
-        await world.slack.wait_for(lambda: "You can mend this yourselves" in said(world, ACME, theirs))
+        await world.slack.wait_for(lambda: "You can fix this yourselves" in said(world, ACME, theirs))
         assert "unset NCCL_SOCKET_IFNAME" in said(world, ACME, theirs)
         assert "NCCL_SOCKET_IFNAME=docker0" in said(world, ACME, theirs)
         assert not with_button(world, OPS, APPROVE_ACTION_ID)
@@ -46,13 +46,13 @@ async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mend
         world.cluster.break_("G17", "gpu-003")
         ours = await world.slack.say("carla", ACME, "@rackmedic training on gpu-[003-004] is half as fast as yesterday")
         await world.slack.wait_for(lambda: "--exclude=gpu-003" in said(world, ACME, ours))
-        assert "nobody has it yet" in said(world, ACME, ours)
+        assert "not taken yet" in said(world, ACME, ours)
         card = await world.slack.wait_for(lambda: with_button(world, OPS, APPROVE_ACTION_ID))
         assert not with_button(world, ACME, APPROVE_ACTION_ID)
         await world.slack.click("priya", card, APPROVE_ACTION_ID)
         await world.slack.wait_for(lambda: "proved by a test" in said(world, ACME, ours))
         await world.slack.click("carla", with_button(world, ACME, tenant_card.WORKS_ACTION_ID), tenant_card.WORKS_ACTION_ID)
-        await world.slack.wait_for(lambda: "Good. I look once more" in said(world, ACME, ours))
+        await world.slack.wait_for(lambda: "Good. I check once more" in said(world, ACME, ours))
         await world.slack.quiet()
         for thread in (theirs, ours):
             assert not [word for word in INSIDE if word in said(world, ACME, thread)]

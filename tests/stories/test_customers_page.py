@@ -20,7 +20,7 @@ def sides(page: Page) -> tuple[FrameLocator, FrameLocator]:
 
 
 async def asks(side: FrameLocator, text: str) -> Locator:
-    """Mention the bot and return its thread. An earlier thread may open by itself on news."""
+    """Mention the bot and return its thread. News may open an earlier thread automatically."""
     threads = side.get_by_test_id("open-thread")
     before = await threads.count()
     await side.get_by_test_id("composer").fill(text)
@@ -40,7 +40,6 @@ async def latest(side: FrameLocator, roots: int) -> Locator:
 
 
 async def top(thread: Locator, text: str) -> None:
-    """Scroll to this text."""
     await thread.get_by_text(text).first.evaluate("text => text.scrollIntoView({block: 'start'})")
 
 
@@ -69,14 +68,14 @@ async def test_both_sides_of_three_incidents_in_one_window(tmp_path: Path) -> No
         world.cluster.break_("G17", "gpu-003")
         thread = await asks(theirs, "@rackmedic training on gpu-[003-004] is half as fast as yesterday")
         await expect(thread).to_contain_text("--exclude=gpu-003")
-        await expect(thread).to_contain_text("nobody has it yet")
+        await expect(thread).to_contain_text("not taken yet")
         inside = await latest(ours, 2)
         await inside.get_by_test_id("button-approval.approve").last.click()
         await shot(page, "customers-2-our-fault")
         await ours.get_by_test_id("confirm-yes").click()
         await expect(thread).to_contain_text("proved by a test")
         await thread.get_by_test_id("button-customer.works").last.click()
-        await expect(thread).to_contain_text("Good. I look once more")
+        await expect(thread).to_contain_text("Good. I check once more")
         await shot(page, "customers-3-works-again")
 
         thread = await asks(theirs, "@rackmedic the loss of our training on gpu-[003-004] looks odd since this morning")

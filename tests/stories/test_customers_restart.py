@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from bot.incidents.cards import ticket
+from bot.incidents.cards import handoff_card
 from deploy.sandbox.demo import Sandbox, bot, sandbox
 from tests.stories.test_customers import ACME, OPS, said, with_button
 
@@ -31,15 +31,15 @@ async def test_a_customers_incident_goes_on_after_a_kill_in_both_threads_and_onc
             await world.slack.say("carla", ACME, f"@rackmedic {REPLY}", thread_ts=theirs)
             await world.slack.wait_for(lambda: REPLY in said(world, OPS, root))
             await world.slack.say("carla", ACME, "@rackmedic can I talk to a human", thread_ts=theirs)
-            card = await world.slack.wait_for(lambda: with_button(world, OPS, ticket.TAKE_ACTION_ID))
-            await world.slack.click("anton", card, ticket.TAKE_ACTION_ID)
-            await world.slack.wait_for(lambda: "Somebody of our people has it" in told(world, theirs))
-            await world.slack.click("anton", with_button(world, OPS, ticket.WAIT_ACTION_ID), ticket.WAIT_ACTION_ID)
-            await world.slack.wait_for(lambda: "waits for somebody else" in told(world, theirs))
+            card = await world.slack.wait_for(lambda: with_button(world, OPS, handoff_card.TAKE_ACTION_ID))
+            await world.slack.click("anton", card, handoff_card.TAKE_ACTION_ID)
+            await world.slack.wait_for(lambda: "One of our people has it" in told(world, theirs))
+            await world.slack.click("anton", with_button(world, OPS, handoff_card.WAIT_ACTION_ID), handoff_card.WAIT_ACTION_ID)
+            await world.slack.wait_for(lambda: "waits for a part or a supplier" in told(world, theirs))
             await world.slack.quiet()
         quotes = [row for row in world.slack.thread(OPS, root) if REPLY in str(row["text"])]
         assert len(quotes) == 1
-        for once in ("Somebody of our people has it.", "waits for somebody else"):
+        for once in ("One of our people has it.", "waits for a part or a supplier"):
             assert len([row for row in told_rows(world, theirs) if once in row]) == 1, once
         assert inside(world) == root
 

@@ -1,5 +1,7 @@
 """Every fault and look-alike of the simulated cluster through the real checks, fleet, taxonomy and graph, without a
-model. `-s` prints the table. A fault outside the taxonomy must at least accuse nobody.
+model.
+
+`-s` prints the table. A fault outside the taxonomy must accuse no host.
 """
 
 import asyncio
@@ -108,7 +110,7 @@ def test_a_fault_is_found_where_it_is_and_nothing_else_is(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", sorted(UNSEEN))
-def test_what_no_check_can_see_is_blamed_on_nobody(fault: str) -> None:
+def test_a_fault_that_no_check_sees_accuses_no_host(fault: str) -> None:
     plan, _ = plan_of(fault)
     outcome = diagnose(plan, TEXT[FAULTS[fault].scope])
     print(f"{fault:4} {outcome.report.headline}")
@@ -156,7 +158,7 @@ NEEDS_NO_PROFILE = ["G07", "G08", "G09", "G17", "G18", "G19", "N01", "N05", "N10
 
 
 @pytest.mark.parametrize("fault", NEEDS_NO_PROFILE)
-def test_a_machine_that_nobody_wrote_down_is_compared_with_most_of_its_peers_and_the_report_says_so(fault: str) -> None:
+def test_a_machine_without_a_profile_is_compared_with_its_peers_and_the_report_says_so(fault: str) -> None:
     plan, guilty = plan_of(fault)
     report = diagnose(plan, TEXT[FAULTS[fault].scope], {}).report
     assert [row.label for row in report.root_causes] == [FAULTS[fault].label]
@@ -167,7 +169,7 @@ def test_a_machine_that_nobody_wrote_down_is_compared_with_most_of_its_peers_and
     assert "peers" in said[SICK]
 
 
-def test_healthy_machines_that_nobody_wrote_down_are_healthy_and_still_compared_with_their_peers_only() -> None:
+def test_healthy_machines_without_a_profile_are_healthy_and_compared_with_peers_only() -> None:
     report = diagnose(Plan("dgx-h100-8", HOSTS, 7, ()), "the GPUs of gpu-[017-019] are slow", {}).report
     assert report.outcome == "no_fault"
     assert {row.check for row in report.could_not_look} == {"profile"}
@@ -195,7 +197,7 @@ def test_what_no_passive_look_can_show_is_not_called_healthy_but_offered_where_t
     assert "gpu-[017-019]" in report.questions[0]
 
 
-def test_where_the_exclusive_look_finds_nothing_nobody_is_accused_and_nothing_is_offered_again() -> None:
+def test_an_exclusive_check_without_findings_accuses_no_host_and_is_not_offered_again() -> None:
     plan, _ = plan_of("U12")
     report = diagnose(replace(plan, modifiers=(NO_LOG,)), WRONG_NUMBERS).report
     assert (report.outcome, report.root_causes, report.actions) == ("no_fault", (), ())

@@ -19,8 +19,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from bot.settings import Settings, load_settings
-from bot.store.ledger_keys import get_key_file, load_ledger_key, load_older_keys
-from bot.store.version import claim_version
+from bot.store.ledger_signing_keys import get_key_file, load_ledger_key, load_older_keys
+from bot.store.store import claim_version
 from tests.support.clock import SetClock
 from tests.support.fakes_actions import Office, Plan, Site, die, well
 from tests.support.fakes_graph import fact
@@ -35,7 +35,7 @@ HOSTS = ("n1", "n2", "n3", "n4", "m1", "m2", "ctl")
 OVER, RUNS, WAITS = "n3", "n2", "n1"
 ROTATE = ("ledger", "rotate")
 STEP = 4  # every fourth write to Redis: between two changing steps there are more
-# virtual seconds: a poll of what is due, until every wait was polled, and until a silent holder is taken over
+# virtual seconds: one poll of due actions, until every wait was polled, until a dead holder's action is adopted
 AT_ONCE, A_MINUTE, A_SILENCE = 5, 60, 45
 
 

@@ -109,7 +109,7 @@ def test_what_only_differs_is_told_with_both_values_and_never_called_healthy(cha
     assert "of 4 hosts" in line
 
 
-def test_a_difference_that_accuses_nobody_stands_in_the_answer_all_the_same() -> None:
+def test_a_difference_that_accuses_no_host_is_still_in_the_answer() -> None:
     report = diagnose("system|time zone|Asia/Tokyo +0900", "is gpu-018 healthy?")
     assert report.root_causes == ()
     assert "Asia/Tokyo" in report.headline

@@ -43,7 +43,7 @@ ENDINGS = {
         not_said=("gpu-002/",),
     ),
     "slow-gpu": Ending("GPU clocks locked low", "gpu-002/gpu2", fix="Approve? Reset locked", done="Passes now", not_said=("gpu-004",)),
-    "own-mistake": Ending("NCCL_SOCKET_IFNAME wrong", "no machine at fault", asked="no machine is at fault"),
+    "own-mistake": Ending("NCCL_SOCKET_IFNAME wrong", "not a host fault", asked="not a host fault"),
     "liar": Ending("File system remounted read-only", "gpu-001", fix="Approve? Drain gpu-001", not_said=("on gpu-004", "Closed", "Reset")),
     "nothing-wrong": Ending("No fault found", "nothing abnormal", asked="gpu-002: 23 checks"),
 }
@@ -140,7 +140,7 @@ async def decided(visit: Visit, _: Any, ending: Ending) -> None:
     """Priya's card has the command, preconditions, proof, and buttons."""
     await visit.press("tour-do")
     await expect(visit.page.locator("#user-switch")).to_have_value("U0PRIYA")
-    for words in (ending.fix, "Must still hold:", "Proof:"):
+    for words in (ending.fix, "Re-checked before running:", "Proof:"):
         await expect(visit.thread).to_contain_text(words)
     await expect(visit.thread.get_by_test_id("button-approval.reject")).to_be_visible()
     if ending.done:

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.app.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.incidents.dispatch.inbox import Inbox
 from bot.store.keys import DIRECT_MESSAGE_KEYS
 from bot.tasks import BackgroundTasks

@@ -6,14 +6,14 @@ from pathlib import Path
 from playwright.async_api import expect
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.incidents.cards.suggested_prompts import SUGGESTED_PROMPTS
+from bot.incidents.cards.direct_messages import SUGGESTED_PROMPTS
 from deploy.sandbox.demo import bot, sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
 
 
-async def test_somebody_opens_the_app_and_presses_what_it_suggests(tmp_path: Path) -> None:
+async def test_a_suggested_prompt_is_clicked_and_answered(tmp_path: Path) -> None:
     async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 900) as page:
         await world.slack.connected()
         for n in range(1, 5):

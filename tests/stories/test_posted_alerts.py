@@ -64,7 +64,7 @@ async def test_a_real_alertmanager_posts_to_slack_and_its_alert_opens_an_inciden
                 await real.tell(url, "gpu-003")
                 await made.slack.wait_for(lambda: "No fault found" in told(made, "GPUFanSlow"))
                 await real.tell(url, "gpu-003", over=True)
-                await made.slack.wait_for(lambda: "The alerts are over and nothing was done: closed" in told(made, "GPUFanSlow"))
+                await made.slack.wait_for(lambda: "The alerts have resolved and nothing was done: closed" in told(made, "GPUFanSlow"))
         finally:
             await runner.cleanup()
         assert "gpu-003" in str(roots(made)["GPUFanSlow"])

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bot.provider.cards import provider_ticket
+from bot.provider import cards
 from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
 from bot.tenants.cards import internal_thread
 from deploy.sandbox.demo import Sandbox, bot, sandbox
-from graph.ticket_export.ticket_parser import parse_ticket
+from graph.ticket_export.received_ticket import parse_ticket
 from tests.support.terminal import rackmedic_process
 
 OPS, KEY = "C0GPUINC", "whsec_" + "QUJD" * 12
@@ -66,10 +66,10 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
         async with bot(customer, dict(os.environ), tmp_path / "customer.log") as first:
             await customer.slack.connected()
             thread = await customer.slack.say("priya", OPS, REPORT)
-            await customer.slack.wait_for(lambda: button(customer, provider_ticket.SHOW_ACTION_ID, thread))
-            await customer.slack.click("priya", button(customer, provider_ticket.SHOW_ACTION_ID, thread), provider_ticket.SHOW_ACTION_ID)
-            await customer.slack.wait_for(lambda: button(customer, provider_ticket.SEND_ACTION_ID, thread))
-            await customer.slack.click("priya", button(customer, provider_ticket.SEND_ACTION_ID, thread), provider_ticket.SEND_ACTION_ID)
+            await customer.slack.wait_for(lambda: button(customer, cards.SHOW_ACTION_ID, thread))
+            await customer.slack.click("priya", button(customer, cards.SHOW_ACTION_ID, thread), cards.SHOW_ACTION_ID)
+            await customer.slack.wait_for(lambda: button(customer, cards.SEND_ACTION_ID, thread))
+            await customer.slack.click("priya", button(customer, cards.SEND_ACTION_ID, thread), cards.SEND_ACTION_ID)
             first.kill()
             await first.wait()
 
@@ -78,7 +78,7 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
             bot(customer, dict(os.environ), tmp_path / "customer.log"),
         ):
             await provider.slack.wait_for(lambda: "acme's own RackMedic sent a ticket" in said(provider))
-            await customer.slack.wait_for(lambda: "nobody has it yet" in said(customer, thread))
+            await customer.slack.wait_for(lambda: "not taken yet" in said(customer, thread))
             await tell(provider, "Please leave gpu-003 alone until noon.")
             card = await provider.slack.wait_for(lambda: button(provider, APPROVE_ACTION_ID))
             await provider.slack.click("priya", card, APPROVE_ACTION_ID)

@@ -75,7 +75,7 @@ async def test_both_wait_for_a_redis_that_is_down_and_work_once_it_is_back(tmp_p
 
 
 @pytest.mark.parametrize("words", [("serve", "--front"), ("worker",)])
-async def test_whoever_waits_stops_when_it_is_told_to(tmp_path: Path, durable_server: RealServer, words: tuple[str, ...]) -> None:
+async def test_a_waiting_process_stops_on_a_signal(tmp_path: Path, durable_server: RealServer, words: tuple[str, ...]) -> None:
     async with night(tmp_path / "n", durable_server) as world:
         durable_server.kill()
         port = free_port()

@@ -27,7 +27,7 @@ def asking(world: Sandbox, ts: str) -> list[dict[str, Any]]:
 
 
 def mended(world: Sandbox, ts: str) -> bool:
-    return any("passes now, to be proved again" in m.get("text", "") for m in world.slack.thread("C0GPUINC", ts))
+    return any("re-check at" in m.get("text", "") for m in world.slack.thread("C0GPUINC", ts))
 
 
 async def play(world: Sandbox, fault: str) -> list[str]:

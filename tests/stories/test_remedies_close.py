@@ -8,8 +8,8 @@ import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import Happening
-from tests.bench.loop import Play, played
-from tests.bench.truth import truth_of
+from tests.bench.case_files.truth import truth_of
+from tests.bench.loop.play import Play, played
 
 NODES = ["gpu-017", "gpu-018", "gpu-019"]
 SICK = "gpu-018"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot.incidents.cards import close_modal, ticket
+from bot.incidents.cards import handoff_card, incident_menu
 from deploy.sandbox.demo import HttpDoor, Sandbox, bot, sandbox
 from deploy.sandbox.slack.app.httpmode import HttpHub
 from tests.stories.test_provider_link import button, said, view
@@ -41,20 +41,20 @@ async def test_from_the_mention_to_the_form_over_http(tmp_path: Path) -> None:
         asked = await slack.command("priya", OPS, "/rackmedic", "status")
         assert asked.acked
         await slack.say("priya", OPS, "@rackmedic hand off", ts)
-        await slack.wait_for(lambda: button(world, ticket.TAKE_ACTION_ID, ts))
-        assert (await slack.click("priya", button(world, ticket.TAKE_ACTION_ID, ts), ticket.TAKE_ACTION_ID)).acked
-        assert (await slack.click("priya", button(world, ticket.CLOSE_ACTION_ID, ts), ticket.CLOSE_ACTION_ID)).acked
-        form = await slack.wait_for(lambda: view(world, close_modal.CALLBACK_ID))
+        await slack.wait_for(lambda: button(world, handoff_card.TAKE_ACTION_ID, ts))
+        assert (await slack.click("priya", button(world, handoff_card.TAKE_ACTION_ID, ts), handoff_card.TAKE_ACTION_ID)).acked
+        assert (await slack.click("priya", button(world, handoff_card.CLOSE_ACTION_ID, ts), handoff_card.CLOSE_ACTION_ID)).acked
+        form = await slack.wait_for(lambda: view(world, incident_menu.CLOSE_CALLBACK_ID))
         refused = await slack.submit(
             "priya",
             form,
             {
-                close_modal.CAUSE_BLOCK_ID: {close_modal.CAUSE_BLOCK_ID: "a loose riser"},
-                close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: "gpu-["},
+                incident_menu.CAUSE_BLOCK_ID: {incident_menu.CAUSE_BLOCK_ID: "a loose riser"},
+                incident_menu.HOSTS_BLOCK_ID: {incident_menu.HOSTS_BLOCK_ID: "gpu-["},
             },
         )
         assert "errors" in refused
-        assert await slack.submit("priya", form, {close_modal.HOSTS_BLOCK_ID: {close_modal.HOSTS_BLOCK_ID: "gpu-003"}}) == {}
+        assert await slack.submit("priya", form, {incident_menu.HOSTS_BLOCK_ID: {incident_menu.HOSTS_BLOCK_ID: "gpu-003"}}) == {}
         await slack.wait_for(lambda: "Closed: " in said(world, ts))
         reports = [row for row in slack.messages(OPS) if (row.get("metadata") or {}).get("event_type") == "rackmedic_report"]
         assert len({str(row["metadata"]["event_payload"]["item"]) for row in reports}) == len(reports)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from redis.asyncio import Redis
 
-from bot.store.outbox import ClickResult, Outbox, build_tracker_outbox_keys
+from bot.store.external_outbox import ClickResult, Outbox, build_tracker_outbox_keys
 from bot.trackers.tracker_kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, INCIDENT
 from tests.support.clock import PATIENCE, WallClock

@@ -1,4 +1,4 @@
-"""Front end and worker as processes: whichever dies, nothing is lost, and neither outlives the other."""
+"""Front end and worker as processes: if either dies, nothing is lost, and neither outlives the other."""
 
 import asyncio
 import json

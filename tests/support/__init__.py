@@ -1,1 +1,1 @@
-"""What tests share: one clock, stand-ins that keep the contract of what they stand for, servers, samples. Imports no test."""
+"""Shared test support: clocks, stand-ins that keep the real contracts, servers, samples. Imports no test."""

@@ -31,8 +31,8 @@ def fork(job: dict[str, Any]) -> int:
     code = 1
     try:
         run(job["words"], job["environ"])
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
     finally:
         os._exit(code)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 from redis.asyncio import Redis
 
-from bot.store.outbox import Outbox, build_tracker_outbox_keys
+from bot.store.external_outbox import Outbox, build_tracker_outbox_keys
 from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker import RemoteComment
 from bot.trackers.tracker_kinds import open_trackers
@@ -24,17 +24,14 @@ class LateClock:
         return datetime.now(UTC) + self._ahead
 
 
-async def nothing_shown(_: str) -> None:
-    """Ignore: there is no thread."""
+async def nothing_shown(_: str) -> None: ...
 
 
 async def nothing_told(name: str, said: RemoteComment, beside: str) -> bool:
-    """Accept: there is no thread."""
     return True
 
 
-async def open_still(_: str) -> None:
-    """Ignore: no incident is closed."""
+async def open_still(_: str) -> None: ...
 
 
 async def work(url: str, file: str, seconds: str) -> None:

@@ -1,7 +1,8 @@
 """Workers that can be killed: import once, then fork the workers of each JSON line on stdin.
 
-A line is `{"workers": [{"url", "mentions": [[thread, id], …], "die_at": POINT}, …]}`; the answer lists their exit codes
-(negative: the signal). A worker stores its mentions, then works and sweeps until all inboxes on the Redis are empty.
+A line is `{"workers": [{"url", "mentions": [[thread, id], …], "die_at": POINT, "slack": [token, url]}, …]}`; the answer
+lists their exit codes (negative: the signal). A worker stores its mentions, then works and sweeps until all inboxes on the
+Redis are empty. With `slack`, its turns close their incidents and its observers are the bot's.
 """
 
 import asyncio
@@ -16,19 +17,20 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnObserver
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import EMPTY_FINGERPRINT, Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
 from bot.incidents.dispatch.wakeups import LocalWakeups
-from graph.context import Progress
 from graph.report import Report
 from graph.state import IncidentState, Lifecycle
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_desk import TinyTurns, item, origin, with_work
+from tests.support.real_observers import ClosingTurns, build_observers, watch_observers
 
 LEASE = 0.4  # lease seconds, how long a killed worker's incident stays locked
+BUSY_LEASE = 1.0  # the same where cards are drawn between two steps
 
 
 class Doom:
@@ -46,8 +48,8 @@ class Doom:
 class DoomedInbox(Inbox):
     doom: Doom
 
-    async def mark_posted(self, incident: str, token: str, item: str) -> None:
-        await super().mark_posted(incident, token, item)
+    async def finish_observing(self, incident: str, token: str, item: str) -> None:
+        await super().finish_observing(incident, token, item)
         await self.doom.at("posted")
 
     async def finish_item(
@@ -73,9 +75,6 @@ class RedisBoard:
         self._redis = redis
         self._doom = doom
 
-    async def publish_progress(self, p: Progress) -> None:
-        """Ignore progress."""
-
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         await self._doom.at("report:begin")
         await self._redis.zincrby("asked", 1, report.item)
@@ -87,8 +86,13 @@ async def work(job: Mapping[str, Any]) -> None:
     redis = Redis.from_url(job["url"])
     inbox = DoomedInbox(redis, WallClock())
     inbox.doom = doom
-    turns, board = TinyTurns(redis, doom.at), RedisBoard(redis, doom)
-    desk = Dispatcher(inbox, Leases(redis, WallClock(), seconds=LEASE), turns, board, clock=WallClock(), timers=plan_timers)
+    turns, seconds = TinyTurns(redis, doom.at), LEASE
+    observers: Mapping[str, TurnObserver] = {REPORT_OBSERVER: RedisBoard(redis, doom).publish_report}
+    if slack := job.get("slack"):
+        turns, seconds = ClosingTurns(redis, doom.at), BUSY_LEASE
+        observers = watch_observers(redis, build_observers(redis, inbox, *slack), doom.at)
+    leases = Leases(redis, WallClock(), seconds=seconds, url=job["url"])
+    desk = Dispatcher(inbox, leases, turns, observers, clock=WallClock(), timers=plan_timers)
     for thread, id_ in job.get("mentions", []):
         await inbox.open_or_join(origin(thread), id_, lambda incident, id_=id_: item(incident, id_))  # type: ignore[misc]
         await doom.at("stored")

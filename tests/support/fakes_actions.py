@@ -16,24 +16,23 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.cause_ownership import CauseOwnership
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
-from bot.policy.approvals import ApprovalRights, EmptyOnCallSchedule
-from bot.policy.approver_sets import ApproverTable
+from bot.policy.approvals import ApprovalRights, ApproverTable, EmptyOnCallSchedule
 from bot.policy.channels import Person
 from bot.remediation.action_callbacks import ActionStartAnnouncer, ContactLossNotifier
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import ActionRunner, EventDelivery
-from bot.remediation.decisions import ApprovalDecisions
+from bot.remediation.approval_decisions import ApprovalDecisions
 from bot.remediation.proposer import Proposer
 from bot.remediation.reconciler import RemediationReconciler
-from bot.remediation.wave_scheduler import WaitingRemediationLookup
+from bot.remediation.waves import WaitingRemediationLookup
 from bot.remediation.worker import ActionWorker
 from bot.store.keys import ACTION_KEYS, RedisKeys
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import GraphContext, IncidentTimeouts, find_no_other_owners
+from graph.execution.action_effects import ActionGraphContext
 from graph.execution.action_graph import ActionThreads
-from graph.execution.execution import ActionGraphContext
 from graph.execution.verification import ActionVerifier
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from kb.taxonomy.taxonomy import Taxonomy
@@ -41,7 +40,7 @@ from tests.support.clock import T0, SetClock
 from tests.support.fakes_graph import CHECKS as EVERYDAY
 from tests.support.fakes_graph import FakeFleet, FakeHistory, Killed, check, clue, fact, healthy, leaf
 from tests.support.inventories import inventory
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.execution.build import compute_catalogue_hash
 from tools.execution.kit import get_current_kit_version
@@ -119,8 +118,7 @@ TAXONOMY = Taxonomy(
 Point = Callable[[str], None]
 
 
-def nothing_happens(point: str) -> None:
-    """Inject no fault."""
+def nothing_happens(point: str) -> None: ...
 
 
 class LivingFleet(FakeFleet):
@@ -279,8 +277,6 @@ class Site:
 
 
 class PeopleOfList:
-    """A user group and its people."""
-
     def __init__(self) -> None:
         self.group = {"ANN", "BOB", "CID"}
         self.people = {name: Person(name, TEAM, name, True) for name in ("ANN", "BOB", "CID", "EVE")}
@@ -337,7 +333,6 @@ class Wall:
 
 
 def well(*hosts: str) -> list[Fact]:
-    """Return facts of healthy hosts."""
     rows = [row for row in healthy(*hosts) if row.key != "pcie.rev_ff"]
     for host in hosts:
         rows += [replace(fact(host, "lspci", "pcie.rev_ff", False, name), attrs={"bdf": address}) for name, address in BDF.items()]

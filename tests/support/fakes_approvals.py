@@ -12,7 +12,7 @@ from bot.incidents.context import HandlerContext
 from bot.policy.approvals import ApprovalRights
 from bot.remediation.action_cards import ActionCards
 from bot.remediation.approval_card_data import ApprovalCardSources
-from bot.remediation.decisions import ApprovalDecisions, ApprovalServices, CannotPropose, VoteVerdict
+from bot.remediation.approval_decisions import ApprovalDecisions, ApprovalServices, CannotPropose, VoteVerdict
 from bot.slack.posted_messages import PostedCards
 from deploy.sandbox.slack.app.socketmode import SocketDelivery
 from graph.state import IncidentState
@@ -23,10 +23,10 @@ from tools.action import Action, new_approval_id
 from tools.evidence import MemoryEvidence
 from tools.execution.build import ActionRequest, HostIdentity, build_action
 from tools.execution.conditions import ConditionResult
-from tools.execution.delete_preview import DeletePreview, OldFile
+from tools.execution.previews import DeletePreview, OldFile
 from tools.inventory.inventory import Host, Inventory
-from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
+from tools.ledger.reader import BrakeHeadroom, compute_headroom
 from tools.ledger.record import ActionRecord, ApprovalTerms, NotAnApprover, NotFound, Refused, VoteResult
 from tools.ledger.states import State, Transition
 from tools.remedies.remedy import BadArgument
@@ -72,10 +72,10 @@ class SmallDriver(ApprovalDecisions):
     async def _each(self, approval: str, digest: str, voter: str, delivery: str) -> VoteResult:
         try:
             return VoteResult(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
-        except NotFound as no:
-            return VoteResult(approval, None, no)
-        except Refused as no:
-            return VoteResult(approval, await self.ledger.get_record(approval), no)
+        except NotFound as error:
+            return VoteResult(approval, None, error)
+        except Refused as error:
+            return VoteResult(approval, await self.ledger.get_record(approval), error)
 
     async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
         old = await self.ledger.get_record(approval)
@@ -183,14 +183,14 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
 
-    def dress(surface: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
+    def dress(context: HandlerContext, redis: FakeAsyncRedis) -> HandlerContext:
         ledger = Ledger(redis, KEY, clock)
-        rights = ApprovalRights(surface.people, INVENTORY, (), surface.inbox.get_origin)
+        rights = ApprovalRights(context.people, INVENTORY, (), context.inbox.get_origin)
         sources = ApprovalCardSources(
             ledger.get_record,
             ledger.list_incident_records,
-            surface.inbox.get_origin,
-            surface.bound,
+            context.inbox.get_origin,
+            context.channel_bindings,
             rights.get_mention_group,
             evidence,
             clock,
@@ -199,14 +199,13 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
             warning=warning,
         )
         posted = PostedCards(redis)
-        living = living_messages(surface.client, redis, surface.people, surface.inbox.get_origin, clock, surface.tasks)
-        cards = ActionCards(surface.client, posted, surface.people, sources, living)
+        living = living_messages(context.client, redis, context.people, context.inbox.get_origin, clock, context.tasks)
+        cards = ActionCards(context.client, posted, context.people, sources, living)
         made.append(SmallDriver(ledger, cards, rights, asyncio.Event()))
         made[0].host_answers.set()
         return replace(
-            surface,
-            approvals=ApprovalServices(made[0], ledger, cards),
-            patience=patience,
+            context,
+            approvals=ApprovalServices(made[0], ledger, cards, patience=patience),
         )
 
     async with slack_side(dress) as bot:

@@ -12,10 +12,10 @@ from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.model.server import SandboxModel, serve
 from graph.model.endpoint import EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
-from tests.bench.arm import Answer, Arm
-from tests.bench.line import Access, Exchange, Line
-from tests.bench.stand import stand, without
-from tests.bench.truth import read_truth
+from tests.bench.arms.arm import Answer, Arm
+from tests.bench.case_files.truth import read_truth
+from tests.bench.model.endpoint import Access, Exchange, Line
+from tests.bench.run.setup import stand, without
 
 ACCESS = Access("http://127.0.0.1:9", "sk-very-secret-1", "gpt-4o")
 Answers = Callable[[str, str, Mapping[str, Any]], Any]
@@ -53,8 +53,6 @@ class FakeModel:
 
 @dataclass
 class Solved:
-    """An arm's answer and its model line."""
-
     answer: Answer
     line: Line
     unsafe: int

@@ -1,6 +1,6 @@
 """The bot's Slack side on the Slack sandbox: real Bolt, Socket Mode and inbox on fakeredis; the rest is recorded."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,33 +10,53 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.answer_dispatcher import build_outbox, run_outbox
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
-from bot.app.listeners import TenantHandlers
-from bot.app.socket_mode import run_socket_mode
-from bot.incidents.cards import close_modal
+from bot.app.answer_dispatcher import build_direct_messages, build_outbox, run_direct_answers, run_outbox
+from bot.app.slack_handlers import build_slack_registry
+from bot.incidents.cards import incident_menu
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.inbox import Inbox
+from bot.incidents.dispatch.metrics import IncidentMetricsStore
 from bot.incidents.dispatch.thread_activity import ThreadActivity
 from bot.incidents.handlers.commands import answer_direct_message
+from bot.incidents.handlers.services import (
+    AlertBatchSubmitter,
+    HomeServices,
+    IncidentFormServices,
+    MessageServices,
+    OpenWorkServices,
+    ReportWriter,
+)
 from bot.incidents.publishing.reactions import StatusReactions
 from bot.incidents.publishing.status_messages import StatusMessages
+from bot.lessons.handlers import LessonCards, LessonHandlers
+from bot.lessons.store import LessonStore
 from bot.policy import channels as policy
+from bot.provider.handlers import ProviderHandlers
+from bot.reports.incident_sources import TenantReportContext
+from bot.reports.page_formats import PageFormat
 from bot.slack.client import build_slack_client
 from bot.slack.manifest import build_manifest
 from bot.slack.people import People
 from bot.slack.posted_messages import EditableMessages, OriginLookup, PendingMessages, PostedCards
-from bot.store.channel_sharing import ChannelSharingCache
+from bot.slack.registry import SlackRegistry
+from bot.slack.socket_mode import run_socket_mode
+from bot.store.quotas import QuotaWaitingList
+from bot.store.slack_state import ChannelSharingCache
 from bot.tasks import BackgroundTasks
+from bot.tenants.cards.view import TenantView
+from bot.tenants.handlers import TenantHandlers
+from bot.tenants.tenant_updates import TenantUpdateHandlers
+from bot.trackers.handlers import TrackerHandlers
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.app.socketmode import Patience
 from graph.context import Progress
 from graph.dialogue.said import Vocabulary
-from graph.state import InboxItem, IncidentState
+from graph.state import InboxItem, IncidentState, Origin
 from tests.support.clock import WallClock
 from tools.checks import CHECKS
 from tools.clock import Clock
-from tools.inventory.inventory import ChannelRow
+from tools.fact import Fact
+from tools.inventory.inventory import ChannelRow, Inventory
 from tools.remedies import REMEDIES
 
 OPS, ACME, RANDOM, TEAM = "C0GPUINC", "C0CUSTACME", "C0RANDOM", "T0RACK"
@@ -45,7 +65,49 @@ BOUND = policy.build_channel_bindings(
     (ChannelRow(channel=OPS, approvers="S0GPUAPPR"), ChannelRow(channel=ACME, kind="tenant", tenant="acme", internal=OPS))
 )
 VOCABULARY = Vocabulary(hosts=HOSTS, checks=tuple(CHECKS), remedies={name: name.replace("_", " ") for name in REMEDIES})
-OFFERED = close_modal.build_label_choices([("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")])
+OFFERED = incident_menu.build_label_choices(
+    [("GPU.BUS.Fell_Off", "GPU fell off the bus"), ("SYSTEM_SOFTWARE.DRIVER.Old", "Driver too old")]
+)
+
+
+@dataclass
+class Features:
+    """Handlers that a test gives the Slack side. Without, a feature is switched off, or on with nothing stored."""
+
+    tenants: TenantHandlers | None = None
+    provider: ProviderHandlers | None = None
+    trackers: TrackerHandlers | None = None
+    lessons: LessonHandlers | None = None
+    tenant_updates: TenantUpdateHandlers | None = None
+
+
+class ReportRecorder:
+    """Notes which reports were requested."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+
+    def begin_report(self, incident: str, place: Origin, form: PageFormat = "pdf") -> None:
+        self.begun.append(incident)
+
+    def begin_tenant_report(self, incident: str, place: Origin, customer: TenantReportContext, *, withdrawn: bool) -> None:
+        self.begun.append(incident)
+
+
+@dataclass
+class Parts:
+    """What a test gives the incidents' handlers in place of the defaults."""
+
+    thread_activity: ThreadActivity | None = None
+    hosts_of: Callable[[Origin], Collection[str]] = lambda _: HOSTS
+    vocabulary_of: Callable[[Origin], Vocabulary] = lambda _: VOCABULARY
+    report_writer: ReportWriter = field(default_factory=ReportRecorder)
+    host_groups: Mapping[str, Collection[str]] = field(default_factory=dict)
+    submit_alert_batch: AlertBatchSubmitter | None = None
+
+
+PartsBuilder = Callable[[HandlerContext, FakeAsyncRedis], Parts]
+FeatureBuilder = Callable[[MessageServices, FakeAsyncRedis], Features]
 
 
 @dataclass
@@ -53,7 +115,10 @@ class Behind:
     """The Slack side's effects: inbox items, wake-ups, progress. `states` stands for the graph's stored states."""
 
     slack: SlackSandbox
-    surface: HandlerContext
+    messages: MessageServices
+    services: IncidentFormServices
+    features: Features
+    registry: SlackRegistry
     inbox: Inbox
     server: FakeServer
     redis: FakeAsyncRedis
@@ -64,7 +129,11 @@ class Behind:
 
     @property
     def pulse(self) -> ThreadActivity:
-        return self.surface.pulse
+        return self.messages.thread_activity
+
+    @property
+    def context(self) -> HandlerContext:
+        return self.messages.context
 
     async def items(self) -> list[InboxItem]:
         return [item for incident in await self.inbox.list_open_incidents() for item in await self.inbox.list_waiting(incident)]
@@ -73,8 +142,8 @@ class Behind:
         """Wait until all events are acked and background tasks ended."""
         await self.slack.quiet()
         await self.background.wait_until_idle()
-        await self.surface.outbox.wakeups.wait_until_idle()
-        await self.surface.direct.wakeups.wait_until_idle()
+        await self.context.outbox.wakeups.wait_until_idle()
+        await self.messages.direct_messages.wakeups.wait_until_idle()
         await self.background.wait_until_idle()
 
     def texts(self, channel: str, user: str = "") -> list[str]:
@@ -94,13 +163,14 @@ def living_messages(
 
 @asynccontextmanager
 async def slack_side(
-    dress: Callable[[HandlerContext, FakeAsyncRedis], HandlerContext] = lambda surface, _: surface,
+    dress: Callable[[HandlerContext, FakeAsyncRedis], HandlerContext] = lambda context, _: context,
+    parts_of: PartsBuilder = lambda _, __: Parts(),
+    features_of: FeatureBuilder = lambda _, __: Features(),
     app: Mapping[str, Any] | None = None,
-    door_of: Callable[[HandlerContext, FakeAsyncRedis], TenantHandlers | None] = lambda _, __: None,
     ack: float = 5.0,
 ) -> AsyncIterator[Behind]:
-    """Connect the bot to a workspace that grants what its manifest requests (or `app`). `dress` extends the context,
-    `door_of` makes the tenant handlers, `ack` is Slack's ack timeout in seconds.
+    """Connect the bot to a workspace that grants what its manifest requests (or `app`). `dress` changes the context,
+    `parts_of` and `features_of` make the features' handlers, `ack` is Slack's ack timeout in seconds.
     """
     patience = Patience(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=dict(app or build_manifest()), patience=patience) as slack:
@@ -119,7 +189,7 @@ async def slack_side(
         async def state_of(incident: str) -> IncidentState:
             return made[0].states.get(incident, cast(IncidentState, {}))
 
-        surface = HandlerContext(
+        context = HandlerContext(
             client,
             inbox,
             wake,
@@ -127,24 +197,58 @@ async def slack_side(
             state_of,
             People(client, fresh=0.0, marks=ChannelSharingCache(redis)),
             BOUND,
-            lambda _: HOSTS,
-            OFFERED,
             WallClock(),
             background,
-            ThreadActivity(redis, WallClock()),
-            lambda _: VOCABULARY,
-            build_direct_messages(client, redis, WallClock(), background),
             build_outbox(redis, WallClock(), BOUND),
         )
-        surface = dress(surface, redis)
-        made.append(Behind(slack, surface, inbox, server, redis, background))
+        context = dress(context, redis)
+        parts, clock = parts_of(context, redis), context.clock
+        open_work, activity = (
+            OpenWorkServices(context, QuotaWaitingList(redis, clock)),
+            parts.thread_activity or ThreadActivity(redis, clock),
+        )
+        direct = build_direct_messages(client, redis, WallClock(), background)
+        messages = MessageServices(context, open_work, activity, parts.vocabulary_of, direct, parts.submit_alert_batch)
+        metrics, features = IncidentMetricsStore(redis), features_of(messages, redis)
+        services = IncidentFormServices(context, parts.hosts_of, OFFERED, metrics, load_no_facts, parts.report_writer)
+        home = HomeServices(context, open_work, OFFERED, metrics, parts.host_groups)
+        registry = build_registry(services, home, messages, redis, features)
+        made.append(Behind(slack, messages, services, features, registry, inbox, server, redis, background))
         try:
             async with (
-                run_outbox(surface.outbox, client, surface.people, redis, lease_seconds=30.0),
-                run_direct_answers(surface.direct, partial(answer_direct_message, surface), redis, surface.clock, lease_seconds=30.0),
-                run_socket_mode(surface, slack.app_token, door_of(surface, redis)),
+                run_outbox(context.outbox, client, context.people, redis, lease_seconds=30.0),
+                run_direct_answers(direct, partial(answer_direct_message, open_work), redis, clock, lease_seconds=30.0),
+                run_socket_mode(client, registry, slack.app_token),
             ):
                 await slack.connected()
                 yield made[0]
         finally:
             await background.aclose()
+
+
+async def load_no_facts(incident: str) -> Sequence[Fact]:
+    return ()
+
+
+def build_registry(
+    services: IncidentFormServices, home: HomeServices, messages: MessageServices, redis: FakeAsyncRedis, features: Features
+) -> SlackRegistry:
+    """Return the handlers as a front end builds them."""
+    context, posted = services.context, PostedCards(redis)
+
+    async def no_view(incident: str, origin: Origin) -> TenantView | None:
+        return None
+
+    lessons = LessonHandlers(
+        context, LessonStore(redis), LessonCards(EditableMessages(context.client, posted), context.inbox, context.people, {}), OFFERED
+    )
+    return build_slack_registry(
+        services,
+        home,
+        messages,
+        lessons=features.lessons or lessons,
+        tenant_updates=features.tenant_updates or TenantUpdateHandlers(context, posted, Inventory(hosts={}, groups={}), no_view),
+        tenants=features.tenants,
+        provider=features.provider,
+        trackers=features.trackers,
+    )

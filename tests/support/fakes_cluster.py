@@ -11,7 +11,7 @@ from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.evidence import EvidenceStore, MemoryEvidence
 from tools.fact import Fact
 from tools.fleet.answers import CheckRequest

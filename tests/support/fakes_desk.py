@@ -2,7 +2,7 @@
 
 import asyncio
 import operator
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict, cast
@@ -10,12 +10,12 @@ from typing import Annotated, Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from redis.asyncio import Redis
 
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, TurnObserver
 from bot.incidents.dispatch.inbox import DUE_WORK
 from bot.refusal import TooEarly
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from graph.checkpoints.checkpoint import RedisSaver
-from graph.checkpoints.run_status import has_pending_tasks
+from graph.checkpoints.checkpoint import RedisSaver, has_pending_tasks
 from graph.context import Progress
 from graph.report import Report
 from graph.state import InboxItem, InboxItemKind, IncidentState, Origin
@@ -142,6 +142,10 @@ class BoardOfList:
             raise TooEarly("Slack takes no edit now")
         if report.item not in {posted.item for _, posted in self.posts}:
             self.posts.append((incident, report))
+
+    @property
+    def observers(self) -> Mapping[str, TurnObserver]:
+        return {REPORT_OBSERVER: self.publish_report}
 
     @property
     def posted(self) -> list[str]:

@@ -25,7 +25,7 @@ from kb.taxonomy.expressions import Expression
 from kb.taxonomy.taxonomy import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
 from tests.support.inventories import inventory
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, Value, build_unobserved_fact
 from tools.fleet.answers import AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers
@@ -187,8 +187,7 @@ class FakeFleet:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     before: Callable[[int], None] = field(default=lambda looks: None)  # called before each run with its number, from 1
 
-    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Ignore: nothing is cached."""
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None: ...
 
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False

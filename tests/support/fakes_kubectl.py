@@ -46,5 +46,4 @@ class LooksHere:
         out, err = await child.communicate()
         return CommandResult(out[:cap], err[:cap], child.returncode, truncated=len(out) > cap)
 
-    async def aclose(self) -> None:
-        """Do nothing."""
+    async def aclose(self) -> None: ...

@@ -98,9 +98,7 @@ async def expire_due(ledger: Any) -> list[Any]:
     for approval in await ledger.list_due():
         try:
             if (await ledger.get_record(approval)).state in states.OPEN_STATES:
-                ended.append(
-                    await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "nobody decided or started it in time")
-                )
+                ended.append(await ledger.end_action(approval, states.Transition.EXPIRE, "rackmedic", "no decision or start in time"))
         except (record.NotOpen, record.TamperedRecord):
             continue  # another worker was quicker; or it was tampered with and must not keep the others from expiring
     return [row for row in ended if row.state is states.State.EXPIRED]
@@ -140,7 +138,6 @@ class Desk:
         return await more.pop("ledger", self.ledger).vote(row.approval, row.digest, f"T1:{who}", verdict, delivery, more.pop("reason", ""))
 
     async def approved(self, action: Action | None = None, **terms: Any) -> Any:
-        """Return an action approved by one person."""
         return await self.click(await self.ask(action, **terms))
 
     async def claim(self, row: Any, worker: str = "w1", **more: Any) -> Any:

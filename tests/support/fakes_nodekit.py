@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.clock import PATIENCE
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
@@ -161,8 +161,8 @@ class Node:
         """Wait until the lock is free. Raises TimeoutError after 30 seconds."""
         try:
             subprocess.run([REAL_FLOCK or "flock", "-s", "-w", "30", str(lock), "true"], check=True)
-        except subprocess.CalledProcessError as held:
-            raise TimeoutError(f"{lock} is still held") from held
+        except subprocess.CalledProcessError as error:
+            raise TimeoutError(f"{lock} is still held") from error
 
     def holders(self) -> list[int]:
         """Return pids that have a file of the state directory open."""

@@ -59,7 +59,6 @@ class Repairs:
         return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), self.transport, ACT_COMMAND)
 
     async def settle(self, action: Action) -> KitAnswer:
-        """Settle once."""
         return await ask_kit(action.via, ("settle", action.digest), self.transport, ACT_COMMAND)
 
     async def ended(self, action: Action) -> KitAnswer:
@@ -145,5 +144,4 @@ DIGESTS = itertools.count(1)
 
 
 def some_digest() -> str:
-    """Return an unused digest."""
     return f"{next(DIGESTS):064x}"

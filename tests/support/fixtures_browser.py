@@ -38,6 +38,5 @@ async def browser_page(width: int = 1280, height: int = 1000) -> AsyncIterator[P
 
 
 async def shot(page: Page, name: str) -> None:
-    """Save a screenshot."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     await page.screenshot(path=SHOTS / f"{name}.png")

@@ -10,14 +10,14 @@ import aiohttp
 from redis.asyncio import Redis
 
 from bot.app.http.server import serve_routes
-from bot.inbound.webhook import KEY_PREFIX
+from bot.inbound import KEY_PREFIX
 from bot.incidents.dispatch.inbox import Inbox
 from bot.provider.intake import ProviderIntake
 from bot.provider.link import HttpProviderLink
-from bot.provider.message_store import ProviderMessageStore
+from bot.provider.provider_updates import ProviderMessageStore
+from bot.provider.ticket_documents import TicketStore
 from bot.provider.ticket_importer import TicketImporter
 from bot.provider.ticket_states import TicketStates
-from bot.provider.ticket_store import TicketStore
 from bot.store.keys import RedisKeys
 from graph.state import IncidentState
 from kb.customers.cause_words import load_customer_words

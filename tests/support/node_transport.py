@@ -9,7 +9,7 @@ from tools.transport import CommandResult
 
 
 class OneNode:
-    """Run `rackmedic-act` on this node, whatever the host name."""
+    """Run `rackmedic-act` on this node for any host name."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -12,7 +12,7 @@ from typing import Any
 from redis.asyncio import Redis
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.app.direct_messages import build_direct_messages, run_direct_answers
+from bot.app.answer_dispatcher import build_direct_messages, run_direct_answers
 from bot.cards import blocks
 from bot.cards.blocks import Card
 from bot.incidents.cards.direct_messages import DirectRequest

@@ -10,19 +10,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from bot.app.diagnosis_runtime import DiagnosisRuntime, open_diagnosis_runtime
 from bot.cards.blocks import Card
-from bot.incidents.cards import diagnosis, incident_card, ticket
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards import diagnosis, handoff_card, incident_card
+from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.cards.incident_card import IncidentCardView
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.publishing.status_messages import get_findings_so_far
 from bot.policy.approvals import build_terms
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import deleted_files, killed_process, node_jobs
+from bot.remediation.cards import side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.settings import load_settings
 from deploy.sandbox.cluster.cases.reader import parse_case
 from deploy.sandbox.cluster.doors.stage import Stage, staged
-from graph.checkpoints.serde import build_plain_serde
+from graph.checkpoints.checkpoint import build_plain_serde
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.incident_view import IncidentView
 from graph.remediation.fault_condition import get_step_precondition
@@ -30,11 +30,9 @@ from graph.report import Report
 from graph.state import Attachment, InboxItem, IncidentState, Origin, Remediation
 from tools.action import Action
 from tools.execution.build import ActionRequest, HostIdentity, build_action, compute_catalogue_hash, find_execution_host
-from tools.execution.conditions import read_process_start
-from tools.execution.delete_preview import preview_delete
-from tools.execution.dry_run import preview_conditions
+from tools.execution.conditions import preview_conditions, read_process_start
 from tools.execution.identity import read_boot_id
-from tools.execution.node_jobs import read_node_jobs
+from tools.execution.previews import preview_delete, read_node_jobs
 from tools.fact import Fact
 from tools.ledger.record import ActionRecord
 from tools.ledger.states import State
@@ -81,8 +79,6 @@ CASES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The thread's content after a turn."""
-
     name: str
     state: IncidentState
     report: Report
@@ -112,7 +108,7 @@ async def seen_of(name: str) -> Seen:
         facts = await world.ports.evidence.get_facts(state.get("facts", "")) if state.get("facts") else []
         shown = await _approval(world, stage, ladder, facts) if ladder else None
         titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
-        handed = ticket.render_ticket(build_handoff(state), titles) if rows.ticket else None
+        handed = handoff_card.render_ticket(build_handoff(state), titles) if rows.ticket else None
         stands = get_incident_status(rows, [shown.record] if shown else [])
         told = incident_card.render_incident_card(
             IncidentCardView(INCIDENT, get_findings_so_far(report), rows.stats, stands, titles=titles)
@@ -144,8 +140,8 @@ async def _approval(world: DiagnosisRuntime, stage: Stage, ladder: Remediation, 
     deletes = await preview_delete(action, world.transport)
     jobs = await read_node_jobs(action, world.ports.inventory, world.transport)
     known = [
-        *(node_jobs.build_job_rows(jobs) if jobs else ()),
-        *(deleted_files.build_file_rows(deletes) if deletes else killed_process.build_process_rows(action, facts)),
+        *(side_effects.build_job_rows(jobs) if jobs else ()),
+        *(side_effects.build_file_rows(deletes) if deletes else side_effects.build_process_rows(action, facts)),
     ]
     return ApprovalCardView(record, group=GROUP, seen=looked, seen_at=now, known=known)
 

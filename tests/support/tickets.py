@@ -7,9 +7,8 @@ from typing import Any
 
 from graph.incident_view import IncidentView
 from graph.state import IncidentState
-from graph.ticket_export.build import ExportPrivacy, build_ticket_document
 from graph.ticket_export.document import TicketDocument
-from graph.ticket_export.public_catalogues import load_public_chunks
+from graph.ticket_export.document_builder import ExportPrivacy, build_ticket_document, load_public_chunks
 from tests.support.talk import Talk
 from tools.fact import Fact
 
@@ -31,7 +30,6 @@ def known() -> tuple[IncidentView, list[Fact]]:
 
 
 def ticket(*, words: str = "job 4711 hangs on gpu-[001-004]", facts: tuple[Fact, ...] = (), **more: Any) -> TicketDocument:
-    """Return its document with these words and additional facts."""
     rows, seen = known()
     stored: IncidentState = {**rows.stored, "said": [{**rows.messages[0], "text": words}]}
     return build_ticket_document(IncidentView(stored), [*seen, *facts], ExportPrivacy(SALT, public(), **more), MADE)

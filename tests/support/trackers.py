@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from bot.inbound.webhook import Unsigned, verify_message
+from bot.inbound import Unsigned, verify_message
 from tests.support.tracker_rules import refused
 from tools.clock import Clock
 
@@ -323,8 +323,8 @@ class StandInTracker:
     def _hook(self, request: web.Request, body: Any) -> web.Response:
         try:
             message = verify_message([b"k" * 32], request.headers, self.raw, self.clock.now())
-        except Unsigned as why:
-            return self._no("webhook.late" if "its time is" in str(why) else "webhook.signature")
+        except Unsigned as error:
+            return self._no("webhook.late" if "its time is" in str(error) else "webhook.signature")
         if body["type"] == "rackmedic.ticket.asked":
             row = self.tickets.get(body["data"]["id"], {})
             said = {"comments": self.remarks.get(str(row.get("id")), [])}

@@ -8,7 +8,7 @@ import sys
 import structlog
 from redis.asyncio import Redis
 
-from bot.incidents.dispatch.dispatcher import Dispatcher
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.sweeper import plan_timers
@@ -23,7 +23,10 @@ UNACKNOWLEDGED_MS = 1000  # a wake-up of a dead process goes to another after th
 async def work(url: str, name: str) -> None:
     redis, clock = Redis.from_url(url), WallClock()
     leases = Leases(redis, clock, seconds=5)
-    desk = Dispatcher(Inbox(redis, clock), leases, TinyTurns(redis), RedisBoard(redis, Doom("")), clock=clock, timers=plan_timers)
+    board = RedisBoard(redis, Doom(""))
+    desk = Dispatcher(
+        Inbox(redis, clock), leases, TinyTurns(redis), {REPORT_OBSERVER: board.publish_report}, clock=clock, timers=plan_timers
+    )
     await StreamWakeups(url, name=name, unacknowledged_ms=UNACKNOWLEDGED_MS).start(desk.process_incident)
     print("ready", flush=True)
     await asyncio.Event().wait()

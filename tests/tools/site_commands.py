@@ -1,4 +1,4 @@
-"""Commands as people write them: what a site's check may not run, by what it would do, and what people on call ask every day."""
+"""Commands of site checks: those refused, by what they would do, and those that on-call people run every day."""
 
 WRITES = """
 rm -rf /scratch/x

@@ -1,4 +1,4 @@
-"""Running one action: every answer that a kit, a network or a dying host can give, and what is made of it."""
+"""Running one action: every answer of the kit, the network or a dying host, and the resulting outcome."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -27,7 +27,7 @@ Step = CommandResult | Unreachable | str
 
 @dataclass
 class Told:
-    """A host that answers in the order told; the last answer of each kind is repeated."""
+    """A host with scripted answers; the last one of each kind repeats."""
 
     start: list[Step] = field(default_factory=lambda: ["started"])
     settle: list[Step] = field(default_factory=lambda: ["done 0"])
@@ -53,7 +53,7 @@ class Told:
 
     @property
     def words(self) -> list[str]:
-        """What was asked of the kit, without the rest."""
+        """Return the kit subcommands that were sent."""
         return [argv[3] for argv in self.asked if argv[0] != "cat"]
 
 
@@ -270,7 +270,7 @@ async def test_start_itself_refuses_an_adopted_claim(desk: Desk) -> None:
     assert host.asked == []
 
 
-async def test_whoever_loses_the_claim_stops_at_once(desk: Desk) -> None:
+async def test_a_worker_that_loses_the_claim_stops_at_once(desk: Desk) -> None:
     host = Told(settle=["running"])
 
     async def lost(held: Any) -> None:
@@ -283,7 +283,7 @@ async def test_whoever_loses_the_claim_stops_at_once(desk: Desk) -> None:
 
 @dataclass
 class Slow:
-    """A host whose answer comes only after some beats."""
+    """A host that answers only after three heartbeats."""
 
     beats: int = 0
     enough: asyncio.Event = field(default_factory=asyncio.Event)
@@ -326,7 +326,7 @@ async def test_a_claim_lost_while_a_host_is_slow_ends_the_waiting(desk: Desk) ->
 
 @dataclass
 class Keyed(Told):
-    """A transport that knows which host key it verified."""
+    """A transport with a verified host key."""
 
     key: str = "SHA256:other"
 
@@ -347,7 +347,7 @@ async def test_nothing_is_sent_to_a_host_with_another_key_than_the_one_approved(
     assert (await _run(desk, Keyed(key="", settle=["never"]), host_key="SHA256:approved", target="gpu-019")).state == "failed"
 
 
-# -- is there a kit ----------------------------------------------------------------------------------------------------------
+# -- the kit's version ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -388,7 +388,9 @@ async def test_a_kit_of_another_catalogue_starts_nothing_for_it_might_do_somethi
     host = Told(version="0123456789ab")
     ended = await _run(desk, host)
     assert (ended.state, host.asked) == ("failed", [])
-    assert ended.says.startswith("nothing was started, for an older kit may do another thing than what was approved. The node kit on ")
+    assert ended.says.startswith(
+        "nothing was started, because an older kit may do something other than what was approved. The node kit on "
+    )
     assert "is version 0123456789ab, not" in ended.says
 
 
@@ -413,7 +415,7 @@ def test_a_remedy_that_an_older_kit_lacks_is_refused_in_words_that_say_what_to_d
     assert "rackmedic node-kit" in said.says
 
 
-def test_every_refusal_of_the_catalogue_is_explained_whatever_its_letters() -> None:
+def test_every_refusal_of_the_catalogue_is_explained_in_any_case() -> None:
     for remedy in REMEDIES.values():
         for words in remedy.refusals:
             assert act.explain_refusal(remedy, f"error: {words.upper()}!") in remedy.refusals.values()
@@ -479,5 +481,4 @@ async def test_a_host_that_answers_in_time_is_not_called_lost(desk: Desk) -> Non
     assert told == []
 
 
-async def nothing(seconds: float) -> None:
-    """Pause without waiting."""
+async def nothing(seconds: float) -> None: ...

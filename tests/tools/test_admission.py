@@ -1,4 +1,6 @@
-"""How many connections may be opened at once: halved by drops, widened by successes, fair, and whole after cancellation."""
+"""The limit of simultaneous connection attempts: halved by drops, widened by successes, fair, and intact after
+cancellation.
+"""
 
 import asyncio
 
@@ -7,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.clock import PATIENCE
-from tools.ssh.admission import AdmissionControl
+from tools.limiter import AdmissionControl
 
 
 class Door:
-    """An sshd that drops a connection whenever more than `room` are being opened."""
+    """An sshd that drops a connection if more than `room` are being opened."""
 
     def __init__(self, room: int, most: int, gain: float = 1.0) -> None:
         self.room, self.admission = room, AdmissionControl(most, gain)
         self.open, self.drops, self.widest = 0, 0, 0
 
     async def enter(self) -> None:
-        """Until it is let in."""
+        """Retry until let in."""
         while True:
             async with self.admission.slot() as attempt:
                 self.open += 1
@@ -32,7 +34,7 @@ class Door:
             await asyncio.sleep(0)
 
 
-async def test_everybody_gets_through_a_narrow_door_with_few_drops() -> None:
+async def test_all_connect_through_a_narrow_limit_with_few_drops() -> None:
     door = Door(room=5, most=50)
     await asyncio.gather(*(door.enter() for _ in range(400)))
     assert door.drops < 150
@@ -75,7 +77,7 @@ async def test_a_refusal_teaches_nothing() -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 6))
-async def test_whoever_gives_up_takes_nobodys_turn(gives_up: list[bool], most: int) -> None:
+async def test_a_cancelled_waiter_takes_no_turn(gives_up: list[bool], most: int) -> None:
     admission, entered = AdmissionControl(most), list[int]()
 
     async def enter(number: int) -> None:

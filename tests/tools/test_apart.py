@@ -1,4 +1,4 @@
-"""Work in a process of its own: its answer, its trouble, and its end."""
+"""Work in a separate process: result, errors, cancellation."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.app.isolated_reader import IsolatedTextReader
+from bot.app.diagnosis_runtime import IsolatedTextReader
 from kb.redact import redact
 from tests.tools.test_site_rules import LOST
 from tools.evidence import DirectoryEvidence
@@ -37,12 +37,12 @@ async def test_who_waits_no_more_ends_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     waiting = asyncio.create_task(ProcessPool().run(Path.write_text, pipe, "x" * (1 << 20), None, None, None))
-    with await asyncio.to_thread(pipe.open, "rb", 0) as end:  # opens once the other side writes: it runs
+    with await asyncio.to_thread(pipe.open, "rb", 0) as end:  # opens once the process writes
         waiting.cancel()
         await asyncio.wait({waiting})
         assert waiting.cancelled()
         while await asyncio.to_thread(end.read, 1 << 16):
-            pass  # ends where nobody writes any more
+            pass  # ends when the writer is gone
 
 
 async def test_a_large_text_is_redacted_apart_and_kept_as_any_other(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def dies_beside() -> object:
 
 
 def counted_beside() -> tuple[int, int]:
-    """Two answers, where a second thread runs meanwhile."""
+    """Return two results while a second thread runs."""
     done = threading.Event()
     other = threading.Thread(target=done.wait)
     other.start()

@@ -1,4 +1,4 @@
-"""Bandwidth against message size: what was measured, beside what the model reaches; nothing is guessed."""
+"""Bandwidth curves by message size: measured values beside the model's range, nothing estimated."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_host_below_its_models_band_is_slow_and_said_so() -> None:
     ]
 
 
-def test_small_messages_and_unknown_models_accuse_nobody() -> None:
+def test_small_messages_and_unknown_models_accuse_no_host() -> None:
     assert not BandwidthCurve("n1", ((4 * MIB, 3.0),), 460.0).is_slow
     assert not BandwidthCurve("n1", ((8 * GIB, 3.0),)).is_slow
     assert summarize_bandwidths(Bandwidths((BandwidthCurve("n1", ((8 * GIB, 3.0),)),))) == (
@@ -65,7 +65,7 @@ def test_what_is_no_bandwidth_of_these_hosts_is_not_known(odd: Fact) -> None:
     assert bandwidths(("n1",), [odd], h100).curves == ()
 
 
-def test_a_table_that_somebody_pasted_has_a_curve_of_its_own() -> None:
+def test_a_pasted_table_has_its_own_curve() -> None:
     text = """#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
    536870912     134217728     float     sum      -1   2454.1  218.76  382.84      0   2449.4  219.19  383.58      0
   1073741824     268435456     float     sum      -1   4509.2  238.12  416.71      0   4508.9  238.14  416.74      0

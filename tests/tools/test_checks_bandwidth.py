@@ -1,4 +1,4 @@
-"""nvbandwidth: matrices as JSON and as tables, and what it says instead of them."""
+"""nvbandwidth parsing: JSON and table matrices, and failures."""
 
 import json
 

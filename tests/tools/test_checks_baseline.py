@@ -1,4 +1,4 @@
-"""What a host looks like: rows that are read or told as not understood, and the probe run for real, which only reads and never waits for long."""
+"""The baseline check: rows are parsed or reported as not understood; the real probe only reads and has time limits."""
 
 import ast
 import re
@@ -21,8 +21,7 @@ from tools.fact import Status
 
 RUN = CHECKS["base"]
 SOURCE = Path("tools/checks/baseline/probe.py")
-STARTED = {"ip", "munge", "rpm", "systemctl"}
-"""Programs that the probe may start. None of them changes anything in the way in which it is asked."""
+STARTED = {"ip", "munge", "rpm", "systemctl"}  # programs that the probe may start; as called, none changes anything
 
 
 def read(text: str) -> dict[tuple[str, str | None], object]:
@@ -130,7 +129,7 @@ def test_the_probe_opens_to_read_alone_and_starts_few_programs() -> None:
 
 
 def test_no_question_asks_a_mount_of_a_network_anything() -> None:
-    """A file server that is gone answers nobody: what is known of such a mount stands in the kernel's table."""
+    """A dead file server blocks its callers; the kernel's mount table does not."""
     text = SOURCE.read_text()
     assert "statvfs" not in text
     assert "os.walk" not in text
@@ -143,7 +142,7 @@ def test_it_travels_in_one_packet_and_keeps_to_an_old_python() -> None:
 
 
 def test_a_program_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
-    """A frozen systemd answers nobody; what is asked of it is told as that."""
+    """A frozen systemd never answers; its rows are reported as unobserved."""
     stuck = tmp_path / "systemctl"
     stuck.write_text(f"#!{shutil.which('sh')}\nexec tail -f /dev/null\n")
     stuck.chmod(0o755)
@@ -156,7 +155,7 @@ def test_a_program_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def part(**fakes: Any) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
-    """The probe's functions with some of them replaced, and the rows that they print."""
+    """Return the probe's functions, some replaced, and the list of rows they print."""
     rows: list[tuple[str, str, str]] = []
     functions: dict[str, Any] = {}
     exec(SOURCE.read_text().rpartition("\nmain()")[0], functions)

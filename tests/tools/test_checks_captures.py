@@ -1,4 +1,6 @@
-"""Every published capture is read into right facts, or refused with a reason; none raises and none is called healthy by mistake."""
+"""Published captures are parsed into correct facts or refused with a reason; no parser raises or wrongly reports
+health.
+"""
 
 import re
 from collections.abc import Iterator
@@ -35,7 +37,7 @@ def blinds(facts: tuple[Fact, ...]) -> list[str]:
 
 
 def sections(path: Path) -> Iterator[tuple[str, str, str]]:
-    """(title, command, output) of a file that glues the outputs of many commands together."""
+    """Yield (title, command, output) of a file that concatenates many outputs."""
     for part in re.split(r"(?m)^#{80}\n(?=# \S+ :: )", text_of(path))[1:]:
         head, _, body = part.partition("#" * 80 + "\n")
         title, *rest = head.splitlines()
@@ -184,7 +186,7 @@ def test_outputs_glued_together_are_refused_and_each_alone_is_read(path: Path) -
 
 @pytest.mark.parametrize("path", GLUED, ids=lambda path: path.name)
 def test_text_table_and_csv_of_one_moment_agree(path: Path) -> None:
-    """The same GPU printed in three formats at the same time gives the same facts, where a format has them."""
+    """Three formats of one GPU at one time agree on the facts they share."""
     idle = {command.strip().partition("=")[0]: body for title, command, body in sections(path) if title.startswith("# idle")}
     query, table = (CHECKS["smi"].parse_output(idle[name]) for name in ("nvidia-smi -q", "nvidia-smi"))
     csv = CHECKS["smi"].parse_output(idle["nvidia-smi --query-gpu"])
@@ -403,5 +405,5 @@ def test_every_nccl_file_has_facts_or_a_failure() -> None:
 
 @pytest.mark.parametrize("path", files("nvidia-smi", "*.xml") + files("nvidia-smi", "q__*"), ids=lambda path: path.name)
 def test_no_field_of_any_driver_branch_tells_of_trouble_unread(path: Path) -> None:
-    """What a card at hand says beside HARMLESS is read; a new branch that says more shows here and is reviewed."""
+    """Every field is parsed or in HARMLESS; a new driver branch with more fields fails here for review."""
     assert not [fact.attrs for fact in CHECKS["smi"].parse_output(text_of(path)) if fact.key == "check.not_understood"]

@@ -1,4 +1,4 @@
-"""The container engine, GPU containers, and the versions of what stands in them."""
+"""The container engine, GPU containers, and the versions of software in them."""
 
 import ast
 import json
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graph.engine.derived_facts import find_unfit_images, find_wrong_clocks
+from graph.engine.derived_facts import can_run_build, find_unfit_images, find_wrong_clocks
 from tests.support import samples_checks as samples
 from tests.support.clock import PATIENCE
 from tests.support.fakes_graph import fact
@@ -41,7 +41,7 @@ def test_a_client_whose_daemon_does_not_run_has_looked_at_nothing(text: str) -> 
     assert "not running" in found.line
 
 
-def test_containers_without_gpus_are_nobodys_business() -> None:
+def test_containers_without_gpus_are_ignored() -> None:
     found = read("docker", samples.DOCKER_INSPECT)
     assert {row.device for row in found} == {SHORT}
     assert values(found)[("container.shm_bytes", SHORT)] == 64 << 20
@@ -118,6 +118,22 @@ def test_a_build_runs_on_later_minors_of_its_major_and_intermediate_code_on_all_
     assert not missing("sm_80", "compute_80")
     assert not missing("sm_90")
     assert not derived(fact("n1", "smi", "gpu.product", "Some New GPU", "gpu0"), fact("n1", "vers", "vers.archs", ["sm_70"]))
+
+
+def test_a_build_for_one_architecture_or_one_family_runs_there_alone() -> None:
+    """NVIDIA's compiler documentation: `a` code runs on exactly its capability, `f` code on its family, neither on what comes later."""
+    runs = {
+        ("sm_100a", 100),
+        ("compute_100a", 100),
+        ("sm_100f", 100),
+        ("sm_100f", 103),
+        ("compute_100f", 100),
+        ("compute_100f", 103),
+        ("sm_90a", 90),
+    }
+    for arch in ("sm_100a", "compute_100a", "sm_100f", "compute_100f", "sm_90a"):
+        for capability in (90, 100, 103, 120):
+            assert can_run_build(arch, capability) == ((arch, capability) in runs), (arch, capability)
 
 
 def test_a_clock_without_a_source_is_compared_with_ours() -> None:

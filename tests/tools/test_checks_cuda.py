@@ -1,4 +1,4 @@
-"""CUDA on every GPU: what the probe and deviceQuery say, and the probe itself against a driver library of our own."""
+"""CUDA on every GPU: parsing the probe and deviceQuery, and the probe run against a fake driver library."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_a_probe_that_was_cut_off_does_not_call_the_other_gpus_well() -> None:
     assert [fact.device for fact in facts if fact.key == "cuda.ok"] == ["0000:19:00.0"]
 
 
-def test_device_query_counts_and_calls_nobody_well() -> None:
+def test_device_query_counts_gpus_and_calls_none_healthy() -> None:
     assert found(QUERY, "cuda.devices") == {None: 2}
     assert found(QUERY, "cuda.ok") == {}
     assert found(QUERY, "cuda.mig") == {"gpu0": False, "gpu1": True}

@@ -1,4 +1,4 @@
-"""dcgmi diag: DCGM 3 and 4 as JSON, the table people paste, and no result at all."""
+"""dcgmi diag parsing: DCGM 3 and 4 JSON, pasted tables, and missing results."""
 
 import json
 import os
@@ -120,7 +120,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("warning", "reason"), FAULTS)
-def test_a_fault_stays_one_whatever_setting_it_mentions(warning: str, reason: str) -> None:
+def test_a_fault_that_mentions_a_setting_is_still_a_fault(warning: str, reason: str) -> None:
     facts = {fact.key: fact for fact in warned(warning)}
     assert (facts["dcgm.failed"].value, facts["dcgm.reason"].value) == ("memory", reason)
     assert "dcgm.not_run" not in facts

@@ -1,4 +1,4 @@
-"""gpu_burn as a test of speed: by the median of the run, the first readings apart."""
+"""gpu_burn as a speed test: the median of the run without its first readings."""
 
 from tests.support.samples_exclusive import BURN, BURN_DIED
 from tools.checks import CHECKS
@@ -27,7 +27,7 @@ def test_a_gpu_that_died_is_not_called_right() -> None:
     assert values(BURN_DIED, "gemm.errors") == {"gpu0": 0}
 
 
-def test_a_run_without_its_verdicts_finds_errors_and_calls_nobody_right() -> None:
+def test_a_run_without_verdicts_reports_errors_and_calls_no_gpu_right() -> None:
     text = BURN.partition("\nKilling")[0]
     assert values(text, "gemm.errors") == {"gpu1": 5}
     assert [fact.status for fact in RUN.parse_output(text) if not fact.key] == [Status.UNREADABLE]

@@ -1,4 +1,4 @@
-"""Disks, memory, modules, services, the bus and the fabric of a host."""
+"""Checks of a host's disks, memory, modules, services, bus and fabric."""
 
 import pytest
 
@@ -95,7 +95,7 @@ LIMITS = """\
 """
 
 
-def test_the_limit_is_that_of_what_starts_jobs_and_not_of_whoever_asks() -> None:
+def test_the_memlock_limit_is_that_of_the_job_starter_and_not_of_the_caller() -> None:
     (fact,) = read("mem", LIMITS)
     assert (fact.key, fact.value, fact.attrs) == ("mem.memlock_kib", -1, {"of": "slurmd"})
     (fact,) = read("mem", LIMITS.replace("comm:slurmd", "comm:python3"))
@@ -108,7 +108,7 @@ def test_where_nothing_starts_jobs_no_limit_is_told() -> None:
 
 
 def process(pid: int, parent: int, soft: str, name: str = "", uid: int = 0, cgroup: str = "") -> str:
-    """What find and grep print of one process."""
+    """Return what find and grep print about one process."""
     lines = [f"/proc/{pid}/comm:{name}"] if name else []
     lines += [f"/proc/{pid}/status:PPid:\t{parent}"] + ([f"/proc/{pid}/status:Uid:\t0\t0\t0\t0"] if uid == 0 else [])
     lines += [f"/proc/{pid}/cgroup:5:memory:{cgroup}"] if cgroup else []
@@ -119,7 +119,7 @@ SLURMD = process(1187, 1, "unlimited", "slurmd")
 STEP = process(4000, 1187, "unlimited", "slurmstepd")
 
 
-def test_a_running_job_has_the_limit_of_its_own_processes_whatever_its_daemon_has() -> None:
+def test_a_running_job_has_the_limit_of_its_own_processes() -> None:
     script = process(4010, 4000, "65536", uid=2000)
     ranks = process(4020, 4010, "65536", uid=2000) + process(4021, 4010, "unlimited", uid=2000)
     (fact,) = read("mem", SLURMD + STEP + script + ranks)

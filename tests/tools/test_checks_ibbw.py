@@ -1,4 +1,4 @@
-"""RDMA writes: what ib_write_bw prints, and which adapter a ring of hosts accuses."""
+"""ib_write_bw parsing, and which adapter a ring of hosts accuses."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ import pytest
 from tests.support.fakes_cluster import cluster, facts
 from tests.support.samples_exclusive import PERFTEST, PERFTEST_JSON, PERFTEST_NO_PEER
 from tools.checks import CHECKS
-from tools.checks.check import CheckParticipant, CommandFacts
+from tools.checks.check_types import CheckParticipant, CommandFacts
 from tools.checks.exclusive.ibbw import run_ring
 from tools.fact import Fact, Status
 
 RUN = CHECKS["ibbw"]
 
 
-def test_the_average_is_read_whatever_stands_between() -> None:
+def test_the_average_is_parsed_between_other_columns() -> None:
     (fact,) = RUN.parse_output(PERFTEST)
     assert (fact.key, fact.value, fact.device, fact.unit) == ("ib.write_bw", 391.18, "mlx5_3", "Gb/s")
     assert RUN.parse_output(PERFTEST_JSON)[0].value == 97.8
@@ -43,7 +43,7 @@ def test_a_server_that_only_waited_has_measured_nothing() -> None:
 
 
 async def test_an_adapter_is_judged_by_the_better_of_two_peers() -> None:
-    """b's adapter is slow: with it a and c are slow too, and only b is with everybody."""
+    """b's adapter is slow, so a and c are slow with b; only b is slow with both."""
 
     async def say(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
         slow = "b" in (host, slots["peer"])

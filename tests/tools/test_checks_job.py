@@ -132,7 +132,7 @@ LIST = "ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"
 
 
 def session(daemon: str, user: str = "rackmedic", first: int = 9000) -> str:
-    """A connection of ours at work: its daemon, the list itself, and a look at the GPUs that the kernel keeps waiting."""
+    """Return ps rows of a RackMedic session: its sshd, the ps itself, and a GPU query in the kernel."""
     group, row = "/user.slice/user-995.slice/session-31.scope", samples.ps_row
     return (
         row(first, 812, "root", "Ss", "0.0", group, daemon, f"sshd: {user} [priv]")
@@ -146,7 +146,7 @@ def session(daemon: str, user: str = "rackmedic", first: int = 9000) -> str:
 
 @pytest.mark.parametrize("daemon", ["sshd", "sshd-session"])
 @pytest.mark.parametrize("user", ["rackmedic", "root"])
-def test_our_own_processes_are_nobodys_finding(daemon: str, user: str) -> None:
+def test_our_own_processes_are_no_finding(daemon: str, user: str) -> None:
     server = samples.ps_row(812, 1, "root", "Ss", "0.0", "/system.slice/ssh.service", daemon, "sshd: /usr/sbin/sshd -D")
     theirs = samples.ps_row(9900, 812, "root", "D", "0.0", "/user.slice/session-40.scope", "nvidia-smi", "nvidia-smi -q")
     said = PS + server + session(daemon, user) + session(daemon, user, 9100) + theirs

@@ -1,4 +1,4 @@
-"""Kernel logs: repeats are one fact, ring and journal are one log, and what an earlier boot said is past."""
+"""Kernel logs: repeats are one fact, ring buffer and journal are one log, earlier boots are stale."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ DMESG = CHECKS["dmesg"]
 
 
 def read(*texts: str) -> list[Fact]:
-    """As the fleet does: each command alone, then all settled."""
+    """Parse each command alone, then settle all, as the fleet does."""
     facts = [fact for text in texts for fact in DMESG.parse_output(text)]
     assert DMESG.settle is not None
     return list(DMESG.settle(facts))

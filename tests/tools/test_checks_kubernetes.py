@@ -1,4 +1,4 @@
-"""What kubectl says of a node and its pods: read from the real kubectl in front of the stand-in, and whatever else may stand in its output."""
+"""kubectl's output on a node and its pods, by the real kubectl against the stand-in API, and hostile output."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from graph.engine.abnormal_facts import ABNORMAL_RULES
 from tests.support.clock import WallClock
 from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere
 from tools.checks import CHECKS
-from tools.checks.check import Unreadable
+from tools.checks.check_types import Unreadable
 from tools.checks.kubernetes import format_unasked_controller, parse_node, parse_pods
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
@@ -63,7 +63,7 @@ def test_the_check_asks_slurm_on_the_node_and_kubernetes_on_the_controller() -> 
 
 @pytest.mark.skipif(KUBECTL is None, reason=MISSING)
 class TestByTheRealKubectl:
-    """With the rights of the role that looks."""
+    """With the reading role's rights."""
 
     async def test_a_node_in_service_says_its_pods_and_gpus(self, tmp_path: Path, api: KubeApi) -> None:
         api.objects.pod("train-0", NODE, owner="Job", gpus=8)
@@ -127,8 +127,7 @@ class Away:
     async def run(self, host: str, argv: object, *, timeout: float, cap: int) -> CommandResult:
         raise Unreachable(host, "no route to host")
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 async def test_a_controller_that_is_away_is_no_host_that_is_away() -> None:

@@ -1,4 +1,4 @@
-"""nccl-tests: figures, wrong elements and failures of every layout."""
+"""nccl-tests parsing: figures, wrong elements and failures in every layout."""
 
 import pytest
 

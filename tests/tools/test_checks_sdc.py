@@ -1,4 +1,4 @@
-"""The same computation again and again: products on each GPU, sums over all of them, a small training loop."""
+"""Silent data corruption checks: repeated products per GPU, sums over all GPUs, a small training loop."""
 
 from tests.support.samples_exclusive import BURN, NCCL_WRONG, STEP, STEP_NO_TORCH
 from tools.checks import CHECKS
@@ -28,7 +28,7 @@ def test_a_loss_that_the_others_do_not_share_has_diverged() -> None:
     assert data == 0.185
 
 
-def test_two_gpus_that_disagree_accuse_nobody() -> None:
+def test_two_gpus_that_disagree_accuse_neither() -> None:
     lines = STEP.splitlines(keepends=True)
     assert not [f for f in LOOP.parse_output(lines[1] + lines[4]) if f.key == "step.diverged"]
 

@@ -1,4 +1,4 @@
-"""nvidia-smi in every shape: what is there is read, what is not there is absent, what is broken is told."""
+"""nvidia-smi in every format: present, absent, broken and truncated fields."""
 
 import re
 
@@ -103,14 +103,14 @@ def test_a_cut_text_leaves_the_broken_section_out() -> None:
 
 
 def test_a_name_that_speaks_of_a_lost_gpu_loses_none() -> None:
-    """A cell says that its GPU is lost where it says nothing else; what somebody named may hold any words."""
+    """A cell means a lost GPU only if it says nothing else; names may contain any words."""
     named = re.sub(r"<product_name>[^<]*<", "<product_name>Xid 79: GPU 0000:19:00.0: GPU is lost. Reboot the system<", SMI_XML)
     assert named != SMI_XML
     assert {fact.value for fact in smi(named) if fact.key == "gpu.lost"} == {False}
 
 
 def test_a_sign_that_xml_cannot_hold_hides_no_gpu() -> None:
-    """Whoever names a process could blind the whole reading of its GPU by it."""
+    """A hostile process name must not make its GPU unreadable."""
     spoilt = SMI_XML.replace("<process_name>python3<", "<process_name>all\x08\x07 well\x9b31m\x0c\uffff<")
     assert spoilt != SMI_XML
     assert smi(spoilt) == smi(SMI_XML)
@@ -208,9 +208,9 @@ def test_links_are_counted_by_state_and_by_error() -> None:
     }
 
 
+# what drivers print in place of a value
 WORDS = ("[N/A]", "ERR!", "[Unknown Error]", "[Not Supported]", "Requested functionality has been deprecated", "[Insufficient Permissions]",
          "[GPU requires reset]", "Not Found", "", "-")  # fmt: skip
-"""What drivers print in place of a value."""
 
 
 @pytest.mark.parametrize("driver", ["525.125.06", "550.90.07", "580.95.05"])
@@ -229,12 +229,12 @@ def test_a_word_in_place_of_a_value_never_becomes_another_value(driver: str) -> 
         assert known(text[: cell.start(2)] + word + text[cell.end(2) :]) <= whole, (cell[1], word)
 
 
+# fields of driver 580 on B200 and GB200, in XML and as labelled by `-q`
 BLACKWELL = {
     "channel_repair_pending": ("gpu.repair.channel_pending", "Channel Repair Pending"),
     "tpc_repair_pending": ("gpu.repair.tpc_pending", "TPC Repair Pending"),
     "unrepairable_memory": ("gpu.memory.unrepairable", "Unrepairable Memory"),
 }
-"""Fields of driver 580 on B200 and GB200, in the XML and as `-q` labels them."""
 
 
 @pytest.mark.parametrize("said", ["Yes", "No"])

@@ -1,4 +1,4 @@
-"""Clock, processors, interfaces, subnet, scheduler, shared mounts and BMC: what their outputs say, and what they leave open."""
+"""Clock, CPU, interface, subnet, scheduler, shared mount and BMC checks: what their outputs say and leave unobserved."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +13,6 @@ from tools.fact import Fact, Status
 
 
 def read(check: str, *texts: str) -> list[Fact]:
-    """What a check makes of its commands' outputs."""
     facts = [fact for text in texts for fact in CHECKS[check].parse_output(text)]
     settle = CHECKS[check].settle
     return list(settle(facts)) if settle else facts
@@ -123,15 +122,15 @@ def test_links_that_iblinkinfo_could_not_follow_are_not_well() -> None:
     assert "2 links of leaf1 could not be followed" in unseen.line
 
 
-def test_two_hops_show_the_links_of_the_leaf_whatever_a_spine_could_not_follow() -> None:
+def test_two_hops_show_the_leafs_links_despite_unfollowed_spine_links() -> None:
     found = read("fabric", TWO_HOPS)
     assert values(found) == {("fabric.leaf", None): "leaf1", ("fabric.degraded", None): 1}
     assert found[1].attrs == {"leaf": "leaf1", "uplinks": 2, "port": "35", "width": "1X", "could": "4X"}
     assert not any(fact.status.blind for fact in found)
 
 
+# ibsim, and a fabric of faster parts than the site uses, print this for every link
 BUILT_FOR_MORE = "(Could be 12X Could be 53.125 Gbps)"
-"""What ibsim, and a fabric of faster parts than the site uses, says of every link."""
 
 
 def of_faster_parts(text: str) -> str:
@@ -234,7 +233,7 @@ def test_what_slurm_itself_says_of_a_node_is_told_from_what_people_do(reason: st
     ("reason", "planned"),
     [("maintenance CHG-204", True), ("planned work", True), ("unplanned outage", False), ("Unscheduled maintenance", False)],
 )
-def test_what_nobody_planned_is_no_planned_maintenance(reason: str, planned: bool) -> None:
+def test_an_unplanned_drain_is_no_planned_maintenance(reason: str, planned: bool) -> None:
     leaf = load_taxonomy().leaves["OTHER.SCHED.Planned_Maintenance"]
     (why,) = [
         fact
@@ -299,12 +298,12 @@ def test_a_service_that_asks_for_credentials_answers_and_one_that_complains_does
 
 
 def test_an_event_from_before_the_bmc_knew_the_time_is_an_event() -> None:
-    """As ipmitool 1.8.19 writes one: two blanks before the word, none around the seconds since the BMC began."""
+    """Format of ipmitool 1.8.19: two blanks before the word, none around the seconds since the BMC's start."""
     (found,) = read("ipmi", "   1 |  Pre-Init  |0000027752| Power Supply #0x51 | Failure detected | Asserted\n")
     assert (found.key, found.value, found.time) == ("ipmi.event", "psu", None)
 
 
-def test_a_sensor_beyond_its_threshold_is_in_trouble_whichever_form_says_so() -> None:
+def test_a_sensor_beyond_its_threshold_is_abnormal_in_every_output_format() -> None:
     rows = "Inlet Temp       | 01h | ucr |  7.1 | 47 degrees C\nFAN1             | 02h | lcr |  7.2 | 500 RPM\nFAN2 | 03h | cr |  7.3 | 0 RPM\n"
     found = [fact for fact in read("ipmi", rows) if fact.key == "ipmi.sensor"]
     assert [(fact.value, fact.attrs["sensor"]) for fact in found] == [("temperature", "Inlet Temp"), ("fan", "FAN1"), ("fan", "FAN2")]

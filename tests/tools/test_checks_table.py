@@ -1,4 +1,4 @@
-"""The catalogue as a whole: ids, argv, slots and keys hang together."""
+"""The check catalogue as a whole: ids, argv, slots and keys are consistent."""
 
 import re
 
@@ -7,8 +7,8 @@ import pytest
 from kb.fact_keys import find_key
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.check import SLOT_PATTERNS, BadSlot, Check
-from tools.checks.smi.fields import FIELDS
+from tools.checks.check_types import SLOT_PATTERNS, BadSlot, Check
+from tools.checks.smi.gpu import FIELDS
 
 PASSIVE = ["smi", "topo", "nvlink", "dmesg", "lspci", "ibstat", "sysd", "mods", "disk", "mem", "env", "joblog", "procs"]  # fmt: skip
 PASSIVE += ["docker", "time", "sched", "cpu", "net", "store", "ipmi", "vers", "fabric", "base"]

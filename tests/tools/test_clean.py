@@ -1,4 +1,4 @@
-"""What a terminal, ssh, sudo and a hasty hand put around an output makes no difference to what is read of it."""
+"""Prompts, escapes and prefixes that terminals, ssh, sudo and copying add to an output do not change its facts."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -10,7 +10,7 @@ from tests.project.captures_report import outputs
 from tests.support.fakes_cluster import cluster, everything
 from tests.support.samples_checks import SAMPLES
 from tools.checks import CHECKS
-from tools.checks.clean_output import clean_output
+from tools.checks.check_types import clean_output
 from tools.fact import Fact, Status
 
 

@@ -1,4 +1,4 @@
-"""GPUs are called by their place on the bus, also when one of them is gone."""
+"""GPUs are named by their place on the bus, also when one is missing."""
 
 import pytest
 
@@ -10,7 +10,7 @@ BUS = tuple(f"0000:{bus}:00.0" for bus in ("19", "3b", "4c", "5d"))
 
 
 def listed(*addresses: str) -> list[Fact]:
-    """What nvidia-smi numbers, and one more fact of each GPU."""
+    """Return nvidia-smi's numbering and one more fact of each GPU."""
     return [
         fact
         for number, address in enumerate(addresses)
@@ -52,7 +52,7 @@ def test_an_address_becomes_the_gpu_that_nvidia_smi_lists_there() -> None:
 
 @pytest.mark.parametrize("table", [True, False])
 def test_when_a_gpu_is_gone_the_others_keep_their_place(table: bool) -> None:
-    """nvidia-smi now numbers three GPUs 0 to 2; the kernel speaks of the fourth by its address."""
+    """nvidia-smi numbers the remaining three GPUs 0 to 2; the kernel names the missing one by address."""
     facts = [*listed(BUS[0], BUS[2], BUS[3]), *pci(*BUS), Fact("dmesg", "kernel.xid", 79, BUS[1]), Fact("topo", "topo.peers", 2, "gpu1")]
     named = name_devices(facts, BUS if table else ())
     assert devices(named, "gpu.temp.core") == ["gpu0", "gpu2", "gpu3"]

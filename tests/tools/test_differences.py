@@ -1,4 +1,4 @@
-"""Values of many hosts: which hosts report which value, and which facts can be compared at all."""
+"""Grouping hosts by a fact's value, and which facts are comparable."""
 
 import pytest
 

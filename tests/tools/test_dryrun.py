@@ -1,4 +1,4 @@
-"""A dry run reads what an action would meet, and changes nothing; what it cannot see it says."""
+"""A dry run reads an action's preconditions, changes nothing, and reports what it cannot observe."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,17 @@ import pytest
 from tests.support.fakes_nodekit import BOOT, OTHER_BOOT, Node
 from tools.action import Action, Condition
 from tools.execution.build import ActionRequest, HostIdentity, build_action, find_execution_host
-from tools.execution.cancel_preview import CancelPreview, preview_cancel
-from tools.execution.conditions import PLAIN_READS, ConditionResult, find_unmet_conditions, is_condition_met, read_condition
-from tools.execution.delete_preview import DeletePreview, OldFile, preview_delete
+from tools.execution.conditions import (
+    PLAIN_READS,
+    ConditionResult,
+    find_unmet_conditions,
+    is_condition_met,
+    preview_conditions,
+    read_condition,
+)
 from tools.execution.drain_status import SLURM_DRAINED, read_drain_status
-from tools.execution.dry_run import preview_conditions
 from tools.execution.kit import get_current_kit_version
+from tools.execution.previews import CancelPreview, DeletePreview, OldFile, preview_cancel, preview_delete
 from tools.inventory.inventory import parse_inventory
 from tools.nodekit.generate import ACT_COMMAND, CONDITION_FUNCTIONS, LOOK_COMMAND
 from tools.remedies import REMEDIES
@@ -29,7 +34,7 @@ SINFO = "sinfo -h -N -n gpu-001 -O StateLong:20,StateComplete:80"
 
 
 def row(state: str, whole: str) -> str:
-    """As sinfo prints them, in columns."""
+    """Return a line in sinfo's columns."""
     return f"{state:<20}{whole:<80}\n"
 
 
@@ -38,7 +43,7 @@ BOOT_READ = "cat /proc/sys/kernel/random/boot_id"
 
 @dataclass
 class Fleet:
-    """Hosts that answer by command line."""
+    """Hosts with an answer per command line."""
 
     answers: Mapping[tuple[str, str], CommandResult | str | Unreachable]
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -104,7 +109,7 @@ async def test_what_cannot_be_looked_at_is_neither_true_nor_false(answer: Any) -
         (CommandResult(b"", b"sudo: a password is required\n", 1), "its node kit can be used", "sudo: a password is required"),
     ],
 )
-async def test_a_kit_that_is_older_or_missing_is_told_before_anybody_decides(kit: CommandResult, says: str, saw: str) -> None:
+async def test_an_old_or_missing_kit_is_reported_before_the_approval(kit: CommandResult, says: str, saw: str) -> None:
     fleet = Fleet({("gpu-001", BOOT_READ): f"{BOOT}\n", ("gpu-001", QUERY): "", ("head", SINFO): row("drained", "idle+drain")}, kit=kit)
     seen = await preview_conditions(_action("gpu_reset", bdf=BDF), fleet, controller="head")
     assert [one.ok for one in seen] == [True, False, True, True]
@@ -164,7 +169,7 @@ async def test_what_stands_in_the_way_is_told_in_slurms_word_and_a_word_that_hid
         assert (seen.ok, seen.saw) == (False, told)
 
 
-# -- the kit's own functions, answered by plain reads -------------------------------------------------------------------------
+# -- plain reads in place of the kit's functions -------------------------------------------------------------------------
 
 STAT = "4711 ({}) S " + " ".join(str(n) for n in range(4, 22)) + " 123456 23 24\n"
 
@@ -211,7 +216,7 @@ async def test_a_process_that_may_not_be_read_is_not_gone(stderr: bytes) -> None
     ).ok is None
 
 
-# -- what would be deleted ----------------------------------------------------------------------------------------------------
+# -- previews of deletions ----------------------------------------------------------------------------------------------------
 
 FILES = " ".join((*LOOK_COMMAND, "cleanup.preview", "72"))
 ANSWER = "end 0\ntotal 3214 125600000000\nfile 6000 41875931136 train /tmp/ckpt 1.pt\nfile 4400 8192 root /var/crash/a\n"

@@ -1,4 +1,4 @@
-"""Evidence is redacted before it is kept and found again by its digest."""
+"""Evidence is redacted before storing and read by its digest."""
 
 import errno
 import hashlib
@@ -69,7 +69,7 @@ class Disk:
 
     def write(self, file: Path, data: bytes) -> int:
         if self.full:
-            file.write_bytes(data[:3])  # what still fits
+            file.write_bytes(data[:3])  # the bytes that fit
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return file.write_bytes(data)
 

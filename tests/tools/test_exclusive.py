@@ -1,4 +1,4 @@
-"""Checks that need GPUs for themselves run where nobody else needs them, and say why where they do not."""
+"""Exclusive checks run only on observed idle GPUs or with permission, and say why they did not run."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,9 +14,8 @@ from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import CheckRequest
 from tools.fleet.fleet import Fleet
-from tools.fleet.gpu_use import classify_gpu_use
-from tools.fleet.reservations import LocalGpuReservations
-from tools.fleet.skipped_checks import is_missing_program
+from tools.fleet.gpu_permit import LocalGpuReservations, classify_gpu_use
+from tools.fleet.output_reader import is_missing_program
 from tools.inventory.inventory import parse_inventory
 from tools.inventory.sku import load_skus
 from tools.transport import CommandResult, Transport
@@ -31,7 +30,7 @@ ONCE = (*[name for name, check in CHECKS.items() if check.exclusive and check.to
 
 
 def ended() -> Cluster:
-    """A cluster whose job is over, so that its GPUs are idle."""
+    """Return a cluster whose job is over, with idle GPUs."""
     return cluster("G14", nodes=2)
 
 
@@ -41,7 +40,7 @@ def fleet(of: Cluster, transport: Transport | None = None, **more: object) -> Fl
 
 
 class Listening:
-    """Passes on what it is asked, and remembers it."""
+    """A transport that records and forwards."""
 
     clock = "virtual"
 
@@ -58,8 +57,7 @@ class Listening:
         self.running -= argv[0] in ("nvbandwidth", "dcgmi")
         return answer
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 def test_idle_is_what_was_seen_to_be_idle() -> None:

@@ -1,4 +1,4 @@
-"""What stays below the expected is told with its numbers; what is not known, idle or as it should be is not."""
+"""Values below the expected are reported with numbers; unknown, idle and normal ones are not."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_a_busy_gpu_at_a_low_clock_is_told_with_what_it_computes_there() -> None
     ],
     ids=["idle", "says not whether", "little lower", "unknown", "no model", "of before", "not read", "pasted", "no clock"],
 )
-def test_nobody_is_told_of_who_rests_or_is_not_known(facts: list[Fact]) -> None:
+def test_idle_and_unknown_gpus_are_not_reported(facts: list[Fact]) -> None:
     assert find_below_expected(facts) == []
 
 

@@ -1,4 +1,4 @@
-"""The fleet: many checks on many hosts, trouble as facts, answers shared while they are fresh."""
+"""The fleet: many checks on many hosts, failures as facts, fresh answers shared."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import DEFAULT_LANES, CheckAnswer, CheckRequest, compute_makespan
@@ -26,7 +26,7 @@ HOSTS = parse_inventory({"groups": {"g": {"hosts": "n[1-3]", "kit": True}, "plai
 
 
 class FakeHosts:
-    """A transport that answers from a function and remembers what it was asked."""
+    """A transport that answers by a function and records requests."""
 
     clock = "virtual"
 
@@ -38,8 +38,7 @@ class FakeHosts:
         self.asked.append((host, tuple(argv)))
         return self._answer(host, tuple(argv))
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 def read_count(text: str) -> Sequence[Fact]:
@@ -222,7 +221,7 @@ async def test_a_large_fleet_is_asked_as_fast_as_its_answers_are_taken() -> None
     assert sorted([first.host, *rest]) == sorted(inventory.hosts)
 
 
-async def test_whoever_stops_listening_stops_the_asking() -> None:
+async def test_a_listener_that_stops_cancels_the_requests() -> None:
     inventory = parse_inventory({"groups": {"g": {"hosts": "n[1-200]"}}})
     hosts = FakeHosts(lambda host, argv: CommandResult(b"8"))
     it = Fleet(hosts, inventory, TABLE, MemoryEvidence(), SetClock(), most_hosts=10)

@@ -1,4 +1,4 @@
-"""A look does not wait for a host that lets nobody in, once all others have answered; nor for a command longer than the site's setting says."""
+"""A look does not wait for unreachable hosts once all others answered, nor beyond the command time limit setting."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 
 class Half:
-    """A transport to hosts of which some never answer. `open`: those that let us in all the same; `limits`: how long each command might take."""
+    """A transport on which the `silent` hosts never answer. `let_in`: those of them that accept a connection; `limits`:
+    time limit of each command.
+    """
 
     clock = "virtual"
 
@@ -33,8 +35,7 @@ class Half:
             await self.go_on.wait()
         return CommandResult(b"8")
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 def fleet(transport: Half, silent: float = 0.01, command: float = 30.0) -> Fleet:
@@ -44,7 +45,7 @@ def fleet(transport: Half, silent: float = 0.01, command: float = 30.0) -> Fleet
 ASKS = [CheckRequest(host, "smi") for host in ("n1", "n2", "n3")]
 
 
-async def test_a_host_that_lets_nobody_in_is_silent_once_all_others_have_answered() -> None:
+async def test_a_host_that_accepts_no_connection_is_silent_once_all_others_answered() -> None:
     wave = await fleet(Half("n2")).run_checks("i", ASKS)
     facts = {fact.host: fact for fact in wave.facts}
     assert (facts["n1"].value, facts["n3"].value) == (8, 8)
@@ -59,7 +60,7 @@ async def test_one_that_let_us_in_is_waited_for_however_long_it_takes() -> None:
     assert [fact.value for fact in (await look).facts] == [8, 8, 8]
 
 
-async def test_where_nobody_has_answered_the_transport_says_what_is_wrong() -> None:
+async def test_without_any_answer_the_transport_reports_the_reason() -> None:
     transport = Half("n1", "n2", "n3")
     look = asyncio.ensure_future(fleet(transport, silent=0.0).run_checks("i", ASKS))
     await transport.all_asked.wait()

@@ -1,4 +1,4 @@
-"""A host tells which boot it runs, and nothing else in its place."""
+"""A host's boot id is accepted; any other text is not."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tools.transport import CommandResult, Unreachable
 
 
 class Prints:
-    """A host that prints this, whatever it is asked."""
+    """A host that prints this text for every command."""
 
     clock = "virtual"
 

@@ -1,4 +1,4 @@
-"""The inventory: resolved whole, or refused with every problem at once."""
+"""The inventory is resolved as a whole, or refused with every problem at once."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Inventories from Slurm, Kubernetes and Ansible: what each reader makes of its tool's output, how sources and a file's own rows meet."""
+"""Inventories from Slurm, Kubernetes and Ansible: parsers, and how sources merge with a file's rows."""
 
 import contextlib
 import json
@@ -17,9 +17,8 @@ from tools.inventory.host_ranges import expand_host_range
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory
 from tools.inventory.job_lookup import JobHosts, NoHostsReason, SlurmJobFinder
 from tools.inventory.sources import ansible, kubernetes, slurm
-from tools.inventory.sources.commands import run_here
 from tools.inventory.sources.loader import open_inventory
-from tools.inventory.sources.source_rows import BadSource
+from tools.inventory.sources.source import BadSource, run_here
 from tools.transport import CommandResult, Transport, Unreachable
 
 pytestmark = pytest.mark.slow
@@ -93,7 +92,7 @@ def test_a_job_tells_hosts_ranks_and_environment() -> None:
 
 
 def tasks(*rows: str) -> str:
-    """As scontrol 22.05 prints the records of an array or of a job of several parts."""
+    """Return records of an array or heterogeneous job as scontrol 22.05 prints them."""
     return "\n\n".join(f"{row}\n   JobState=RUNNING Reason=None\n   Partition=train AllocNode:Sid=ctl:0\n   Power=\n   " for row in rows)
 
 
@@ -203,19 +202,19 @@ all:
 
 
 def nobody(inventory: Inventory) -> Transport:
-    """Where no host is to be asked."""
+    """Fail if a host is contacted."""
     raise AssertionError(f"nobody asks {', '.join(inventory.hosts)}")
 
 
 @pytest.fixture
 def with_ansible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real Ansible of this environment stands in the path, and a user's settings that must not count lie in wait."""
+    """Put this environment's real Ansible on PATH, beside user settings that must be ignored."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.delenv("ANSIBLE_CONFIG", raising=False)
 
 
 async def of_ansible(where: Path, **more: Any) -> Inventory:
-    """What a site gets whose inventory file names nothing but its Ansible inventory."""
+    """Return the inventory of a file that names only an Ansible inventory."""
     file = where.parent / "inventory.yaml"
     file.write_text(json.dumps({"sources": [{"ansible": str(where), **more}]}))
     return await open_inventory(file, nobody)
@@ -384,7 +383,7 @@ async def test_a_bad_source_is_named_by_its_place(tmp_path: Path, sources: str, 
 
 
 class Login:
-    """A host on which Slurm's commands answer; old Slurms know no --json."""
+    """A host with Slurm's commands; old versions have no --json."""
 
     def __init__(self, answers: Mapping[tuple[str, ...], CommandResult]) -> None:
         self.answers = answers
@@ -396,8 +395,7 @@ class Login:
             raise Unreachable(host, "no route to host")
         return self.answers[tuple(argv)]
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 async def test_slurm_is_asked_on_a_host_in_json_first_and_plainly_where_it_is_old(tmp_path: Path) -> None:
@@ -468,8 +466,8 @@ async def test_what_slurm_does_not_know_is_told_apart_from_what_it_was_not_asked
     assert await jobs.find_job_hosts("4711") == JobHosts(why=why)
 
 
-async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() -> None:
-    """By the commands that are run, in their order: how long they take says nothing of whether there is such a job."""
+async def test_another_tenants_job_is_searched_like_an_unknown_one() -> None:
+    """The same commands in the same order, so timing does not reveal whether the job exists."""
     running, ended = CommandResult(JOB.encode()), CommandResult(b"4711|FAILED|gpu-[001-002]\n")
     asked = []
     for said, sacct in ((running, ended), (running, CommandResult(b"")), (GONE, ended), (GONE, CommandResult(b""))):
@@ -482,7 +480,7 @@ async def test_a_job_of_somebody_elses_is_looked_for_as_one_that_nobody_knows() 
     assert asked.count(asked[0]) == len(asked)
 
 
-async def test_without_a_scheduler_and_with_one_that_is_away_nobody_says_that_there_is_no_such_job() -> None:
+async def test_without_an_answering_scheduler_no_job_is_called_unknown() -> None:
     assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={})).find_job_hosts("4711") == JobHosts(why="nobody")
     assert await SlurmJobFinder(Login({}), Inventory(hosts={}, groups={}, slurm=("login1",))).find_job_hosts("4711") == JobHosts(
         why="could_not"

@@ -1,4 +1,4 @@
-"""The program that looks for a job's logs on a node, run for real on a folder: newest and most telling first, nothing of long ago."""
+"""The job log probe run on real folders: newest and most relevant logs first, ownership proven, no old logs."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ from tests.support.clock import PATIENCE
 from tests.support.job_log_folder import ALICE, AS_ROOT, KINDS, MALLORY, OWN, SECRET, flip_of, look, owned, shared_folder, turned
 from tests.support.job_log_folder import write as write_as
 from tools.checks import CHECKS
-from tools.checks.job_log_owners import MAX_OWNERS, PROBE
+from tools.checks.job import MAX_OWNERS, PROBE
 from tools.fact import FROM_FILE, Fact
 
 DAY = 86400.0
@@ -29,7 +29,7 @@ def write(path: Path, text: str, days_ago: float = 0.0) -> Path:
 
 
 def looked(folder: Path, tools: str = "/nonexistent") -> subprocess.CompletedProcess[str]:
-    """What the program leaves behind; `tools` is where squeue and scontrol are."""
+    """Run the probe; `tools` is the folder of squeue and scontrol."""
     argv = [sys.executable, "-c", PROBE, str(folder)]
     return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, env={"PATH": tools}, check=False)
 
@@ -105,7 +105,7 @@ def test_whose_a_job_is_no_name_of_a_job_can_say(tmp_path: Path, between: str, f
 
 
 def slurm(tools: Path, jobs: dict[int, tuple[int, str]]) -> None:
-    """Stand-ins for squeue and scontrol: jobs with their owner's number, and what scontrol prints of each."""
+    """Install squeue and scontrol stubs: jobs with their owner's uid and scontrol's output."""
     queue = "".join(f"echo {job}:{owner}\n" for job, (owner, _) in jobs.items())
     write(tools / "squeue", f'#!/bin/sh\ncase "$*" in *%U) ;; *) exit 1;; esac\n{queue}').chmod(0o755)
     shown = "".join(f"{job}) echo '{row}';;\n" for job, (_, row) in jobs.items())
@@ -123,11 +123,11 @@ def test_a_progress_bar_hides_no_line_of_a_log_and_a_form_feed_makes_none(tmp_pa
 def test_a_folder_that_is_not_there_holds_no_log_and_one_that_cannot_be_read_could_not_be_looked_at(tmp_path: Path) -> None:
     found = read(tmp_path / "none")
     assert [found["job.log"].value] == [False]
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")  # a closed folder would be open to root, who runs these tests too
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")  # these tests also run as root, who can read any folder
     assert "symbolic links" in looked(tmp_path / "loop").stderr
 
 
-# -- whose a log is ---------------------------------------------------------------------------------------------------
+# -- a log's owner ---------------------------------------------------------------------------------------------------
 
 
 def test_the_program_is_one_word_that_an_old_python_reads() -> None:
@@ -136,7 +136,7 @@ def test_the_program_is_one_word_that_an_old_python_reads() -> None:
     ast.parse(ast.literal_eval(row.value.args[0]), feature_version=(3, 6))  # type: ignore[attr-defined]  # exec('...')
 
 
-OWNERS = [  # path below the folder, owner, the job that it is of
+OWNERS = [  # path below the folder, owner, its job
     ("slurm-812.out", MALLORY, "812"),
     ("812/rank_03.log", MALLORY, "812"),
     ("812/attempt_0/5/stderr.log", MALLORY, "812"),
@@ -150,7 +150,7 @@ OWNERS = [  # path below the folder, owner, the job that it is of
     ("rank_812.log", MALLORY, ""),
     ("train.log", MALLORY, ""),
     ("8120/rank_0.log", MALLORY, ""),
-    ("812/rank_04.log", 0, ""),  # root writes for everybody
+    ("812/rank_04.log", 0, ""),  # root's files belong to no tenant
 ]
 
 
@@ -194,11 +194,11 @@ def test_logs_of_several_jobs_are_read_apart_and_each_fact_has_its_file(tmp_path
     assert all(path == f"{top}/{job}/rank_0.log" for job, path in established.items())
 
 
-# -- what others can replace ------------------------------------------------------------------------------------------
+# -- replaced paths ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_takes_the_place_of_a_log_between_two_steps_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_replaces_a_log_between_two_steps_is_not_read(tmp_path: Path, kind: str) -> None:
     top, flip, jobs = flip_of(kind, tmp_path)
     seen = list(turned(top, flip, jobs))
     assert len(seen) > 50

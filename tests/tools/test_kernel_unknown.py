@@ -1,4 +1,6 @@
-"""Kernel lines of level err or worse that no reader knows are counted; known ones, their dumps, boot noise and lines of no level are not."""
+"""Unknown kernel lines of level err or worse are counted; known ones, their dumps, boot noise and lines without a level
+are not.
+"""
 
 import json
 import os
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.checks import CHECKS
-from tools.checks.not_understood import KEY
+from tools.checks.not_understood import NOT_UNDERSTOOD_KEY
 from tools.fact import Fact
 
 DMESG = CHECKS["dmesg"]
@@ -15,7 +17,7 @@ FOLDER = Path(os.environ.get("RACKMEDIC_CAPTURES", Path(__file__).parents[3] / "
 
 
 def unknown(text: str) -> list[tuple[object, str]]:
-    return [(fact.value, str(fact.attrs["first"])) for fact in DMESG.parse_output(text) if fact.key == KEY]
+    return [(fact.value, str(fact.attrs["first"])) for fact in DMESG.parse_output(text) if fact.key == NOT_UNDERSTOOD_KEY]
 
 
 def decoded(*messages: str, level: str = "err", facility: str = "kern") -> str:
@@ -106,10 +108,10 @@ def test_lines_alike_are_one_kind_and_all_of_them_count() -> None:
 def test_a_journal_counts_for_each_boot_and_only_the_one_that_runs_is_kept() -> None:
     new, old = journal("frobnicator: lost", boot="a" * 32), journal("another: lost", boot="b" * 32)
     facts = DMESG.parse_output(old * 3 + new * 2)
-    assert [(fact.value, fact.boot_id[:1]) for fact in facts if fact.key == KEY] == [(3, "b"), (2, "a")]
+    assert [(fact.value, fact.boot_id[:1]) for fact in facts if fact.key == NOT_UNDERSTOOD_KEY] == [(3, "b"), (2, "a")]
     assert DMESG.settle is not None
     kept = DMESG.settle([*facts, *DMESG.parse_output(decoded("frobnicator: lost")), Fact("dmesg", "host.boot_id", "a" * 32)])
-    assert [fact.value for fact in kept if fact.key == KEY] == [2]
+    assert [fact.value for fact in kept if fact.key == NOT_UNDERSTOOD_KEY] == [2]
 
 
 def test_a_message_cannot_pose_as_a_level() -> None:
@@ -118,7 +120,7 @@ def test_a_message_cannot_pose_as_a_level() -> None:
 
 
 def test_what_is_told_is_short_and_says_that_it_is_not_known() -> None:
-    (fact,) = (fact for fact in DMESG.parse_output(decoded("lost " * 4000)) if fact.key == KEY)
+    (fact,) = (fact for fact in DMESG.parse_output(decoded("lost " * 4000)) if fact.key == NOT_UNDERSTOOD_KEY)
     assert fact.format_sentence().startswith("1 kernel lines of level err or worse that I do not know: lost lost")
     assert len(fact.format_sentence()) < 200
 

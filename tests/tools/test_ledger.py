@@ -1,6 +1,6 @@
-"""The approval ledger, told as stories; each runs on a real redis-server and on fakeredis.
+"""The approval ledger, on a real redis-server and on fakeredis.
 
-A story that `tests.properties.mutants_ledger` names runs there on a ledger with a bug in it, so it takes a `desk` and nothing else.
+`tests.properties.mutants_ledger` runs some of these tests on a ledger with a bug, so those take only a `desk`.
 """
 
 import ast
@@ -127,7 +127,7 @@ async def test_one_person_who_clicks_twice_is_one_person(desk: Desk) -> None:
     assert await desk.dump() == before
 
 
-async def test_whoever_asked_for_it_may_not_approve_it(desk: Desk) -> None:
+async def test_the_requester_may_not_approve(desk: Desk) -> None:
     card = await desk.ask(desk.action(requested_by="T1:ANN"))
     with pytest.raises(desk.refusals.OwnRequest):
         await desk.click(card, "ANN")
@@ -142,7 +142,7 @@ async def test_who_asked_and_who_edited_are_both_kept_from_approving(desk: Desk)
     assert (await desk.click(card, "CID")).state == "approved"
 
 
-async def test_whoever_asked_for_it_may_still_reject_it(desk: Desk) -> None:
+async def test_the_requester_may_reject(desk: Desk) -> None:
     card = await desk.ask(desk.action(requested_by="T1:ANN"))
     assert (await desk.click(card, "ANN", "deny")).state == "denied"
 
@@ -162,7 +162,7 @@ async def test_the_same_user_id_of_another_workspace_is_a_stranger(desk: Desk) -
         await desk.ledger.vote(card.approval, card.digest, "T2:ANN", "approve", "x")
 
 
-async def test_an_empty_set_of_approvers_means_nobody(desk: Desk) -> None:
+async def test_an_empty_set_of_approvers_permits_no_vote(desk: Desk) -> None:
     card = await desk.ask(approvers=frozenset())
     with pytest.raises(desk.refusals.NotAnApprover):
         await desk.click(card, "ANN")
@@ -171,13 +171,13 @@ async def test_an_empty_set_of_approvers_means_nobody(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"quorum": 0}, {"approvers": frozenset({"ANN"})}, {"decide_seconds": 0}, {"group_size": 0}])
-async def test_a_request_that_would_match_nobody_or_everybody_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
+async def test_a_requester_that_matches_no_person_or_every_person_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
     with pytest.raises(desk.refusals.BadTerms):
         await desk.ask(**wrong)
     assert await desk.dump() == {}
 
 
-async def test_a_requester_without_a_team_is_refused_since_nobody_would_match(desk: Desk) -> None:
+async def test_a_requester_without_a_team_is_refused(desk: Desk) -> None:
     with pytest.raises(desk.refusals.BadTerms, match="TEAM:USER"):
         await desk.ask(desk.action(requested_by="ANN"))
 
@@ -297,14 +297,14 @@ async def test_a_machine_whose_clock_is_hopeless_is_told_so_and_a_human_can_rewi
     assert (await desk.ledger.verify_audit()).good
 
 
-async def test_setting_the_clock_back_passes_over_what_somebody_forged(desk: Desk) -> None:
+async def test_rewinding_the_clock_skips_forged_records(desk: Desk) -> None:
     forged, card = await desk.ask(), await desk.ask(desk.action("gpu-018"))
     await desk.redis.hset(desk.key("apr", forged.approval), "mac", "0" * 64)
     await desk.ledger.rewind_clock("T1:ANN")
     assert (await desk.ledger.get_record(card.approval)).state == "superseded"
 
 
-async def test_what_nobody_decides_or_starts_expires_and_is_due_until_then(desk: Desk) -> None:
+async def test_an_undecided_or_unstarted_action_expires_and_is_due_until_then(desk: Desk) -> None:
     waiting, approved = await desk.ask(), await desk.approved(desk.action("gpu-018"))
     assert await expire_due(desk.ledger) == []
     desk.clock.go(seconds=301)
@@ -321,7 +321,7 @@ async def test_nothing_expires_before_its_time(desk: Desk) -> None:
     assert (await desk.ledger.end_action(card.approval, desk.states.Transition.EXPIRE, "x", "x")).state == "pending"
 
 
-# -- ending it otherwise --------------------------------------------------------------------------------------------------
+# -- expiry, revocation, supersession --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("event", ["revoke", "supersede"])
@@ -346,7 +346,7 @@ async def test_what_runs_cannot_be_revoked(desk: Desk) -> None:
         await desk.ledger.end_action(card.approval, desk.states.Transition.REVOKE, "T1:BOB", "stop it")
 
 
-async def test_nobody_can_end_an_action_into_being_approved(desk: Desk) -> None:
+async def test_no_ending_leads_to_an_approval(desk: Desk) -> None:
     card = await desk.ask()
     for event in ("approve", "claim", "done"):
         with pytest.raises(ValueError, match="does not end"):
@@ -539,7 +539,7 @@ async def test_on_a_store_that_forgets_nothing_runs(desk: Desk) -> None:
     assert (await desk.ledger.get_record(card.approval)).state == "approved"
 
 
-# -- holding it -----------------------------------------------------------------------------------------------------------
+# -- leases -----------------------------------------------------------------------------------------------------------
 
 
 async def test_a_holder_that_beats_is_not_adopted(desk: Desk) -> None:
@@ -636,7 +636,7 @@ async def test_an_incident_knows_its_actions_in_order(desk: Desk) -> None:
     assert [row.approval for row in await desk.ledger.list_incident_records("inc-1")] == [first.approval, second.approval]
 
 
-# -- a store that somebody else writes ------------------------------------------------------------------------------------
+# -- another writer in Redis ------------------------------------------------------------------------------------
 
 
 async def test_a_state_set_by_hand_approves_nothing(desk: Desk) -> None:
@@ -759,7 +759,7 @@ async def test_a_redis_that_lost_everything_stops_what_comes_next(desk: Desk) ->
 
 
 class Cut:
-    """A Redis whose answer is lost after the script ran, once; the client sends the script again, as redis-py does."""
+    """A Redis that loses one answer after the script ran; the client sends the script again, as redis-py does."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self.cut = redis, False
@@ -810,7 +810,7 @@ class Dead:
 
 
 class DeadPipeline:
-    """Takes commands and loses them."""
+    """A pipeline that accepts commands and loses them."""
 
     def __call__(self, **_: Any) -> "DeadPipeline":
         return self
@@ -926,7 +926,7 @@ async def test_no_secret_and_no_output_reaches_the_audit_log_or_a_record(desk: D
 # -- claims ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_but_the_ledger_makes_a_claim(desk: Desk) -> None:
+async def test_only_the_ledger_creates_claims(desk: Desk) -> None:
     held = await desk.claim(await desk.approved())
     with pytest.raises(TypeError):
         Claim(desk.action(), 1, "w", True, object())
@@ -960,7 +960,7 @@ def test_a_short_key_is_refused() -> None:
         Desk(FakeAsyncRedis(server=FakeServer())).replica(key=b"short")
 
 
-# -- what a writer of Redis can put there ---------------------------------------------------------------------------------
+# -- garbage from another writer ---------------------------------------------------------------------------------
 
 ABSURD = ("abc", "-99999", "1e400", "nan", "inf", "", " 1", "1_0", "١٢", "9" * 14, "9" * 5000, "0x10", "\0", "1.5")
 
@@ -992,7 +992,7 @@ async def test_a_clock_that_was_set_to_zero_gives_a_slow_replica_no_time_back(de
     card = await desk.approved()
     slow = desk.replica(SetClock(desk.clock.at))
     desk.clock.go(seconds=301)
-    await desk.ask(desk.action("gpu-019"))  # the ledger sees that it is later
+    await desk.ask(desk.action("gpu-019"))  # the ledger records the later time
     await desk.redis.set(desk.key("clock"), "0")
     with pytest.raises(desk.refusals.TooLate):
         await desk.claim(card, ledger=slow)

@@ -1,4 +1,6 @@
-"""Changing the ledger's key, as stories: what is old can be read, what waits is asked anew, what runs ends, and nobody is left half-way."""
+"""Rotating the ledger key: old rows stay readable, pending ones are requested again, running ones end, and any crash is
+resumable.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,7 @@ pytest_plugins = ("tests.support.fixtures_redis",)
 
 
 def with_new(desk: Desk, **more: Any) -> Any:
-    """A process that has the new key, and the first one beside it."""
+    """Return a process with the new key, beside the first one."""
     return desk.replica(**{"key": NEW, "older_keys": (KEY,), **more})
 
 
@@ -43,7 +45,7 @@ async def test_what_was_approved_under_an_earlier_key_must_be_approved_again(des
     assert set(await ledger.rotate_key("T1:ANN")) == {waits.approval, agreed.approval}
     for card in (waits, agreed):
         assert (await ledger.get_record(card.approval)).state == "superseded"
-    with pytest.raises(desk.refusals.OldKey, match="proposed anew"):
+    with pytest.raises(desk.refusals.OldKey, match="proposed again"):
         await desk.claim(agreed, ledger=ledger)
     anew = await ledger.propose(desk.action(), desk.terms(), single=True)
     approved = await desk.click(anew, ledger=ledger)
@@ -81,7 +83,7 @@ async def test_a_process_that_was_not_restarted_refuses_and_says_what_to_do(desk
     assert await desk.dump() == before
 
 
-async def test_before_the_change_whoever_has_the_new_key_already_decides_nothing(desk: Desk) -> None:
+async def test_before_the_rotation_a_process_with_the_new_key_decides_nothing(desk: Desk) -> None:
     agreed = await desk.approved()
     ledger = with_new(desk)
     with pytest.raises(desk.refusals.KeyChanging, match="rackmedic ledger rotate"):
@@ -91,7 +93,7 @@ async def test_before_the_change_whoever_has_the_new_key_already_decides_nothing
     assert (await desk.ran(agreed)).state == "done"
 
 
-async def test_the_kill_switch_works_for_whoever_was_not_restarted_and_the_chain_stays_whole(desk: Desk) -> None:
+async def test_the_kill_switch_works_in_old_processes_and_the_chain_stays_intact(desk: Desk) -> None:
     ledger = with_new(desk)
     await desk.ask()
     await ledger.rotate_key("T1:ANN")
@@ -132,7 +134,7 @@ class Dies(Exception):
 
 
 class Mortal:
-    """A journal whose process dies when it would write for the nth time, before or after."""
+    """A journal whose process dies before or after its n-th write."""
 
     def __init__(self, journal: Any, writes: int, after: bool) -> None:
         self._journal, self._left, self._after = journal, writes, after
@@ -152,7 +154,7 @@ class Mortal:
 
 @pytest.mark.parametrize("writes", [1, 2, 3, 4])
 @pytest.mark.parametrize("after", [False, True])
-async def test_whoever_dies_on_the_way_is_followed_by_the_next(desk: Desk, writes: int, after: bool) -> None:
+async def test_a_rotation_that_dies_is_completed_by_the_next(desk: Desk, writes: int, after: bool) -> None:
     cards = [await desk.approved(desk.action(f"gpu-{n}")) for n in range(3)]
     dying = with_new(desk)
     dying._journal = Mortal(dying._journal, writes, after)
@@ -170,7 +172,7 @@ async def test_whoever_dies_on_the_way_is_followed_by_the_next(desk: Desk, write
 
 
 async def test_the_clock_goes_on_where_it_was(desk: Desk) -> None:
-    """A slow machine that changes the key gives nobody time back."""
+    """Rotation by a machine with a slow clock extends no deadline."""
     await desk.ask()
     slow = SetClock(desk.clock.at)
     slow.go(seconds=-300)

@@ -1,6 +1,6 @@
-"""Rows that the ledger signed once and that a writer of Redis puts back: no right comes to life again, and no brake is undone.
+"""Old signed rows put back into Redis restore no right and undo no brake.
 
-A story that `tests.properties.mutants_ledger` names takes a `desk` and nothing else.
+`tests.properties.mutants_ledger` runs some of these tests, so those take only a `desk`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ async def _kept(desk: Desk) -> Mapping[bytes, bytes]:
 
 
 async def _put_back(desk: Desk, kept: Mapping[bytes, bytes]) -> None:
-    """Everything but the audit log as it was."""
+    """Restore everything except the audit log."""
     for key in await desk.redis.keys("*"):
         if key not in LOG:
             await desk.redis.delete(key)
@@ -50,7 +50,7 @@ async def _expire(desk: Desk, card: Any) -> None:
 
 
 async def _cover(desk: Desk, _card: Any) -> None:
-    """A reboot of the same host begins."""
+    """Start a reboot of the same host."""
     await desk.perform(await desk.claim(await desk.approved(desk.action(remedy="reboot"), covers=("gpu_reset",))))
 
 

@@ -1,4 +1,4 @@
-"""Which host, pair or leaf is slow: the planner for every size and every guilty one, and the runner in the simulated cluster."""
+"""Finding the slow host, pair or leaf: the planner for every size and culprit, and the runner on the simulated cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
@@ -12,9 +12,8 @@ from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
-from tools.checks.check import CheckParticipant, CommandFacts
-from tools.checks.exclusive.localise import HostGroup, LeafLookup, LocalisationResult, build_first_round, localise_slow_hosts
-from tools.checks.exclusive.nccl_pairs import run_pairs
+from tools.checks.check_types import CheckParticipant, CommandFacts
+from tools.checks.exclusive.nccl_pairs import HostGroup, LeafLookup, LocalisationResult, build_first_round, localise_slow_hosts, run_pairs
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status, build_unobserved_fact
 from tools.fleet.answers import CheckRequest
@@ -41,7 +40,7 @@ def nowhere(host: str) -> str:
 
 
 def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], bool | None]) -> LocalisationResult:
-    """Answer every round; groups of one round share no host."""
+    """Answer every round, and assert that groups of one round share no host."""
     search = localise_slow_hosts(hosts, leaf_of)
     try:
         worlds = next(search)
@@ -50,14 +49,14 @@ def play(hosts: Sequence[str], leaf_of: LeafLookup, bad: Callable[[HostGroup], b
             assert len(busy) == len(set(busy)) > 0
             assert all(1 < len(world) < 4 for world in worlds)
             worlds = search.send({world: bad(world) for world in worlds})
-    except StopIteration as end:
-        located: LocalisationResult = end.value
+    except StopIteration as error:
+        located: LocalisationResult = error.value
         assert located.rounds <= MOST_ROUNDS
         return located
 
 
 @pytest.mark.parametrize("count", range(2, 34))
-def test_healthy_hosts_take_one_round_and_nobody_is_accused(count: int) -> None:
+def test_healthy_hosts_take_one_round_and_none_is_accused(count: int) -> None:
     assert play(names(count), nowhere, lambda world: False) == LocalisationResult(rounds=1)
     covered = [host for world in build_first_round(names(count)) for host in world]
     assert sorted(covered) == names(count)
@@ -86,7 +85,7 @@ def test_of_two_hosts_that_are_slow_together_neither_is_accused() -> None:
     assert set(located.among) == set(names(2))
 
 
-def test_where_nobody_does_well_nobody_is_accused() -> None:
+def test_without_a_fast_group_no_host_is_accused() -> None:
     located = play(names(8), nowhere, lambda world: True)
     assert located == LocalisationResult(among=tuple(names(8)), rounds=located.rounds)
 
@@ -117,7 +116,7 @@ def test_a_leaf_with_a_slow_uplink_is_named_where_a_third_one_can_tell(count: in
     for leaf in leaves:
         inside = sum(leaf_of(host) == leaf for host in hosts)
         if inside < 2 or count - inside < 2:
-            continue  # one host alone behind a switch is as slow as its uplink
+            continue  # a host alone behind a switch is as slow as its uplink
         located = play(hosts, leaf_of, lambda world, leaf=leaf: len({leaf_of(host) == leaf for host in world}) == 2)  # type: ignore[misc]
         guilty = (leaf,) if len(leaves) > 2 else tuple(leaves)
         assert (located.hosts, located.pairs, located.leaves) == ((), (), guilty)
@@ -125,7 +124,7 @@ def test_a_leaf_with_a_slow_uplink_is_named_where_a_third_one_can_tell(count: in
 
 @settings(max_examples=150)
 @given(st.data())
-def test_whatever_the_outcomes_are_it_ends_and_accuses_only_who_was_never_well(data: st.DataObject) -> None:
+def test_for_any_outcomes_it_ends_and_accuses_only_hosts_that_were_never_fast(data: st.DataObject) -> None:
     hosts = names(data.draw(st.integers(2, 33)))
     size = data.draw(st.sampled_from([1, 3, 8, 40]))
     well: set[str] = set()

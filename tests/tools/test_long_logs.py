@@ -1,4 +1,4 @@
-"""A log that is longer than what may be taken of it: what matters is asked for, newest first, and what was left out is said."""
+"""Logs longer than the output cap: relevant lines are read newest first, and what was left out is reported."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from deploy.sandbox.cluster.doors.inprocess import InProcess
-from kb.logs.kernel.reader import NEEDED_TEXTS
+from kb.logs.kernel_log import NEEDED_TEXTS
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster, fleet
 from tests.support.samples_checks import JOURNAL, RING, journal_line, ring_line
@@ -31,7 +31,7 @@ CUT = CommandResult(FLOOD.encode() * 3, truncated=True, exit_status=None)
 
 
 def node(rans: Mapping[str, CommandResult]) -> tuple[Fleet, FakeHosts]:
-    """A host with the kit whose kernel log says this; no other answer is worth a word."""
+    """Return a host with the kit and these kernel logs."""
     hosts = FakeHosts(
         lambda host, argv: rans.get(argv[-1].removeprefix("dmesg."), CommandResult(b"", b"No journal files were found.\n", 1))
     )
@@ -86,7 +86,7 @@ async def test_where_even_what_matters_is_too_long_the_newest_is_read_and_the_ho
         CommandResult(b"", b"bash: line 1: journalctl: command not found\n", 127),
     ],
 )
-async def test_where_nobody_can_say_what_matters_the_log_counts_as_not_looked_at(stand_in: CommandResult) -> None:
+async def test_a_long_log_without_a_filter_is_unobserved(stand_in: CommandResult) -> None:
     it, _ = node({**WELL, "ring": CUT, "newest": stand_in})
     answer = await look(it)
     assert "dmesg.ring: output cut at 4194304 bytes" in answer.could_not
@@ -141,7 +141,7 @@ def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> 
         text=True,
         check=False,
         env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
-    )  # journalctl and GNU grep use the same library for it
+    )  # the library of journalctl and GNU grep
     assert asked.stderr == ""
     assert asked.stdout.splitlines() == [line for line in lines if re.search(KERNEL_GREP_PATTERN, line)]
 

@@ -1,4 +1,4 @@
-"""A name that no host has: what may have been meant is offered, never taken."""
+"""Suggestions for an unknown host name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A check that saw nothing is never well: every row of the catalogue, on machines where its programs are not there, say nothing or complain."""
+"""No check is healthy on a host where its programs are missing, silent or failing."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bot.cli.host_differences import PARTLY_UNOBSERVED_TEXT, HostDifferences
 from tests.support.clock import SetClock
 from tests.tools.test_fleet import FakeHosts
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.evidence import MemoryEvidence
 from tools.fact import Fact, Status
 from tools.fleet.answers import CheckAnswer, CheckRequest
@@ -27,7 +27,7 @@ NOT_THERE = CommandResult(b"", b"sh: 1: exec: %s: not found\n", 127)
 
 
 async def asked(check: str, ran: CommandResult, inventory: dict[str, object]) -> CheckAnswer:
-    """What comes of a check on a machine where every command leaves this behind."""
+    """Return a check's answer on a host where every command ends like this."""
 
     def answer(host: str, argv: tuple[str, ...]) -> CommandResult:
         return CommandResult(ran.stdout, ran.stderr.replace(b"%s", argv[0].encode()), ran.exit_status)
@@ -38,7 +38,7 @@ async def asked(check: str, ran: CommandResult, inventory: dict[str, object]) ->
 
 
 def called_ok(answer: CheckAnswer) -> bool:
-    """Whether `rackmedic look` would put the host among those that are well."""
+    """Return whether `rackmedic look` would list the host as healthy."""
     table = HostDifferences(lambda host, key, device: None, lambda host: "")
     table.add_answer(answer)
     return any(not group.notes or group.notes == (PARTLY_UNOBSERVED_TEXT,) for group in table.list_host_groups(answer.check))
@@ -145,7 +145,7 @@ async def test_a_thing_that_a_program_did_not_find_is_no_program_that_is_missing
     assert "not installed" not in answer.could_not
 
 
-async def test_a_node_without_the_kit_is_told_so_whoever_was_asked_for_it() -> None:
+async def test_a_node_without_the_kit_is_reported_for_every_command() -> None:
     sudo = CommandResult(b"", b"sudo: /usr/local/sbin/rackmedic-look: command not found\n", 1)
     assert "the node kit is not installed" in (await asked("lspci", sudo, KIT)).could_not
     assert "the node kit is not installed" in (await asked("ipmi", sudo, KIT)).could_not

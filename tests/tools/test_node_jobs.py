@@ -1,10 +1,10 @@
-"""Which jobs an action disturbs: the scheduler's answer, none, or why it could not be asked."""
+"""Jobs that an action disturbs: named, none, or unobserved with the reason."""
 
 import pytest
 
 from tests.tools.test_dryrun import Fleet
 from tests.tools.test_remedies import FLEET, _build
-from tools.execution.node_jobs import NodeJobs, RunningJob, read_node_jobs
+from tools.execution.previews import NodeJobs, RunningJob, read_node_jobs
 from tools.remedies.conditions import KUBE_EMPTY
 from tools.transport import CommandResult, Unreachable
 

@@ -1,4 +1,4 @@
-"""The node kit as text: what is in it follows from the catalogues, and nothing that a row says gets past the quotes."""
+"""The node kit's generated text follows from the catalogues, and no row's value escapes its quotes."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ from bot.cli.node_kit import write_kit
 from tests.support.fakes_nodekit import BOOT, SHELLS, Node, digest
 from tools.action import Condition
 from tools.checks import CHECKS
-from tools.checks.check import Check, Command
+from tools.checks.check_types import Check, Command
 from tools.nodekit.generate import BadRow, KitPaths, build_kit_files, compute_kit_version
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import ARGUMENT_KINDS, Remedy
@@ -27,7 +27,7 @@ touch owned # @PATH@"""
 
 
 def _cases(text: str, after: str) -> list[str]:
-    """Labels of the `case` that follows `after`."""
+    """Return the labels of the `case` after `after`."""
     body = text.split(after, 1)[1].split("esac\n}", 1)[0]
     return [
         line.strip().split(")")[0]

@@ -1,4 +1,4 @@
-"""Whether a program uses CUDA, on a kernel that lists no modules: told by who has the driver's device open, or not told at all."""
+"""Whether a program uses CUDA on a kernel without a module list: told by open driver devices, or unobserved."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,15 +8,15 @@ import pytest
 from tests.support.fakes_nodekit import BOOT, SHELLS, Node, digest
 
 NONE = "Character devices:\n  1 mem\n195 nvidia\n\nBlock devices:\n259 blkext\n"
+# devices with /dev/null's number count as the driver's, because a test cannot open the real one
 MEM_IS_UVM = NONE.replace("1 mem", "1 nvidia-uvm")
-"""The devices with the number of /dev/null are those of the driver: a test cannot open the real one."""
 REFUSED = "refused no program uses CUDA on this node: found "
 MAPPED = "7f1200000000-7f1200200000 rw-s 00000000 00:05 812 {}\n"
 
 
 @pytest.fixture(params=SHELLS)
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
-    """A kernel without loadable modules, and two programs that use no CUDA."""
+    """Return a kernel without loadable modules, and two programs without CUDA."""
     made = Node(tmp_path, SHELLS[request.param])
     (made.root / "proc/modules").unlink()
     made.stub("find", 'exec /usr/bin/find "$@"')
@@ -47,7 +47,7 @@ def test_a_kernel_without_the_driver_runs_nothing_that_uses_it(node: Node) -> No
     assert ask(node) == "started"
 
 
-def test_nobody_has_the_drivers_device_open(node: Node) -> None:
+def test_no_process_has_the_drivers_device_open(node: Node) -> None:
     assert ask(node) == "started"
     assert "systemctl restart docker.service" in node.calls
 

@@ -1,4 +1,4 @@
-"""The questions that rackmedic-look answers by functions of its own, under real shells with stub tools."""
+"""rackmedic-look's own functions under real shells with stub tools."""
 
 import os
 import socket
@@ -12,11 +12,11 @@ import pytest
 from tests.support.fakes_nodekit import SHELLS, Node
 from tests.tools.test_checks_surroundings import values
 from tools.checks import CHECKS
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.checks.containers import split_container_answers
 from tools.checks.kernel import KERNEL_GREP_PATTERN
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
-from tools.execution.delete_preview import DeletePreview, parse_delete_preview
+from tools.execution.previews import DeletePreview, parse_delete_preview
 from tools.fact import Status
 from tools.nodekit.generate import BadRow, build_kit_files
 from tools.remedies import REMEDIES
@@ -217,12 +217,12 @@ def test_a_question_that_the_kit_does_not_know_cannot_be_generated() -> None:
         build_kit_files({"x": row}, REMEDIES)
 
 
-# -- what a remedy would delete, by the find of this machine ---------------------------------------------------------------------
+# -- previews of deletions, by this machine's find ---------------------------------------------------------------------
 
 
 @pytest.fixture
 def folders(node: Node, tmp_path: Path) -> list[Path]:
-    """The folders that this node's cleanup looks into: `tmp`, `crash`, and one that is not there."""
+    """Return the folders of this node's cleanup: `tmp`, `crash`, and a missing one."""
     found = [tmp_path / name for name in ("tmp", "crash", "missing")]
     node.remedies = {"cleanup": replace(REMEDIES["cleanup"], preview=("old_files", "{hours}", *map(str, found)))}
     node.__post_init__()

@@ -1,4 +1,4 @@
-"""A node whose disk is full to the last byte or the last name: room for a record was set aside beforehand, so that it can be cleaned up."""
+"""A node with a full disk: space reserved beforehand for an action's record allows a cleanup."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ pytestmark = [
 
 
 def mounted(kind: str, at: Path) -> None:
-    """A small file system of its own: short of bytes, short of names, or a real ext4."""
+    """Mount a small file system: short of bytes, short of inodes, or a real ext4."""
     if kind == "ext4":
         image = at.with_name("disk")
         subprocess.run(["truncate", "-s", "4M", str(image)], check=True)
@@ -33,7 +33,7 @@ def mounted(kind: str, at: Path) -> None:
 
 
 def fill(state: Path) -> None:
-    """Until neither a byte nor a name more goes in."""
+    """Write until no byte and no name fits."""
     (state / FILLER).mkdir(exist_ok=True)
     try:
         with (state / FILLER / "core").open("ab", buffering=0) as core:
@@ -60,7 +60,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
 
 @pytest.fixture(params=["bytes", "names", "ext4"])
 def full(request: pytest.FixtureRequest, node: Node) -> Iterator[Node]:
-    """A node that had its kit installed when there was room, and has no room now."""
+    """Return a node whose kit was installed while there was space, and has none now."""
     state = node.root / "state"
     state.mkdir(mode=0o700)
     mounted(request.param, state)

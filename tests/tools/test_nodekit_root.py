@@ -1,4 +1,4 @@
-"""The installed kit behind the real sshd and the real sudo, used by an account made for these tests and removed after them."""
+"""The installed kit behind real sshd and sudo, with a temporary account."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ class Installed:
 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installed]:
-    """Account, scripts and sudoers file; all of them gone afterwards, whatever happens."""
+    """Create account, scripts and sudoers file, and remove all of them at the end."""
     account = f"rmkit-{secrets.token_hex(3)}"
     root = Path(tempfile.mkdtemp(prefix="rackmedic-kit-"))
     rules = SUDOERS / f"zz-{account}"
@@ -79,7 +79,7 @@ def installed() -> Iterator[Installed]:
 
 @pytest.fixture
 async def reach(installed: Installed) -> AsyncIterator[tuple[SshTransport, Sshd, Inventory]]:
-    """A connection as that account, through sshd with the kit's own settings for it."""
+    """Connect as that account through sshd with the kit's settings."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-sshd-") as name:
         directory = Path(name)
         directory.chmod(0o755)
@@ -102,7 +102,7 @@ async def _run(reach: Reach, *argv: str) -> CommandResult:
     return await reach[0].run(HOST, argv, timeout=PATIENCE, cap=200_000)
 
 
-# -- what the account may and may not do -------------------------------------------------------------------------------------
+# -- the account's rights -------------------------------------------------------------------------------------
 
 
 async def test_the_account_may_use_both_scripts(installed: Installed, reach: Reach) -> None:
@@ -212,7 +212,7 @@ async def test_the_accounts_connection_forwards_nothing(installed: Installed, re
 
 
 async def test_a_key_below_the_accounts_own_home_opens_nothing(installed: Installed, reach: Reach) -> None:
-    """Whoever is the account cannot let anybody else in, and the account's other files decide nothing either."""
+    """The account cannot authorise further keys, and its other files have no effect."""
     server, inventory = reach[1], reach[2]
     keygen(server.directory / "own")
     line = (server.directory / "own.pub").read_text().strip()

@@ -1,4 +1,4 @@
-"""rackmedic-act and rackmedic-look as they run on a node: real shells, real locks, stub tools."""
+"""rackmedic-act and rackmedic-look on a node: real shells, real locks, stub tools."""
 
 import os
 import re
@@ -33,7 +33,6 @@ needs_root_mounts = pytest.mark.skipif(
 
 @pytest.fixture(params=SHELLS)
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
-    """A node for each shell."""
     made = Node(tmp_path, SHELLS[request.param])
     yield made
     made.kill_all()
@@ -74,7 +73,7 @@ def test_a_job_of_several_tasks_is_cancelled(node: Node) -> None:
     assert node.calls[-1] == "scancel 4711"
 
 
-def test_a_running_command_is_running_whoever_asks(node: Node) -> None:
+def test_a_running_command_is_running_for_every_caller(node: Node) -> None:
     node.stub("modprobe", node.stop_at("work"))
     assert node.start(ONE, "modprobe_peermem").first == "started"
     node.reached("work")
@@ -114,7 +113,7 @@ def test_start_and_settle_at_once_agree_on_one_story(node: Node) -> None:
         assert node.settle(one).first == ("never" if words["settle"] == "never" else "done 0")
 
 
-# -- what goes wrong on the way --------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------------
 
 
 def test_a_lost_connection_neither_stops_nor_hides_the_effect(node: Node) -> None:
@@ -269,7 +268,7 @@ def test_a_missing_tool_is_an_ended_command_not_a_riddle(node: Node) -> None:
 
 @pytest.fixture
 def systemd(node: Node) -> Node:
-    """A node that seems to run systemd: a /run of its own, seen by nobody else."""
+    """Return a node that seems to run systemd, by a private /run."""
     make = 'mount -t tmpfs none /run && mkdir -p /run/systemd/system && exec "$@"'
     node.shell = ("unshare", "--mount", "sh", "-c", make, "sh", *node.shell)
     return node
@@ -298,7 +297,7 @@ def test_a_scope_that_cannot_be_had_is_a_refusal_not_a_doubt(systemd: Node) -> N
 
 @pytest.fixture
 def full(node: Node) -> Iterator[Node]:
-    """A node whose state directory is on a disk with room for names but not for a byte."""
+    """Return a node whose state directory has free inodes but no free bytes."""
     state = node.root / "state"
     state.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k,mode=700", "none", str(state)], check=True)
@@ -406,7 +405,7 @@ def _admits(name: str, value: str) -> bool:
 
 
 def _values() -> st.SearchStrategy[str]:
-    """Values that a kind admits, those with something added or taken away, and any text at all."""
+    """Generate admitted values, spoiled ones, and any text."""
     good = st.one_of(*(st.from_regex(kind.pattern, fullmatch=True) for kind in ARGUMENT_KINDS.values()))
     bits = st.sampled_from(["\n", " ", "-", "*", "'", ";", "0", "a", "_", ".", "é", "\u2010", "\x00"[:0]])
     spoiled = st.builds(lambda text, at, bit: text[:at] + bit + text[at:], good, st.integers(0, 20), bits)
@@ -482,7 +481,7 @@ def test_version_is_told_by_both_scripts(node: Node) -> None:
     assert version in build_kit_files(node.checks, node.remedies)["sudoers"]
 
 
-# -- looking ---------------------------------------------------------------------------------------------------------------
+# -- rackmedic-look ---------------------------------------------------------------------------------------------------------------
 
 
 def test_look_runs_exactly_the_questions_of_the_catalogue(node: Node) -> None:

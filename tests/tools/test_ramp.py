@@ -1,10 +1,10 @@
-"""How many hosts are asked at once: few at first, more as they end, or as we wait."""
+"""The number of hosts asked at once grows as hosts finish or time passes."""
 
 import asyncio
 from contextlib import AsyncExitStack
 
 from tests.support.clock import PATIENCE
-from tools.fleet.ramp import Ramp
+from tools.limiter import Ramp
 
 NEVER = 3600.0
 
@@ -27,7 +27,7 @@ async def test_the_first_few_end_before_the_rest_begin() -> None:
     assert begun == [0, 1, 2]
     go_on[1].set()
     await settled()
-    assert begun == [0, 1, 2, 3, 4]  # the place of the one that ended, and one more
+    assert begun == [0, 1, 2, 3, 4]  # the freed slot, and one more
     for event in go_on:
         event.set()
     await asyncio.gather(*asking)
@@ -50,13 +50,13 @@ async def test_hosts_that_answer_slowly_are_not_waited_for() -> None:
     assert ramp.width == 10
 
 
-async def test_who_gives_up_waiting_takes_nobodys_place() -> None:
+async def test_a_cancelled_waiter_takes_no_slot() -> None:
     ramp = Ramp(1, first=1, every=NEVER)
     async with ramp.slot():
         waiting = [asyncio.create_task(ramp.slot().__aenter__()) for _ in range(3)]
         await settled()
         waiting[0].cancel()
-    waiting[1].cancel()  # given its turn and cancelled in the same moment
+    waiting[1].cancel()  # cancelled in the moment it gets its slot
     await settled()
     assert waiting[2].done()
     assert not waiting[2].cancelled()

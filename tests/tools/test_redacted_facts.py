@@ -1,4 +1,4 @@
-"""Taking secrets out costs no evidence: facts of an output are the same before and after."""
+"""Redaction loses no evidence: an output's facts are the same before and after."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tools.checks import CHECKS
 
 
 def outputs() -> Iterator[tuple[str, str]]:
-    """(check, what it printed): samples, and where they lie here published outputs, read by every check."""
+    """Yield (check, output): samples, and published captures if present, for every check."""
     yield from ((check, sample) for check, samples in SAMPLES.items() for sample in samples)
     texts = [path.read_text(errors="replace") for path in sorted(CAPTURES.rglob("*")) if path.is_file() and path.stat().st_size < 200_000]
     yield from ((check, text) for text in texts if redact(text) != text for check in CHECKS)

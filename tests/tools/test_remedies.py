@@ -1,4 +1,4 @@
-"""The remedy catalogue is whole, and an action is exactly its row, its checked values and nothing else."""
+"""The remedy catalogue is consistent, and an action consists exactly of its row and its validated values."""
 
 import json
 import re
@@ -52,8 +52,7 @@ GOOD = {
     "hours": "72",
     "service": "docker",
 }
-LATER = ("sched",)
-"""Checks that a proof may name before this build of the catalogue has them: what cannot be looked at is said, never passed."""
+LATER = ("sched",)  # checks that a proof may name before the catalogue has them: unobserved, so never passed
 
 
 def _build(remedy: str, target: str = "", **more: Any) -> Action:
@@ -65,7 +64,7 @@ def _build(remedy: str, target: str = "", **more: Any) -> Action:
 
 
 def _home(row: Remedy) -> str:
-    """A host whose scheduler knows the remedy."""
+    """Return a host whose scheduler supports the remedy."""
     return "pod-1" if row.only == "kubernetes" else "gpu-001"
 
 
@@ -86,7 +85,7 @@ def test_every_slot_of_a_row_is_one_of_its_arguments(row: Remedy) -> None:
 
 
 def _over(way: Remedy) -> list[str]:
-    """The rows that this one is a way of."""
+    """Return the rows that have this one as a variant."""
     return [row.id for row in REMEDIES.values() if way in row.ways.values()]
 
 
@@ -119,7 +118,7 @@ def test_a_condition_can_be_read_and_says_what_must_hold(row: Remedy) -> None:
         assert row.at != "fleet"
 
 
-def test_whatever_ends_work_needs_the_node_idle_drained_or_the_very_process() -> None:
+def test_remedies_that_end_work_need_an_idle_or_drained_node_or_the_exact_process() -> None:
     for row in REMEDIES.values():
         if row.at == "target" and row.risk in ("disruptive", "destructive"):
             assert row.needs or any(condition.kind == "node" for condition in row.conditions), row.id
@@ -270,7 +269,7 @@ def _drained(action: Action) -> list[Condition]:
     return [condition for condition in action.conditions if "drained" in condition.says]
 
 
-def test_a_reset_needs_the_node_drained_where_somebody_can_tell() -> None:
+def test_a_reset_needs_a_drained_node_if_a_scheduler_can_tell() -> None:
     assert len(_drained(_build("gpu_reset"))) == 1
     assert _drained(_build("gpu_reset", target="lone-1")) == []
 
@@ -288,7 +287,7 @@ def test_what_relaxed_the_quorum_becomes_a_condition_or_the_action_is_not_built(
 
 @pytest.mark.parametrize(("remedy", "way"), [("drain_node", "cordon_node"), ("resume_node", "uncordon_node")])
 def test_one_rung_is_carried_out_as_the_hosts_scheduler_does_it(remedy: str, way: str) -> None:
-    """Ledger, ladders and people know one remedy; the kit and the words are its way's."""
+    """Ledger and remediations know one remedy; kit and text use the scheduler's variant."""
     action = _build(remedy, "pod-2")
     assert (action.remedy, action.argv[0], action.args["node"]) == (remedy, way, "ip-10-0-0-2.cloud.example")
     assert get_executed_remedy(action.argv, action.remedy) is REMEDY_VARIANTS[way]
@@ -364,7 +363,7 @@ def test_the_catalogues_hash_changes_with_kinds_and_rows_and_is_stable() -> None
     assert hash_catalogue({name: row for name, row in REMEDIES.items() if name != "reboot"}, ARGUMENT_KINDS) != before
 
 
-# -- what an approver is told of the outage ------------------------------------------------------------------------------------
+# -- outage text for approvers ------------------------------------------------------------------------------------
 
 _DURATION = re.compile(r"([0-9]+) (s|min)\b")
 

@@ -1,4 +1,4 @@
-"""Cordon, evict and return, as the real kubectl does them for the node kit: against a stand-in of the API, whose roles are those we ship."""
+"""Cordon, evict and uncordon by the real kubectl in the node kit, against a stand-in API with the shipped roles."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ HOST = FLEET.hosts["gpu-017"]
 
 @pytest.fixture
 def api() -> Iterator[KubeApi]:
-    """A cluster of one node with a pod of a job, one of a DaemonSet and a static one."""
+    """Return a cluster of one node with pods of a job and a DaemonSet, and a static pod."""
     made = KubeApi()
     made.objects.node(NODE)
     made.objects.pod("train-0", NODE, owner="Job", gpus=8)
@@ -101,7 +101,7 @@ def test_without_the_right_nothing_changes_and_the_card_says_which_is_missing(no
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_what_somebody_else_cordoned_is_neither_taken_nor_returned(shell: str, tmp_path: Path, api: KubeApi) -> None:
+def test_a_node_cordoned_by_another_admin_is_neither_taken_nor_returned(shell: str, tmp_path: Path, api: KubeApi) -> None:
     node = Node(tmp_path, SHELLS[shell])
     install(node, api)
     api.objects.patched(NODE, {"spec": {"unschedulable": True}})
@@ -112,8 +112,8 @@ def test_what_somebody_else_cordoned_is_neither_taken_nor_returned(shell: str, t
     assert {verb for _, verb, _ in api.asked} == {"get"}
 
 
-def test_whoever_is_quicker_keeps_the_node(node: Node, api: KubeApi) -> None:
-    """Between the kit's look and the command somebody cordons it: no mark of ours stays, so it is never returned by us."""
+def test_a_concurrent_cordon_keeps_the_node(node: Node, api: KubeApi) -> None:
+    """A person cordons the node between our check and our command: our mark must not stay, so we never uncordon it."""
     real = (node.root / "bin/kubectl").read_text().partition("\n")[2].partition("\n")[2]
     once = f'case $1 in annotate) [ -e {node.root}/quick ] || {{ : >{node.root}/quick; ( set -- cordon "$3"; {real.strip()} ); }} ;; esac'
     node.stub("kubectl", f"{once}\n{real}")
@@ -177,7 +177,7 @@ def test_only_a_node_name_reaches_kubectl(node: Node, api: KubeApi, name: str) -
     assert not [call for call in node.calls if call.startswith("kubectl")]
 
 
-# -- what is read before and after ---------------------------------------------------------------------------------------------
+# -- preconditions and proofs ---------------------------------------------------------------------------------------------
 
 
 async def test_where_a_node_stands_is_read_with_the_right_to_look_alone(tmp_path: Path, api: KubeApi) -> None:
@@ -204,7 +204,7 @@ async def test_a_mark_without_a_cordon_holds_nothing(tmp_path: Path, api: KubeAp
 
 
 async def test_no_annotation_can_pose_as_a_state(tmp_path: Path, api: KubeApi) -> None:
-    """Whoever may annotate a node writes anything: a mark is read behind the state, and only whole."""
+    """Annotations are untrusted: a mark is parsed after the state, and only as a whole."""
     transport = LooksHere(tmp_path, api)
     for text in ("\ncordoned by rackmedic:apr-0", "rackmedic:apr-0\nschedulable", "x"):
         api.objects.patched(NODE, {"spec": {"unschedulable": True}, "metadata": {"annotations": {"rackmedic/drained": text}}})

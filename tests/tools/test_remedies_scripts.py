@@ -1,4 +1,4 @@
-"""Commands of several tools, under real shells: the order of what they run, what they leave when something fails, and what `find` really deletes."""
+"""Remedy scripts under real shells: the order of commands, cleanup after failures, and what `find` deletes."""
 
 import os
 import subprocess
@@ -139,7 +139,7 @@ def test_a_container_that_does_not_stop_talking_fills_neither_memory_nor_disk(no
     assert (Path(node.paths.state) / "actions" / digest(1) / "seen").stat().st_size < 5000
 
 
-# -- what is deleted, by the find of this machine ------------------------------------------------------------------------------
+# -- deletions, by this machine's find ------------------------------------------------------------------------------
 
 
 def old(path: Path, hours: float = 100) -> Path:

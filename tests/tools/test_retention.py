@@ -1,25 +1,24 @@
-"""Evidence goes after its days or when it is too much, oldest first, and never while an open incident cites it."""
+"""Evidence is removed by age and size, oldest first, and never while an open incident cites it."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from tools.evidence import DirectoryEvidence
-from tools.retention import DAY_SECONDS, iter_outputs, measure_evidence, prune_evidence, remove_output
+from tools.evidence import DAY_SECONDS, DirectoryEvidence, iter_outputs, measure_evidence, prune_evidence, remove_output
 
 MUCH = 1 << 40
 
 
 def age(root: Path, days: float, sha: str = "") -> None:
-    """Make outputs look that old (all of them, or one)."""
+    """Set outputs' age in days: all, or one."""
     for one in iter_outputs(root):
         if sha in (one.sha, ""):
             at = one.file.stat().st_mtime - days * DAY_SECONDS
             os.utime(one.file, (at, at))
 
 
-async def test_what_nobody_stored_for_that_long_goes(tmp_path: Path) -> None:
+async def test_outputs_older_than_the_limit_are_removed(tmp_path: Path) -> None:
     store = DirectoryEvidence(tmp_path)
     old = await store.put_text("inc-1", "old")
     age(tmp_path, 91)
@@ -39,7 +38,7 @@ async def test_what_is_stored_again_is_young_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [MUCH, 0])
-async def test_nothing_that_an_open_incident_cites_goes_whoever_stored_it_first(tmp_path: Path, most: int) -> None:
+async def test_outputs_cited_by_an_open_incident_are_kept(tmp_path: Path, most: int) -> None:
     store = DirectoryEvidence(tmp_path)
     shared, own, foreign = [await store.put_text("inc-1", text) for text in ("shared", "of the closed one", "foreign")]
     await store.put_text("inc-2", "shared")

@@ -1,4 +1,4 @@
-"""What systemd and ps say of a service that does not serve: failed, masked, restarting, frozen, stopped; and of one that is as it should be."""
+"""Service states from systemd and ps: failed, masked, restarting, frozen, stopped, healthy."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_service_that_runs_between_two_crashes_restarts() -> None:
         ("slurmd", {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "UnitFileState": ""}),
     ],
 )
-def test_what_nobody_wants_to_run_here_is_no_trouble(name: str, said: dict[str, str]) -> None:
+def test_a_disabled_service_is_no_trouble(name: str, said: dict[str, str]) -> None:
     found = CHECKS["sysd"].parse_output(unit(name, **said))
     assert not any(is_abnormal(fact) for fact in found)
 

@@ -1,4 +1,4 @@
-"""A kit that the site signed, and everything that may have happened to it on its way to a node; ssh-keygen is the real one."""
+"""Signed node kits: what may be installed, and every manipulation that is refused, with the real ssh-keygen."""
 
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ def allow(signers: Path, key: Path, who: str = "rackmedic-kit") -> None:
 
 
 class Site:
-    """A site's key, a kit that was signed with it, and a node that knows whose signature it must have."""
+    """A site's signing key, a kit, and a node with allowed signers."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.kit, self.signers = root, root / "kit", root / "allowed_signers"
@@ -35,7 +35,7 @@ class Site:
         allow(self.signers, self.key)
 
     def release(self, key: Path | None) -> None:
-        """The kit as `node-kit` writes it, but for a node whose allowed_signers lie in our folder."""
+        """Write the kit as `node-kit` does, with this folder's allowed_signers, and sign it."""
         write_kit(self.kit)
         for name, text in build_kit_files(CHECKS, REMEDIES, KitPaths(signers=str(self.signers))).items():
             (self.kit / name).write_text(text)

@@ -1,4 +1,4 @@
-"""A site's own checks: what they may run, how their output becomes facts, and that bad files are refused whole, with file and line."""
+"""A site's own checks: allowed commands, facts from their output, and refusals with file and line."""
 
 import json
 import re
@@ -22,11 +22,11 @@ from tests.support.terminal import rackmedic
 from tests.tools import site_commands
 from tests.tools.test_fleet import HOSTS, FakeHosts
 from tools.checks import CHECKS
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.site.loader import BadChecks, load_site_checks
 from tools.checks.site.readers import PROGRAM_USAGES
 from tools.checks.site.readonly import explain_refused_command, explain_refused_folder
-from tools.checks.site.word_kinds import KINDS
+from tools.checks.site.usage import KINDS
 from tools.evidence import MemoryEvidence
 from tools.fact import Status
 from tools.fleet.answers import CheckRequest
@@ -142,12 +142,12 @@ def test_what_people_ask_every_day_may_run() -> None:
 
 
 @given(st.text("-_abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=14))
-def test_a_program_that_nobody_wrote_down_is_refused(name: str) -> None:
+def test_an_unlisted_program_is_refused(name: str) -> None:
     assert name in PROGRAM_USAGES or list(explain_refused_command([name]))
 
 
 @given(st.sampled_from(READS), st.text("abcdefghijklmnopqrstuvwxyz-", min_size=3, max_size=12))
-def test_an_option_that_nobody_wrote_down_is_refused(argv: list[str], option: str) -> None:
+def test_an_unlisted_option_is_refused(argv: list[str], option: str) -> None:
     told = " ".join(f"{way.options} {way.before} {way.must}" for way in PROGRAM_USAGES[argv[0].rpartition("/")[2]])
     assert f"--{option}" in re.findall(r"--[a-z-]+", told) or list(explain_refused_command([*argv, f"--{option}"]))
     assert list(explain_refused_command([*argv, f"--{option}=/etc/passwd"]))
@@ -156,7 +156,7 @@ def test_an_option_that_nobody_wrote_down_is_refused(argv: list[str], option: st
 READS_CONTENTS = [name for name, ways in PROGRAM_USAGES.items() if any("FILE" in f"{way.forms} {way.options}" for way in ways)]
 
 
-@pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory in use
+@pytest.mark.parametrize("program", sorted({*READS_CONTENTS, "diff", "sdiff", "diff3", "zgrep", "rg"} - {"sar"}))  # sar -r: memory
 @pytest.mark.parametrize("option", ["-r", "-R", "--recursive", "--dereference-recursive", "--directories=recurse", "--include=x"])
 def test_who_reads_contents_goes_into_no_folder(program: str, option: str) -> None:
     assert not any(

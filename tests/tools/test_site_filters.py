@@ -1,4 +1,4 @@
-"""A site's filters: what they drop from a log's templates, and what nobody can make them drop."""
+"""A site's filters: what they drop from a log's templates, and what they can never drop."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graph.extraction.log_digests import digest_log
-from kb.logs.templates.filters import FilterRule, build_exact_rule
-from kb.logs.templates.masks import build_template
+from kb.logs.template import build_template
+from kb.logs.template_filters import FilterRule, build_exact_rule
 from tools.checks import CHECKS
 from tools.checks.site.filters import BadFilters, LogFilter, add_filters, explain_unfilterable, load_filters, select_filter_rules
 
@@ -71,7 +71,7 @@ def test_no_fact_depends_on_a_filter(lines: list[str]) -> None:
 
 
 def with_rules_of(lines: list[str]) -> tuple[FilterRule, ...]:
-    """As no file could say it: of any line."""
+    """Return rules that drop any of these lines, as no file could define them."""
     return tuple(build_exact_rule("all", build_template(line)) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""A site's own rules for lines of logs: what they find, what is refused, and what nobody can do with them."""
+"""A site's own log rules: what they find, what is refused, and bounds against hostile logs."""
 
 import time
 from pathlib import Path
@@ -150,7 +150,7 @@ def test_a_hostile_pattern_is_refused(pattern: str, why: str) -> None:
         compile_line_pattern(pattern, 500)
 
 
-def test_no_more_rules_than_anybody_reads(tmp_path: Path) -> None:
+def test_the_number_of_rules_is_bounded(tmp_path: Path) -> None:
     whole = "rules:\n" + "".join(rule("lease lost", "lease lost", f"r{at}").split("\n", 1)[1] for at in range(MAX_RULES))
     assert len(rules(tmp_path, whole)) == MAX_RULES
     assert any("more than 64 rules" in one for one in refused(tmp_path, whole, rule("lease lost", "lease lost", "more")))
@@ -160,7 +160,7 @@ def test_without_rules_the_checks_are_the_very_same() -> None:
     assert add_rules(CHECKS, ()) is CHECKS
 
 
-def test_anybody_may_print_any_number_of_values(tmp_path: Path) -> None:
+def test_the_number_of_values_of_a_rule_is_bounded(tmp_path: Path) -> None:
     checks = add_rules(CHECKS, rules(tmp_path, LOST))
     facts = found(checks["joblog"].parse_output("\n".join(f"fabd: lease {at} lost on n1" for at in range(5000))))
     assert len(facts) == MAX_EVENTS_PER_RULE
@@ -168,7 +168,7 @@ def test_anybody_may_print_any_number_of_values(tmp_path: Path) -> None:
 
 
 def test_a_large_hostile_log_costs_a_bounded_time(tmp_path: Path) -> None:
-    """One that holds the needle everywhere, and nothing that matches."""
+    """The needle is everywhere and nothing matches."""
     costly = rule(r"[lost]{1,30}[lost]{1,30}lost![0-9]", "lostlolost!1")
     checks = add_rules(CHECKS, rules(tmp_path, costly))
     line = "lost!" + "lost" * 123 + "\n"

@@ -1,4 +1,4 @@
-"""SKU profiles: data with sources, strict about what they are."""
+"""SKU profiles: sourced data, strictly validated."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ def test_a_machine_with_other_numbers_of_the_same_gpus_is_not_called_broken() ->
     assert of("NVIDIA GB200", 4) == of("NVIDIA GB200", 3) == "gb200-nvl72-tray"
 
 
-def test_the_cut_down_parts_have_fewer_links_and_no_figure_that_nobody_published() -> None:
+def test_cut_down_parts_have_fewer_links_and_only_published_figures() -> None:
     assert SKUS["hgx-a800-8"].get_expected("nvlink.active", "gpu0") == SKUS["hgx-h800-8"].get_expected("nvlink.active", "gpu0") == 8
     for name in ("hgx-a800-8", "hgx-h800-8", "gb200-nvl72-tray", "gb300-nvl72-tray", "dgx2-v100-16", "pcie-a100-8"):
         assert SKUS[name].get_expected("nccl.busbw_max", None) is None, name

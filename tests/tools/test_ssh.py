@@ -1,4 +1,4 @@
-"""Real SSH on loopback: what asyncssh does not do by itself, each as a story against a real OpenSSH server."""
+"""The SSH transport against a real OpenSSH server on loopback: what asyncssh does not do alone."""
 
 import asyncio
 import getpass
@@ -314,7 +314,7 @@ async def test_known_hosts_are_read_once_and_again_when_they_change(tmp_path: Pa
 
 
 @pytest.mark.parametrize("text", [None, "[127.0.0.1]:22 ssh-ed25519\n", "\0\n"])
-async def test_known_hosts_that_cannot_be_read_trust_nobody(tmp_path: Path, text: str | None) -> None:
+async def test_unreadable_known_hosts_trust_no_host(tmp_path: Path, text: str | None) -> None:
     async with sshd(tmp_path) as server:
         if text is not None:
             (tmp_path / "broken").write_text(text)

@@ -1,4 +1,4 @@
-"""Several commands in one session: each answered exactly as it would be alone, whatever the others print."""
+"""Several commands in one SSH session are answered as if run alone, whatever the others print."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def asked(*argv: str, timeout: float = PATIENCE, cap: int = 1000) -> BatchComman
 
 
 def run(shell: str, rows: Sequence[BatchCommand], step: int = 1 << 20) -> list[CommandOutput]:
-    """What a shell of the node makes of the line, fed in pieces."""
+    """Return a shell's answers to the batch, its output parsed in pieces."""
     number, words = create_delimiter(), shlex.split(build_batch_command(rows))
     first = [shell, "sh"] if shell == "busybox" else [shell]
     ran = subprocess.run([*first, *words[1:]], input=f"{number}\n".encode(), capture_output=True, check=True)
@@ -79,7 +79,7 @@ def test_caps_and_limits_are_each_commands_own(shell: str) -> None:
             asked("echo", "after"),
         ],
     )
-    assert len(yes.stdout) == 5001  # one more than the cap, which tells that there was more
+    assert len(yes.stdout) == 5001  # one more than the cap shows that there was more
     assert (late.exit_status, missing.exit_status) == (124, 127)
     assert b"no-such-program" in missing.stderr
     assert noisy.stdout == b"done\n"
@@ -89,7 +89,9 @@ def test_caps_and_limits_are_each_commands_own(shell: str) -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_no_command_can_learn_the_number(shell: str) -> None:
-    """Neither its arguments, nor its parents', nor its environment, nor its input say it, and whoever names a variable so does not change that."""
+    """The delimiter is in no argument, parent's argument, environment or input of a command, and exported variables do
+    not change that.
+    """
     look = "cat /proc/self/environ /proc/$PPID/environ /proc/$PPID/cmdline /proc/self/cmdline; cat"
     number, words = create_delimiter(), shlex.split(build_batch_command([asked("sh", "-c", look, cap=100_000), asked("true")]))
     first = [shell, "sh"] if shell == "busybox" else [shell]
@@ -128,7 +130,9 @@ def test_numbers_are_never_the_same() -> None:
 
 
 class Script:
-    """An `SshTransport` that plays what sessions do. `ends` is what becomes of the next sessions of several: how many are answered, and how each ended."""
+    """An `SshTransport` with scripted sessions. `ends`: for the next batch sessions, how many commands are answered and
+    how it ended.
+    """
 
     def __init__(self, *ends: tuple[int, SessionEnd], sessions: int = 5) -> None:
         self.ends, self.sessions = list(ends), sessions
@@ -150,7 +154,7 @@ class Script:
 
 
 async def ask(script: Script, count: int) -> list[str]:
-    """So many commands at once; what each was answered."""
+    """Run `count` commands at once and return the answers."""
     looks = BatchingSshTransport(script)  # type: ignore[arg-type]  # plays the two methods that it needs
     rans = await asyncio.gather(*(looks.run("n1", [f"c{at}"], timeout=9, cap=9) for at in range(count)))
     await looks.aclose()
@@ -196,7 +200,7 @@ async def test_trouble_is_told_to_all_who_asked() -> None:
     assert [str(ran) for ran in rans] == ["n1: no route"] * 4
 
 
-async def test_a_session_that_nobody_waits_for_any_more_is_left() -> None:
+async def test_a_session_without_waiters_is_abandoned() -> None:
     left = asyncio.Event()
 
     class Slow(Script):
@@ -254,7 +258,7 @@ def until_ended(pids: Sequence[int]) -> None:
 
 
 @needs_sshd
-async def test_a_command_that_leaves_something_behind_holds_up_nobody_and_nothing_runs_twice(tmp_path: Path) -> None:
+async def test_a_background_process_blocks_no_command_and_nothing_runs_twice(tmp_path: Path) -> None:
     pid, counted = tmp_path / "pid", tmp_path / "counted"
     leaves = ["sh", "-c", f"sleep 4221 & echo $! > {pid}"]
     counts = ["sh", "-c", f"echo {{}} >> {counted}"]

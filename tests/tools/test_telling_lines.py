@@ -1,4 +1,4 @@
-"""The lines that may tell of trouble are found by needles first: none that the pattern knows may be missed by them."""
+"""The prefilter for lines of trouble misses no line that the pattern matches."""
 
 import re
 

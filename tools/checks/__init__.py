@@ -26,12 +26,12 @@ from tools.checks import (
     subnet,
     versions,
 )
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.exclusive import bandwidth, burn, cuda, dcgm, ibbw, nccl, nccl_pairs, step
-from tools.checks.smi import smi_checks as gpu
+from tools.checks.smi import smi_checks
 
 _ROWS = (
-    *(gpu, kernel, pcie, fabric, services, modules, disk, memory, job, processes),
+    *(smi_checks, kernel, pcie, fabric, services, modules, disk, memory, job, processes),
     *(containers, clock, scheduler, processor, network, storage, bmc, versions, subnet, baseline),
     *(cuda, dcgm, bandwidth, nccl, burn, ibbw, nccl_pairs, step),
 )

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts
 from tools.fact import Fact, Status
 
@@ -21,7 +21,7 @@ _EVENT_PATTERN = re.compile(
 )
 _SENSOR_PATTERN = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
 # Crossed thresholds: `sdr list` says how far, `sdr type` also whether above or below.
-_CROSSED_STATES = frozenset(f"{side}{how}" for side in ("", "u", "l") for how in ("nc", "cr", "nr"))
+_CROSSED_STATES = frozenset(f"{side}{link_kind}" for side in ("", "u", "l") for link_kind in ("nc", "cr", "nr"))
 _DEGREES_PATTERN = re.compile(r"(-?\d{1,3}(?:\.\d+)?) degrees C")
 _INLET_PATTERN = re.compile(r"(?i)inlet|ambient|intake|front ?panel temp|sys(?:tem)? in\b")
 _NO_BMC_PATTERN = re.compile(
@@ -62,9 +62,9 @@ def is_events(text: str) -> bool:
 
 def parse_events(text: str) -> Sequence[Fact]:
     """Return faults still asserted and rows of unknown kind. Times count as UTC: the log names no zone."""
-    if (why := _NO_BMC_PATTERN.search(text)) and not any(_EVENT_PATTERN.match(line) for line in split_lines(text)):
-        return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {why[0]}"[:200])]
-    standing: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
+    if (match := _NO_BMC_PATTERN.search(text)) and not any(_EVENT_PATTERN.match(line) for line in split_lines(text)):
+        return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {match[0]}"[:200])]
+    standing_events: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
     unknown: list[str] = []
     for line in split_lines(text):
         row = _EVENT_PATTERN.match(line)
@@ -74,10 +74,10 @@ def parse_events(text: str) -> Sequence[Fact]:
         if row and kind:
             name = (kind, row[3], row[4])
             if row[5] == "Deasserted":
-                standing.pop(name, None)
+                standing_events.pop(name, None)
             else:
-                standing.setdefault(name, []).append((_parse_event_time(row[1], row[2] or ""), line.strip()))
-    found = [
+                standing_events.setdefault(name, []).append((_parse_event_time(row[1], row[2] or ""), line.strip()))
+    facts = [
         Fact(
             CHECK,
             "ipmi.event",
@@ -91,10 +91,10 @@ def parse_events(text: str) -> Sequence[Fact]:
                 "when": f" of {rows[-1][0]:%Y-%m-%d}" if rows[-1][0] else "",
             },
         )
-        for (kind, sensor, text), rows in standing.items()
+        for (kind, sensor, text), rows in standing_events.items()
     ]
-    found += build_not_understood_facts(CHECK, unknown)
-    return found or [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line="no trouble in the BMC's event log")]
+    facts += build_not_understood_facts(CHECK, unknown)
+    return facts or [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line="no trouble in the BMC's event log")]
 
 
 def _classify_event(words: str) -> str:
@@ -117,17 +117,17 @@ def parse_sensors(text: str) -> Sequence[Fact]:
     """Return the hottest inlet and faulty sensors. State `ns`: not fitted."""
     rows = [row for row in map(_SENSOR_PATTERN.match, split_lines(text)) if row]
     inlets = [
-        (float(said[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (said := _DEGREES_PATTERN.search(row[4]))
+        (float(match[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (match := _DEGREES_PATTERN.search(row[4]))
     ]
-    found = []
+    facts = []
     if inlets:
         hottest, line = max(inlets)
-        found.append(Fact(CHECK, "ipmi.inlet", int(hottest), unit="C", line=line[:200]))
+        facts.append(Fact(CHECK, "ipmi.inlet", int(hottest), unit="C", line=line[:200]))
     for row in rows:
         kind = _classify_event(f"{row[1]} {row[4]}") or (_classify_sensor(row[1]) if row[3] in _CROSSED_STATES else "")
         if kind in ("psu", "fan", "temperature") and row[3] != "ns":
-            found.append(Fact(CHECK, "ipmi.sensor", kind, line=row[0].strip()[:200], attrs={"sensor": row[1].strip(), "text": row[4]}))
-    return found or [Fact(CHECK, "ipmi.sensor", status=Status.ABSENT, line=f"{len(rows)} sensors, none in trouble")]
+            facts.append(Fact(CHECK, "ipmi.sensor", kind, line=row[0].strip()[:200], attrs={"sensor": row[1].strip(), "text": row[4]}))
+    return facts or [Fact(CHECK, "ipmi.sensor", status=Status.ABSENT, line=f"{len(rows)} sensors, none in trouble")]
 
 
 def _classify_sensor(name: str) -> str:

@@ -8,8 +8,8 @@ NTPSynchronized=yes
 import re
 from collections.abc import Sequence
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact
 
 CHECK = "time"
@@ -50,10 +50,10 @@ def parse_tracking(text: str) -> Sequence[Fact]:
 
 
 def _build_tracking_facts(offset: float | None, leap: str, line: str) -> list[Fact]:
-    found = [Fact(CHECK, "time.synchronised", leap != "Not synchronised", line=f"{line}; leap status {leap}"[:300], attrs={"by": "chrony"})]
+    facts = [Fact(CHECK, "time.synchronised", leap != "Not synchronised", line=f"{line}; leap status {leap}"[:300], attrs={"by": "chrony"})]
     if offset is not None:
-        found.append(Fact(CHECK, "time.offset", offset, unit="s", line=line[:300], attrs={"against": "time source"}))
-    return found
+        facts.append(Fact(CHECK, "time.offset", offset, unit="s", line=line[:300], attrs={"against": "time source"}))
+    return facts
 
 
 def is_timedatectl(text: str) -> bool:
@@ -61,10 +61,10 @@ def is_timedatectl(text: str) -> bool:
 
 
 def parse_timedatectl(text: str) -> Sequence[Fact]:
-    said = _SYNCED_PATTERN.search(text)
-    if said is None:
+    match = _SYNCED_PATTERN.search(text)
+    if match is None:
         raise Unreadable("no NTPSynchronized")
-    return [Fact(CHECK, "time.synchronised", said[1] == "yes", line=said[0].strip(), attrs={"by": "timedatectl"})]
+    return [Fact(CHECK, "time.synchronised", match[1] == "yes", line=match[0].strip(), attrs={"by": "timedatectl"})]
 
 
 def is_clock(text: str) -> bool:
@@ -77,13 +77,13 @@ def parse_clock(text: str) -> Sequence[Fact]:
 
 def merge_sync_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Return synchronised if chrony or timedatectl says so: a site may run ntpd or PTP beside either."""
-    said = [fact for fact in facts if fact.key == "time.synchronised"]
-    kept = next((fact for fact in said if fact.value is True), None)
-    chosen = kept or (said[0] if said else None)
-    others = [fact for fact in facts if fact.key != "time.synchronised"]
+    sync_facts = [fact for fact in facts if fact.key == "time.synchronised"]
+    synchronised = next((fact for fact in sync_facts if fact.value is True), None)
+    chosen = synchronised or (sync_facts[0] if sync_facts else None)
+    other_facts = [fact for fact in facts if fact.key != "time.synchronised"]
     if chosen is None and not any(fact.status.blind for fact in facts):
         chosen = Fact(CHECK, "check.skipped", "no_tool", line="neither chronyc nor timedatectl says whether the clock is kept")
-    return [*others, chosen] if chosen else others
+    return [*other_facts, chosen] if chosen else other_facts
 
 
 CHECKS = (

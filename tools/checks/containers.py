@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
-from tools.checks.lines import parse_json_lines
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
+from tools.checks.output_values import parse_json_lines
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "docker"
@@ -52,12 +52,12 @@ def parse_info(text: str) -> Sequence[Fact]:
     names = sorted(str(name)[:60] for name in runtimes)[:20]
     devices = info.get("CDISpecDirs")
     line = f"Runtimes: {' '.join(names)}"[:300]
-    found = [
+    facts = [
         Fact(CHECK, "docker.runtimes", names, line=line),
         Fact(CHECK, "docker.nvidia_runtime", any("nvidia" in name for name in names), line=line, attrs={"cdi": bool(devices)}),
     ]
     driver = str(info.get("CgroupDriver") or "")[:30]
-    return found + ([Fact(CHECK, "docker.cgroup_driver", driver, line=f"CgroupDriver {driver}")] if driver else [])
+    return facts + ([Fact(CHECK, "docker.cgroup_driver", driver, line=f"CgroupDriver {driver}")] if driver else [])
 
 
 def is_list(text: str) -> bool:
@@ -128,12 +128,14 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _build_status_fact(name: str, status: str, called: str, more: Mapping[str, Any]) -> Fact:
-    kept = {
+    attributes = {
         key: value if isinstance(value, bool | int) else str(value)[:200] for key, value in more.items() if value not in (None, "", False)
     }
     called = called.lstrip("/")[:100]
     line = f"{_shorten_container_id(name)} {called}: {status}"[:300]
-    return Fact(CHECK, "container.status", status[:20] or "unknown", _shorten_container_id(name), line=line, attrs={"name": called, **kept})
+    return Fact(
+        CHECK, "container.status", status[:20] or "unknown", _shorten_container_id(name), line=line, attrs={"name": called, **attributes}
+    )
 
 
 def _shorten_container_id(name: str) -> str:
@@ -169,7 +171,7 @@ def parse_devices(text: str) -> Sequence[Fact]:
 
     An image without nvidia-smi gives no fact; a container not asked or too slow is unobserved.
     """
-    return [fact for name, said, status in split_container_answers(text) if (fact := _build_nvml_fact(name, said.strip(), status))]
+    return [fact for name, answer, status in split_container_answers(text) if (fact := _build_nvml_fact(name, answer.strip(), status))]
 
 
 def _build_nvml_fact(name: str, said: str, status: int | None) -> Fact | None:
@@ -179,8 +181,8 @@ def _build_nvml_fact(name: str, said: str, status: int | None) -> Fact | None:
             *(CHECK, "container.nvml", value, _shorten_container_id(name)), line=line or f"exit status {status}", attrs={"id": name}
         )
     if status is None:
-        why = line or "not asked: one look enters four containers"
-        return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.UNREADABLE, line=why, attrs={"id": name})
+        reason = line or "not asked: one look enters four containers"
+        return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.UNREADABLE, line=reason, attrs={"id": name})
     if status in _TIMEOUT_STATUSES:
         return Fact(
             CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name}
@@ -192,9 +194,9 @@ _TIMEOUT_STATUSES = (124, 137)  # of `timeout` when it ended the command
 
 
 def _classify_nvml_output(said: str, status: int | None) -> str:
-    known = next((value for value, words in _NVML_ERRORS if words in said), "")
-    if known:
-        return known
+    error_value = next((value for value, words in _NVML_ERRORS if words in said), "")
+    if error_value:
+        return error_value
     if status is None or status in (126, 127, *_TIMEOUT_STATUSES) or "executable file not found" in said or "no such file" in said.lower():
         return ""
     return "ok" if status == 0 and _GPU_PATTERN.search(said) else "failed"
@@ -202,8 +204,10 @@ def _classify_nvml_output(said: str, status: int | None) -> str:
 
 def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Drop the list's status of inspected containers."""
-    given = {fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)}
-    return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in given]
+    reported_devices = {
+        fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)
+    }
+    return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in reported_devices]
 
 
 CHECKS = (

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.storage import SHARED_FILE_SYSTEMS
 from tools.fact import Fact, Status, build_unobserved_fact
 
@@ -56,19 +56,19 @@ def is_space(text: str) -> bool:
 def parse_space(text: str) -> Sequence[Fact]:
     head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
     unit = 1024 if head and head[1] else 1
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for line in split_lines(text):
         row = _SPACE_PATTERN.match(line)
         if not row or row[2] in _IMAGE_FILE_SYSTEMS:
             continue
         size, used, free = (int(row[at][:18]) * unit for at in (3, 4, 5))
         attrs = {"fstype": row[2], "source": row[1]}
-        found.append(Fact(CHECK, "disk.size_bytes", size, row[7], unit="B", line=line, attrs=attrs))
-        found.append(Fact(CHECK, "disk.free_bytes", max(0, free), row[7], unit="B", line=line, attrs=attrs))
+        facts.append(Fact(CHECK, "disk.size_bytes", size, row[7], unit="B", line=line, attrs=attrs))
+        facts.append(Fact(CHECK, "disk.free_bytes", max(0, free), row[7], unit="B", line=line, attrs=attrs))
         if used + free > 0:
             percent = -(-100 * used // (used + max(0, free))) if used else 0
-            found.append(Fact(CHECK, "disk.used_percent", percent, row[7], unit="%", line=line, attrs=attrs))
-    return _add_unreadable_mounts(found, text)
+            facts.append(Fact(CHECK, "disk.used_percent", percent, row[7], unit="%", line=line, attrs=attrs))
+    return _add_unreadable_mounts(facts, text)
 
 
 def is_inodes(text: str) -> bool:
@@ -76,14 +76,14 @@ def is_inodes(text: str) -> bool:
 
 
 def parse_inodes(text: str) -> Sequence[Fact]:
-    found: list[Fact] = []
+    facts: list[Fact] = []
     rows = 0
     for line in split_lines(text):
         row = _INODES_PATTERN.match(line)
         rows += row is not None
         if row and row[5] != "-" and row[2] not in ("0", "-") and not row[1].startswith("/dev/loop"):
-            found.append(Fact(CHECK, "disk.inodes_percent", int(row[5][:-1]), row[6], unit="%", line=line))
-    return _add_unreadable_mounts(found, text) if found or not rows else found
+            facts.append(Fact(CHECK, "disk.inodes_percent", int(row[5][:-1]), row[6], unit="%", line=line))
+    return _add_unreadable_mounts(facts, text) if facts or not rows else facts
 
 
 def is_shared(text: str) -> bool:
@@ -91,21 +91,21 @@ def is_shared(text: str) -> bool:
 
 
 def parse_shared(text: str) -> Sequence[Fact]:
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for row in filter(None, map(_SHARED_ROW_PATTERN.match, split_lines(text))):
         attrs = {"fstype": row[2], "source": row[1]}
         shows = {"disk.inodes_percent": row[3], "disk.used_percent": row[6]}
-        found += [
+        facts += [
             Fact(CHECK, key, int(cell[:-1]), row[7], unit="%", line=row[0].strip(), attrs=attrs)
             for key, cell in shows.items()
             if cell != "-"
         ]
         if row[4].isdigit():
-            found.append(Fact(CHECK, "disk.size_bytes", int(row[4]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
+            facts.append(Fact(CHECK, "disk.size_bytes", int(row[4]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
         if row[5].isdigit():
-            found.append(Fact(CHECK, "disk.free_bytes", int(row[5]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
+            facts.append(Fact(CHECK, "disk.free_bytes", int(row[5]), row[7], unit="B", line=row[0].strip(), attrs=attrs))
     return [
-        *found,
+        *facts,
         *(
             build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300])
             for line in split_lines(text)
@@ -116,12 +116,12 @@ def parse_shared(text: str) -> Sequence[Fact]:
 
 def _add_unreadable_mounts(found: list[Fact], text: str) -> list[Fact]:
     """Add mounts that df could not query. Raise Unreadable without any mount."""
-    asked = [
+    unreadable = [
         build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)
     ]
-    if not found and not asked:
+    if not found and not unreadable:
         raise Unreadable("a head and no row of a mount")
-    return found + asked
+    return found + unreadable
 
 
 def is_mounts(text: str) -> bool:
@@ -131,20 +131,20 @@ def is_mounts(text: str) -> bool:
 def parse_mounts(text: str) -> Sequence[Fact]:
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     rows = tree.get("filesystems") if isinstance(tree, dict) else None
     if not isinstance(rows, list):
         raise Unreadable("expected a list of filesystems")
-    found = {}
+    mounts = {}
     for row in _flatten_mounts(rows):
         target, kind, options = (str(row.get(name, "")) for name in ("target", "fstype", "options"))
         if kind not in _DATA_FILE_SYSTEMS and not kind.startswith("fuse."):
             continue
         line = f"{target} {row.get('source', '')} {kind} {options}"[:300]
         attrs = {"fstype": kind, "source": str(row.get("source", ""))[:200]}
-        found[target] = Fact(CHECK, "disk.readonly", "ro" in options.split(","), target, line=line, attrs=attrs)
-    return list(found.values())
+        mounts[target] = Fact(CHECK, "disk.readonly", "ro" in options.split(","), target, line=line, attrs=attrs)
+    return list(mounts.values())
 
 
 def _flatten_mounts(rows: Sequence[Any]) -> Iterator[Mapping[str, Any]]:

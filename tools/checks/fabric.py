@@ -17,9 +17,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts
 from tools.fact import Fact, Status, Value
 
@@ -69,19 +69,19 @@ def parse_ibstat(text: str) -> Sequence[Fact]:
     """Return each port's facts. A port cut off before its link layer is reported as unreadable."""
     cards, ports = _parse_ports(text)
     several = Counter(card for (card, _), _ in ports)
-    found = [fact for port, fields in ports for fact in _build_port_facts(port, fields, _format_port_name(port, several[port[0]]))]
+    facts = [fact for port, fields in ports for fact in _build_port_facts(port, fields, _format_port_name(port, several[port[0]]))]
     panic = _PANIC_PATTERN.search(text)
     if panic or (not cards and _NO_CARD_PATTERN.search(text)):
         line = panic[0] if panic else next(line.strip() for line in split_lines(text) if _NO_CARD_PATTERN.search(line))
-        found.append(Fact(CHECK, "ib.error", "ibpanic" if panic else "no_devices", line=line))
+        facts.append(Fact(CHECK, "ib.error", "ibpanic" if panic else "no_devices", line=line))
     elif not cards:
         raise Unreadable("no whole HCA is listed")
     attrs = {"partial": True} if panic else {}
-    found.append(Fact(CHECK, "ib.count", len(cards), line=", ".join(cards)[:300], attrs=attrs))
+    facts.append(Fact(CHECK, "ib.count", len(cards), line=", ".join(cards)[:300], attrs=attrs))
     broken = [device for device, fields in ports if "link layer" not in fields]
     if broken:
-        found.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"the output breaks off in {broken[0][0]}"))
-    return found
+        facts.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"the output breaks off in {broken[0][0]}"))
+    return facts
 
 
 def _parse_ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], PortFields]]]:
@@ -97,9 +97,9 @@ def _parse_ports(text: str) -> tuple[list[str], list[tuple[tuple[str, str], Port
             ports.append(((status[1], status[2]), {}))
         elif cards and (port := _PORT_PATTERN.match(line)):
             ports.append(((cards[-1], port[1]), dict(card)))
-        elif cards and (said := _FIELD_PATTERN.match(line)):
+        elif cards and (match := _FIELD_PATTERN.match(line)):
             fields = ports[-1][1] if ports and ports[-1][0][0] == cards[-1] else card
-            fields[said[1].lower().replace("_", " ")] = (said[2], line.strip())
+            fields[match[1].lower().replace("_", " ")] = (match[2], line.strip())
     return list(dict.fromkeys(cards)), ports
 
 
@@ -111,8 +111,8 @@ def _format_port_name(port: tuple[str, str], ports: int) -> str:
 def _parse_state(text: str) -> Value:
     """`Active`, or ibstatus's `4: ACTIVE`."""
     word = re.sub(r"^\d+: *", "", text)
-    known = {name.lower(): name for name in ("Active", "Down", "Initializing", "Armed", "LinkUp", "Disabled", "Polling", "Sleep")}
-    return "Initializing" if word.lower() in ("init", "initialize") else known.get(word.lower(), word[:40]) or None
+    state_names = {name.lower(): name for name in ("Active", "Down", "Initializing", "Armed", "LinkUp", "Disabled", "Polling", "Sleep")}
+    return "Initializing" if word.lower() in ("init", "initialize") else state_names.get(word.lower(), word[:40]) or None
 
 
 def _parse_integer(text: str) -> Value:
@@ -141,14 +141,14 @@ def _build_port_facts(port: tuple[str, str], fields: Mapping[str, tuple[str, str
     if "link layer" not in fields:
         return []
     layer = fields["link layer"][0]
-    found = []
+    facts = []
     for key, names, read, unit in _PORT_FIELDS:
         cell = next((fields[name] for name in names if name in fields), None)
         if cell is not None:
             value = read(cell[0])
             status = Status.OK if value is not None else Status.UNREADABLE
-            found.append(Fact(CHECK, key, value, device, status, unit, cell[1], {"link_layer": layer, "port": int(port[1])}))
-    return found
+            facts.append(Fact(CHECK, key, value, device, status, unit, cell[1], {"link_layer": layer, "port": int(port[1])}))
+    return facts
 
 
 def is_counters(text: str) -> bool:
@@ -157,27 +157,27 @@ def is_counters(text: str) -> bool:
 
 def parse_counters(text: str) -> Sequence[Fact]:
     """Return known counters and partition keys in use (zero is an empty slot); name other non-zero error counters."""
-    found: list[Fact] = []
+    facts: list[Fact] = []
     unknown: list[str] = []
     pkeys: dict[str, list[str]] = {}
     for line in split_lines(text):
-        said = _COUNTER_PATTERN.match(line)
-        if not said:
+        match = _COUNTER_PATTERN.match(line)
+        if not match:
             continue
-        device = said[1] if said[2] == "1" else f"{said[1]}/{said[2]}"
-        if said[3] == "pkeys":
+        device = match[1] if match[2] == "1" else f"{match[1]}/{match[2]}"
+        if match[3] == "pkeys":
             keys = pkeys.setdefault(device, [])
-            if re.fullmatch(r"0x[0-9a-fA-F]{1,4}", said[5]) and int(said[5], 16):
-                keys.append(f"0x{int(said[5], 16):04x}")
-        elif said[4] in _COUNTER_KEYS and re.fullmatch(r"[0-9]{1,19}", said[5]):
-            found.append(Fact(CHECK, _COUNTER_KEYS[said[4]], int(said[5]), device, line=line.strip()[:200]))
-        elif _TROUBLE_PATTERN.fullmatch(said[4]) and not _ORDINARY_PATTERN.fullmatch(said[4]) and said[5].strip("0"):
-            unknown.append(f"{device} {said[4]}: {said[5]}")
+            if re.fullmatch(r"0x[0-9a-fA-F]{1,4}", match[5]) and int(match[5], 16):
+                keys.append(f"0x{int(match[5], 16):04x}")
+        elif match[4] in _COUNTER_KEYS and re.fullmatch(r"[0-9]{1,19}", match[5]):
+            facts.append(Fact(CHECK, _COUNTER_KEYS[match[4]], int(match[5]), device, line=line.strip()[:200]))
+        elif _TROUBLE_PATTERN.fullmatch(match[4]) and not _ORDINARY_PATTERN.fullmatch(match[4]) and match[5].strip("0"):
+            unknown.append(f"{device} {match[4]}: {match[5]}")
     lists = [
         Fact(CHECK, "ib.pkeys", sorted(set(keys)), device, line=f"{device}: {' '.join(sorted(set(keys)))}")
         for device, keys in pkeys.items()
     ]
-    return [*found, *lists, *build_not_understood_facts(CHECK, unknown)]
+    return [*facts, *lists, *build_not_understood_facts(CHECK, unknown)]
 
 
 def is_addresses(text: str) -> bool:
@@ -188,13 +188,13 @@ def is_addresses(text: str) -> bool:
 def parse_addresses(text: str) -> Sequence[Fact]:
     """Return adapters' PCI addresses, which kernel messages use."""
     rows = [row for row in map(_LINK_PATTERN.match, split_lines(text)) if row]
-    found = [
+    facts = [
         Fact(CHECK, "ib.bdf", str(normalize_bdf(row[2])), row[1], line=f"{row[1]} is {row[2]}") for row in rows if normalize_bdf(row[2])
     ]
-    if found:
-        return found
-    says = "no adapter below /sys/class/infiniband"
-    return [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line=says), Fact(CHECK, "ib.none", True, line=says)]
+    if facts:
+        return facts
+    problem = "no adapter below /sys/class/infiniband"
+    return [Fact(CHECK, "ib.bdf", status=Status.ABSENT, line=problem), Fact(CHECK, "ib.none", True, line=problem)]
 
 
 _FIND_COUNTERS_COMMAND = r"find -L /sys/class/infiniband -maxdepth 5 -type f ( -path */counters/* -o -path */hw_counters/* -o -path */pkeys/* ) -exec grep -H . {} +"

@@ -9,12 +9,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.check import Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
-CHECK, GPU_RESOURCE, DRAIN_MARK = "sched", "nvidia.com/gpu", "rackmedic/drained"
-MAX_PODS, MAX_TAINTS = 64, 8
+CHECK = "sched"
+GPU_RESOURCE = "nvidia.com/gpu"
+DRAIN_MARK = "rackmedic/drained"
+MAX_PODS = 64
+MAX_TAINTS = 8
 STAYING_POD_OWNERS = ("DaemonSet", "Node")  # owners of pods that a drain leaves running
 
 _POD_PATTERN = re.compile(r"(\S{1,64}) {3,}([a-z0-9-]{1,63}) {3,}([a-z0-9.-]{1,253}) {3,}([0-9,]{1,64}|<none>)\s*$")
@@ -59,8 +62,8 @@ def parse_node(text: str) -> Sequence[Fact]:
         return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Kubernetes could not be asked: {_explain_kubectl_error(text)}")]
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     ready = _parse_conditions(tree).get("Ready")
     if ready is None:
         raise Unreadable("expected a node with its Ready condition")
@@ -68,16 +71,18 @@ def parse_node(text: str) -> Sequence[Fact]:
 
 
 def _explain_kubectl_error(text: str) -> str:
-    for pattern, says in KUBECTL_ERRORS.items():
-        if found := re.search(pattern, text[:8192]):
-            return says.format(*(part[:200] for part in found.groups()))
+    for pattern, meaning in KUBECTL_ERRORS.items():
+        if match := re.search(pattern, text[:8192]):
+            return meaning.format(*(part[:200] for part in match.groups()))
     return ""
 
 
 def _parse_conditions(tree: Any) -> dict[str, Mapping[str, Any]]:
     rows = _get_item(_get_item(tree, "status"), "conditions")
-    found = [row for row in rows[:64] if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    return {row["type"]: row for row in found if isinstance(row.get("type"), str) and row.get("status") in ("True", "False", "Unknown")}
+    conditions = [row for row in rows[:64] if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return {
+        row["type"]: row for row in conditions if isinstance(row.get("type"), str) and row.get("status") in ("True", "False", "Unknown")
+    }
 
 
 def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
@@ -96,8 +101,8 @@ def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
     line = f"{state} {reason}".strip()
     yield Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": format_out_of_service(reason)} if reason else {})
     if reason:
-        told = "" if well else next((name for pattern, name in NOT_READY_CAUSES.items() if re.search(pattern, reason)), "")
-        yield Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": told} if told else {})
+        cause = "" if well else next((name for pattern, name in NOT_READY_CAUSES.items() if re.search(pattern, reason)), "")
+        yield Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": cause} if cause else {})
 
 
 def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
@@ -108,8 +113,8 @@ def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
 def _list_taints(tree: Any) -> list[str]:
     """Skip the node's own taints: its state reports those."""
     rows = _get_item(_get_item(tree, "spec"), "taints")
-    found = [row for row in rows[:MAX_TAINTS] if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    texts = (f"{row.get('key') or ''}={row.get('value') or ''}:{row.get('effect') or ''}" for row in found)
+    taints = [row for row in rows[:MAX_TAINTS] if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    texts = (f"{row.get('key') or ''}={row.get('value') or ''}:{row.get('effect') or ''}" for row in taints)
     return [text for text in texts if not text.startswith(("node.kubernetes.io/", GPU_RESOURCE))]
 
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "mods"
@@ -61,8 +61,8 @@ def is_proc_version(text: str) -> bool:
 
 
 def parse_proc_version(text: str) -> Sequence[Fact]:
-    if said := _PROC_PATTERN.search(text):
-        return [Fact(CHECK, "driver.module_version", said[1], line=said[0])]
+    if match := _PROC_PATTERN.search(text):
+        return [Fact(CHECK, "driver.module_version", match[1], line=match[0])]
     return [Fact(CHECK, "driver.module_version", status=Status.ABSENT, line=text.strip()[:200])]
 
 
@@ -71,8 +71,8 @@ def is_installed_version(text: str) -> bool:
 
 
 def parse_installed_version(text: str) -> Sequence[Fact]:
-    if said := re.fullmatch(rf"\s*({_VERSION})\s*", text):
-        return [Fact(CHECK, "driver.installed_version", said[1], line=said[1])]
+    if match := re.fullmatch(rf"\s*({_VERSION})\s*", text):
+        return [Fact(CHECK, "driver.installed_version", match[1], line=match[1])]
     return [Fact(CHECK, "driver.installed_version", status=Status.ABSENT, line=text.strip()[:200])]
 
 
@@ -81,13 +81,13 @@ def is_dkms(text: str) -> bool:
 
 
 def parse_dkms(text: str) -> Sequence[Fact]:
-    found = []
+    facts = []
     for line in split_lines(text):
         if row := _DKMS_PATTERN.match(line):
             attrs = {name: value for name, value in (("version", row[2]), ("kernel", row[3])) if value}
             state = "failed" if row[4] == "broken" else row[4]
-            found.append(Fact(CHECK, "module.dkms", state, row[1], line=line.strip()[:200], attrs=attrs))
-    return found
+            facts.append(Fact(CHECK, "module.dkms", state, row[1], line=line.strip()[:200], attrs=attrs))
+    return facts
 
 
 def is_release(text: str) -> bool:
@@ -104,10 +104,10 @@ def is_fabric_manager_version(text: str) -> bool:
 
 def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
     """Return the installed version, running or not."""
-    said = _MANAGER_PATTERN.search(text)
-    if said is None:
+    match = _MANAGER_PATTERN.search(text)
+    if match is None:
         raise Unreadable("no version of the fabric manager")
-    return [Fact(CHECK, "driver.fabricmanager_version", said[1], line=said[0])]
+    return [Fact(CHECK, "driver.fabricmanager_version", match[1], line=match[0])]
 
 
 def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -116,20 +116,20 @@ def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
     The fabric manager must match the loaded driver or the one on disk, which may be loaded later. dkms states of other
     kernels are dropped.
     """
-    said = {fact.key: fact for fact in facts if fact.status is Status.OK}
-    loaded, disk = said.get("driver.module_version"), said.get("driver.installed_version")
+    fact_by_key = {fact.key: fact for fact in facts if fact.status is Status.OK}
+    loaded, disk = fact_by_key.get("driver.module_version"), fact_by_key.get("driver.installed_version")
     release = next((str(fact.value) for fact in facts if fact.key == "kernel.release" and fact.value), "")
-    kept = [f for f in facts if not (f.key == "module.dkms" and release and f.attrs.get("kernel", release) != release)]
+    kept_facts = [f for f in facts if not (f.key == "module.dkms" and release and f.attrs.get("kernel", release) != release)]
     if not loaded:
-        return kept
+        return kept_facts
     if disk:
         attrs, line = {"loaded": loaded.value, "installed": disk.value}, f"loaded {loaded.value}, on disk {disk.value}"
-        kept.append(replace(loaded, key="driver.mismatch", value=loaded.value != disk.value, line=line, attrs=attrs))
-    if manager := said.get("driver.fabricmanager_version"):
+        kept_facts.append(replace(loaded, key="driver.mismatch", value=loaded.value != disk.value, line=line, attrs=attrs))
+    if manager := fact_by_key.get("driver.fabricmanager_version"):
         attrs, line = {"loaded": loaded.value, "manager": manager.value}, f"loaded {loaded.value}, fabric manager {manager.value}"
         fits = manager.value in (loaded.value, disk.value if disk else None)
-        kept.append(replace(loaded, key="driver.fabricmanager_mismatch", value=not fits, line=line, attrs=attrs))
-    return kept
+        kept_facts.append(replace(loaded, key="driver.fabricmanager_mismatch", value=not fits, line=line, attrs=attrs))
+    return kept_facts
 
 
 CHECKS = (

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.checks import web
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "net"
@@ -40,25 +40,25 @@ def is_links(text: str) -> bool:
 def parse_links(text: str) -> Sequence[Fact]:
     """Return MTU, state and drops; skip interfaces that software made."""
     rows = _parse_json_links(text) if text.lstrip().startswith("[") else _parse_plain_links(text)
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for row in rows:
         name, mtu, state = str(row.get("ifname", "")), row.get("mtu"), str(row.get("operstate", ""))
         if not _NAME_PATTERN.fullmatch(name) or _MADE_PATTERN.match(name) or row.get("link_type") == "loopback" or _is_software_made(row):
             continue
         line = f"{name}: mtu {mtu} state {state}"[:120]
-        found.append(Fact(CHECK, "net.state", state[:20] or "UNKNOWN", name, line=line))
+        facts.append(Fact(CHECK, "net.state", state[:20] or "UNKNOWN", name, line=line))
         if state == "UP" and _is_count(mtu):
-            found.append(Fact(CHECK, "net.mtu", mtu, name, line=line))
+            facts.append(Fact(CHECK, "net.mtu", mtu, name, line=line))
         stats = row.get("stats64") or row.get("stats")
         arrived = stats.get("rx") if isinstance(stats, Mapping) else None
         if isinstance(arrived, Mapping):
             pairs = (("net.rx_dropped", "dropped"), ("net.rx_errors", "errors"))
-            found += [
+            facts += [
                 Fact(CHECK, key, arrived[cell], name, line=f"{name}: rx {cell} {arrived[cell]}")
                 for key, cell in pairs
                 if _is_count(arrived.get(cell))
             ]
-    return found or [Fact(CHECK, "net.state", status=Status.ABSENT, line="no network interface but those that software made")]
+    return facts or [Fact(CHECK, "net.state", status=Status.ABSENT, line="no network interface but those that software made")]
 
 
 def _is_count(value: Any) -> bool:
@@ -66,15 +66,15 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_software_made(row: Mapping[str, Any]) -> bool:
-    about = row.get("linkinfo")
-    return isinstance(about, Mapping) and about.get("info_kind") not in (None, "bond", "vlan", "team")
+    link_info = row.get("linkinfo")
+    return isinstance(link_info, Mapping) and link_info.get("info_kind") not in (None, "bond", "vlan", "team")
 
 
 def _parse_json_links(text: str) -> Sequence[Mapping[str, Any]]:
     try:
         rows = json.loads(text[: text.rfind("]") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
@@ -89,22 +89,22 @@ def is_adapter_counters(text: str) -> bool:
 def parse_adapter_counters(text: str) -> Sequence[Fact]:
     discards: Counter[str] = Counter()
     pauses: Counter[str] = Counter()
-    name, seen = "", []
+    name, counters = "", []
     for line in split_lines(text):
         if head := _HEAD_PATTERN.match(line):
             name = head[1]
-            seen += [name] if name not in seen else []
+            counters += [name] if name not in counters else []
         elif name and (row := _DISCARDS_PATTERN.match(line)):
             discards[name] += int(row[1])
         elif name and (row := _PAUSE_PATTERN.match(line)):
             pauses[name] += int(row[1])
-    found = [
+    facts = [
         Fact(CHECK, "net.rx_discards", discards[name], name, line=f"{name}: {discards[name]} discarded")
-        for name in seen
+        for name in counters
         if name in discards
     ]
-    return found + [
-        Fact(CHECK, "net.pause", pauses[name], name, line=f"{name}: {pauses[name]} pause frames") for name in seen if name in pauses
+    return facts + [
+        Fact(CHECK, "net.pause", pauses[name], name, line=f"{name}: {pauses[name]} pause frames") for name in counters if name in pauses
     ]
 
 
@@ -115,10 +115,10 @@ def is_master_reach(text: str) -> bool:
 def parse_master_reach(text: str) -> Sequence[Fact]:
     """Return the worst result; usually one master is named."""
     rows = [row for row in map(_MASTER_PATTERN.match, split_lines(text)) if row]
-    known = sorted((row for row in rows if row[3] in _REACH_ORDER), key=lambda row: _REACH_ORDER.index(row[3]))
-    if not known:
+    reached = sorted((row for row in rows if row[3] in _REACH_ORDER), key=lambda row: _REACH_ORDER.index(row[3]))
+    if not reached:
         return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=rows[0][0] if rows else "no master")]
-    row = known[0]
+    row = reached[0]
     return [Fact(CHECK, "net.master_reach", row[3], line=row[0].strip(), attrs={"master": row[1], "port": int(row[2])})]
 
 

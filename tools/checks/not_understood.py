@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from kb.scan import Needles
+from kb.needle_search import Needles
 from tools.fact import Fact
 
-KEY = "check.not_understood"
-_MAX_LINES, _MAX_LINE_CHARS = 3, 300
+NOT_UNDERSTOOD_KEY = "check.not_understood"
+_MAX_LINES = 3
+_MAX_LINE_CHARS = 300
 _TROUBLE_PATTERN = re.compile(
     r"NCCL WARN|\b(?:[Ee]rrors?|ERRORS?|[Ff]atal|FATAL|CRITICAL|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|[Pp]anic|[Dd]egraded|[Uu]ncorrect\w{1,6}|"
     r"[Tt]imed out|[Tt]imeout|TIMEOUT|[Rr]efused|[Dd]enied|[Uu]nreachable|[Cc]orrupt(?:ed)?|[Ll]ost|[Dd]own|DOWN|[Bb]roken|[Mm]issing|[Ii]nvalid)\b"
@@ -57,7 +58,7 @@ def build_not_understood_facts(check: str, lines: Iterable[str]) -> list[Fact]:
             first.append(line.strip()[:_MAX_LINE_CHARS])
     if not count:
         return []
-    return [Fact(check, KEY, count, line=first[0], attrs={"first": first[0][:80], "lines": first})]
+    return [Fact(check, NOT_UNDERSTOOD_KEY, count, line=first[0], attrs={"first": first[0][:80], "lines": first})]
 
 
 def iter_trouble_lines(text: str) -> Iterator[str]:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "lspci"
@@ -63,18 +63,18 @@ def parse_lspci(text: str) -> Sequence[Fact]:
     """Return GPU and bridge facts. A list of bridges only does not count GPUs."""
     functions = _parse_functions(text)
     gpus = [function for function in functions if function.is_gpu]
-    found = [fact for gpu in gpus for fact in _build_gpu_facts(gpu)]
-    found += [fact for function in functions if "bridge" in function.kind.lower() for fact in _build_bridge_facts(function)]
+    facts = [fact for gpu in gpus for fact in _build_gpu_facts(gpu)]
+    facts += [fact for function in functions if "bridge" in function.kind.lower() for fact in _build_bridge_facts(function)]
     if any(_NVIDIA_PATTERN.search(function.head) and function.kind != "PCI bridge" for function in functions):
         switches = [function.address for function in functions if function.is_nvswitch]
-        found.append(Fact(CHECK, "pcie.gpu_count", len(gpus), line=f"{len(gpus)} NVIDIA GPUs are listed"))
-        found.append(Fact(CHECK, "pcie.nvswitches", switches, line=f"{len(switches)} NVSwitches are listed"))
-    found += _build_bus_facts([function for function in functions if function.kind == "PCI bridge"])
+        facts.append(Fact(CHECK, "pcie.gpu_count", len(gpus), line=f"{len(gpus)} NVIDIA GPUs are listed"))
+        facts.append(Fact(CHECK, "pcie.nvswitches", switches, line=f"{len(switches)} NVSwitches are listed"))
+    facts += _build_bus_facts([function for function in functions if function.kind == "PCI bridge"])
     denied = [function.address for function in functions if function.denied]
     if denied:
-        why = f"capabilities of {len(denied)} functions need root, first {denied[0]}"
-        found.append(build_unobserved_fact(CHECK, Status.DENIED, why))
-    return found
+        reason = f"capabilities of {len(denied)} functions need root, first {denied[0]}"
+        facts.append(build_unobserved_fact(CHECK, Status.DENIED, reason))
+    return facts
 
 
 NO_DEVICE = "no NVIDIA device is on the PCIe bus"  # lspci lists nothing: all GPUs left the bus, or it is no GPU node
@@ -108,16 +108,16 @@ def _add_detail(function: _PciFunction, line: str) -> None:
 
 def _build_gpu_facts(gpu: _PciFunction) -> list[Fact]:
     dead = bool(re.search(r"\(rev ff\)", gpu.head))
-    found = [Fact(CHECK, "pcie.rev_ff", dead, gpu.address, line=gpu.head[:200])]
+    facts = [Fact(CHECK, "pcie.rev_ff", dead, gpu.address, line=gpu.head[:200])]
     if dead:
-        return found  # the details are noise: a dead device's bus reads as all ones
+        return facts  # the details are noise: a dead device's bus reads as all ones
     able, now = gpu.links.get("LnkCap"), gpu.links.get("LnkSta")
     for link, suffix in ((now, ""), (able, "_max")):
         if link:
             line = link[0].strip()
-            found.append(Fact(CHECK, f"pcie.speed{suffix}", float(link[2]), gpu.address, unit="GT/s", line=line))
-            found.append(Fact(CHECK, f"pcie.width{suffix}", int(link[4]), gpu.address, line=line))
-    return [*found, _build_downgraded_fact(gpu.address, able, now)] if able and now else found
+            facts.append(Fact(CHECK, f"pcie.speed{suffix}", float(link[2]), gpu.address, unit="GT/s", line=line))
+            facts.append(Fact(CHECK, f"pcie.width{suffix}", int(link[4]), gpu.address, line=line))
+    return [*facts, _build_downgraded_fact(gpu.address, able, now)] if able and now else facts
 
 
 def _build_downgraded_fact(address: str, able: re.Match[str], now: re.Match[str]) -> Fact:

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
 from kb.redact import redact
-from kb.scan import split_lines
-from tools.checks.cells import parse_number
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
+from tools.checks.output_values import parse_number
 from tools.fact import Fact, Status
 
 CHECK = "procs"
@@ -63,15 +63,15 @@ def is_gpu_apps(text: str) -> bool:
 
 def parse_gpu_apps(text: str) -> Sequence[Fact]:
     """Return memory per process and GPU, absent if the driver gives no amount."""
-    found = []
+    facts = []
     for line in split_lines(text):
         if app := _APP_PATTERN.match(line):
-            held = parse_number(app[4])
-            status = Status.OK if held is not None else Status.ABSENT
+            memory = parse_number(app[4])
+            status = Status.OK if memory is not None else Status.ABSENT
             attrs = {"pid": int(app[2]), "name": app[3][:100]}
-            value = None if held is None else int(held)
-            found.append(Fact(CHECK, "proc.gpu_memory", value, normalize_bdf(app[1]), status, "MiB", line.strip()[:300], attrs))
-    return found or [Fact(CHECK, "proc.gpu_memory", status=Status.ABSENT, line="no process uses a GPU")]
+            value = None if memory is None else int(memory)
+            facts.append(Fact(CHECK, "proc.gpu_memory", value, normalize_bdf(app[1]), status, "MiB", line.strip()[:300], attrs))
+    return facts or [Fact(CHECK, "proc.gpu_memory", status=Status.ABSENT, line="no process uses a GPU")]
 
 
 def is_process_list(text: str) -> bool:
@@ -80,7 +80,7 @@ def is_process_list(text: str) -> bool:
 
 def parse_process_list(text: str) -> Sequence[Fact]:
     """Return blocked and stopped processes, busy kernel threads, and rows for `join_gpu_processes`."""
-    found: list[Fact] = []
+    facts: list[Fact] = []
     rows: dict[int, Process] = {}
     count = 0
     for line in split_lines(text)[1:]:
@@ -90,17 +90,17 @@ def parse_process_list(text: str) -> Sequence[Fact]:
         count += 1
         comm, args = _split_command(row[8])
         thread = args.startswith("[") and row[2] in ("0", "2")
-        found += _build_stuck_facts(row, comm, args, thread) or _build_stopped_facts(row, comm, args)
+        facts += _build_stuck_facts(row, comm, args, thread) or _build_stopped_facts(row, comm, args)
         if not thread:
             rows[int(row[1])] = Process(int(row[2]), row[3], row[4], row[7][:300], comm, int(row[5]), args[:_MAX_ARGS_CHARS])
-    ours = _find_own_processes(rows)
-    found = [fact for fact in found if fact.attrs["pid"] not in ours]
-    told = {fact.key for fact in found}
-    found += [
-        Fact(CHECK, key, status=Status.ABSENT, line="none is listed") for key in ("proc.blocked", "proc.busy_kernel") if key not in told
+    own_processes = _find_own_processes(rows)
+    facts = [fact for fact in facts if fact.attrs["pid"] not in own_processes]
+    keys = {fact.key for fact in facts}
+    facts += [
+        Fact(CHECK, key, status=Status.ABSENT, line="none is listed") for key in ("proc.blocked", "proc.busy_kernel") if key not in keys
     ]
     return [
-        *found,
+        *facts,
         Fact(
             CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS_ATTR: {str(pid): list(row) for pid, row in rows.items()}}
         ),
@@ -115,21 +115,21 @@ def _find_own_processes(rows: Mapping[int, Process]) -> frozenset[int]:
     children: dict[int, list[int]] = {}
     for pid, process in rows.items():
         children.setdefault(process.ppid, []).append(pid)
-    found = {pid for pid, process in rows.items() if process.args == _PS_COMMAND}
-    waiting = [_find_session_daemon(pid, rows) for pid in found]
+    own_pids = {pid for pid, process in rows.items() if process.args == _PS_COMMAND}
+    waiting = [_find_session_daemon(pid, rows) for pid in own_pids]
     while waiting:
         pid = waiting.pop()
-        waiting += [child for child in children.get(pid, ()) if child not in found]
-        found.add(pid)
-    return frozenset(found)
+        waiting += [child for child in children.get(pid, ()) if child not in own_pids]
+        own_pids.add(pid)
+    return frozenset(own_pids)
 
 
 def _find_session_daemon(pid: int, rows: Mapping[int, Process]) -> int:
     """Return the nearest sshd ancestor (`sshd-session` since OpenSSH 9.8), else the process."""
-    above, seen = pid, {pid}
-    while (process := rows.get(above)) and process.ppid in rows and process.ppid not in seen:
+    above, visited = pid, {pid}
+    while (process := rows.get(above)) and process.ppid in rows and process.ppid not in visited:
         above = process.ppid
-        seen.add(above)
+        visited.add(above)
         if rows[above].comm in _SESSION_DAEMONS:
             return above
     return pid
@@ -175,8 +175,10 @@ def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
     joined = [
         _add_process_attrs(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts
     ]
-    live, ours = _find_live_jobs(rows.values(), rows), _find_own_processes(rows)
-    orphans = [orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _build_orphan_fact(fact, rows, live, ours))]
+    live, own_processes = _find_live_jobs(rows.values(), rows), _find_own_processes(rows)
+    orphans = [
+        orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _build_orphan_fact(fact, rows, live, own_processes))
+    ]
     if not orphans and not any(fact.status.blind for fact in facts):
         orphans = [
             replace(
@@ -204,8 +206,8 @@ def _add_process_attrs(fact: Fact, rows: Mapping[int, Process]) -> Fact:
 def _build_orphan_fact(fact: Fact, rows: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
     if fact.status is not Status.OK or "pid" not in fact.attrs or int(fact.attrs["pid"]) in ours:
         return None
-    why = _explain_orphan(rows.get(int(fact.attrs["pid"])), live)
-    return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": why}) if why else None
+    explanation = _explain_orphan(rows.get(int(fact.attrs["pid"])), live)
+    return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": explanation}) if explanation else None
 
 
 def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status
 
 CHECK = "cpu"
@@ -32,13 +32,13 @@ def parse_frequencies(text: str) -> Sequence[Fact]:
     cells: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
     for row in filter(None, map(_FILE_PATTERN.match, split_lines(text))):
         cells[row[1]][row[2]] += 1
-    found = _build_governor_facts(cells["governor"], cells["driver"])
+    governor_facts = _build_governor_facts(cells["governor"], cells["driver"])
     speeds = [int(khz) for khz in cells["cur_freq"].elements() if re.fullmatch(r"[0-9]{4,9}", khz)]
     if speeds:
-        found.append(
+        governor_facts.append(
             Fact(CHECK, "cpu.mhz", int(statistics.median(speeds)) // 1000, unit="MHz", line=f"{len(speeds)} CPUs, median frequency")
         )
-    return found
+    return governor_facts
 
 
 def _build_governor_facts(governors: Counter[str], drivers: Counter[str]) -> list[Fact]:
@@ -68,15 +68,15 @@ def is_lscpu(text: str) -> bool:
 
 def parse_lscpu(text: str) -> Sequence[Fact]:
     rows = dict(_iter_lscpu_cells(text))
-    wanted = (("cpu.count", "CPU(s)"), ("cpu.numa_nodes", "NUMA node(s)"))
-    found = [
+    columns = (("cpu.count", "CPU(s)"), ("cpu.numa_nodes", "NUMA node(s)"))
+    facts = [
         Fact(CHECK, key, int(rows[name]), line=f"{name}: {rows[name]}")
-        for key, name in wanted
+        for key, name in columns
         if re.fullmatch(r"[0-9]{1,6}", rows.get(name, ""))
     ]
-    if not found:
+    if not facts:
         raise Unreadable("no row CPU(s)")
-    return found
+    return facts
 
 
 def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
@@ -85,8 +85,8 @@ def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
         return
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     waiting: list[Any] = list(tree.get("lscpu") or []) if isinstance(tree.get("lscpu"), list) else []
     while waiting:
         row = waiting.pop()

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.checks import kubernetes
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "sched"
@@ -20,7 +20,8 @@ _STATE_PATTERN = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}
 _REASON_PATTERN = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40})\])?\s*$", re.MULTILINE)
 _UNKNOWN_PATTERN = re.compile(r"Node \S{1,80} not found|Invalid node name")
 _RUNNING_JOB_PATTERN = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
-NODE_HOLDING_STATES, MAX_JOBS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"}), 64
+NODE_HOLDING_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"})
+MAX_JOBS = 64
 # the controller rejects this host's credential
 _REJECTED_PATTERN = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
 _NO_ACCOUNTS_PATTERN = re.compile(r"accounting storage is disabled", re.IGNORECASE)
@@ -75,13 +76,13 @@ def parse_node(text: str) -> Sequence[Fact]:
         unknown = _UNKNOWN_PATTERN.search(text)
         if unknown is not None:
             return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
-        if trouble := _explain_slurm_error(text):
-            refused = (
-                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=said[0][:200])]
-                if (said := _REJECTED_PATTERN.search(text[:8192]))
+        if problem := _explain_slurm_error(text):
+            rejections = (
+                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=match[0][:200])]
+                if (match := _REJECTED_PATTERN.search(text[:8192]))
                 else []
             )
-            return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {trouble}"), *refused]
+            return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {problem}"), *rejections]
         raise Unreadable("a node without its State")
     reason = _REASON_PATTERN.search(text)
     words = [re.sub(r"\W", "", word) for word in row[1].split("+")] + (["NOT_RESPONDING"] if "*" in row[1] else [])
@@ -89,14 +90,14 @@ def parse_node(text: str) -> Sequence[Fact]:
 
 
 def _explain_slurm_error(text: str) -> str:
-    return next((says for pattern, says in SLURM_ERRORS.items() if re.search(pattern, text[:8192])), "")
+    return next((meaning for pattern, meaning in SLURM_ERRORS.items() if re.search(pattern, text[:8192])), "")
 
 
 def _parse_json_node(text: str) -> list[Fact]:
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"expected JSON: {why}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"expected JSON: {error}") from error
     rows = tree.get("nodes") if isinstance(tree, dict) else None
     node: Any = rows[0] if isinstance(rows, list) and rows else None
     state = node.get("state") if isinstance(node, Mapping) else None
@@ -114,15 +115,19 @@ def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: st
     reason = " ".join(reason.split())[:300]
     line = f"State={state}" + (f" Reason={reason}" if reason else "")
     reason = "" if reason.lower() in ("none", "(null)") else reason
-    told = next((name for pattern, name in SLURM_REASONS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
-    who = {name: value for name, value in (("by", by[:64]), ("since", since[:40])) if value and reason}
+    reason_name = next((name for pattern, name in SLURM_REASONS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
+    origin = {name: value for name, value in (("by", by[:64]), ("since", since[:40])) if value and reason}
     if not reason:
         return [Fact(CHECK, "sched.state", state, line=line)]
     return [
         Fact(
-            CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **who), **who}
+            CHECK,
+            "sched.state",
+            state,
+            line=line,
+            attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **origin), **origin},
         ),
-        Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": told} if told else {}), **who}),
+        Fact(CHECK, "sched.reason", reason, line=line, attrs={**({"told": reason_name} if reason_name else {}), **origin}),
     ]
 
 

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kb.logs.timestamps import LinePrefix, split_prefix
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
-from tools.checks.lines import EMPTY_JOURNAL_FORMAT
+from kb.logs.log_lines import LinePrefix, split_prefix
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.not_understood import build_not_understood_facts, iter_trouble_lines
+from tools.checks.output_values import EMPTY_JOURNAL_FORMAT
 from tools.fact import Fact, Status
 
 CHECK = "sysd"
@@ -103,7 +103,7 @@ def is_units(text: str) -> bool:
 
 def parse_units(text: str) -> Sequence[Fact]:
     """Return units' states, named without `.service`. Blocks without a state are counted as unreadable."""
-    found: list[Fact] = []
+    facts: list[Fact] = []
     broken = 0
     for block in re.split(r"\n\s*\n", text.strip()):
         cells = {
@@ -112,14 +112,14 @@ def parse_units(text: str) -> Sequence[Fact]:
             if sign and name in _UNIT_PROPERTIES
         }
         if "Id" in cells and "ActiveState" in cells:
-            found.append(_build_unit_fact(cells))
+            facts.append(_build_unit_fact(cells))
         else:
             broken += bool(cells)
-    if not found:
+    if not facts:
         raise Unreadable("no block with Id and ActiveState")
     if broken:
-        found.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"{broken} blocks without Id or ActiveState"))
-    return found
+        facts.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"{broken} blocks without Id or ActiveState"))
+    return facts
 
 
 def _build_unit_fact(cells: dict[str, str]) -> Fact:
@@ -128,8 +128,8 @@ def _build_unit_fact(cells: dict[str, str]) -> Fact:
     attrs = {short: cells[name][:60] for name, short in names if cells.get(name)}
     line = " ".join(f"{name}={value}" for name, value in cells.items())[:300]
     unit = cells["Id"].removesuffix(".service")[:100]
-    if trouble := _classify_unit_trouble(unit, cells):
-        attrs |= {"trouble": trouble, "restarts": cells.get("NRestarts", "0")[:9]}
+    if problem := _classify_unit_trouble(unit, cells):
+        attrs |= {"trouble": problem, "restarts": cells.get("NRestarts", "0")[:9]}
     return Fact(CHECK, "service.state", "not-found" if missing else cells["ActiveState"][:40], unit, line=line, attrs=attrs)
 
 
@@ -171,15 +171,15 @@ def parse_journal(text: str) -> Sequence[Fact]:
     unknown: list[str] = []
     telling = frozenset(iter_trouble_lines(text))
     for line in split_lines(text):
-        known = False
+        is_journal = False
         for value, unit, prefix in _find_events(line):
-            known = True
+            is_journal = True
             groups.setdefault((value, unit), []).append((prefix, line))
-        if not known and _is_error(line, telling):
+        if not is_journal and _is_error(line, telling):
             unknown.append(line)
-    found = [_fold_events(value, unit, lines) for (value, unit), lines in groups.items()]
-    found += build_not_understood_facts(CHECK, unknown)
-    return found or [Fact(CHECK, "service.event", status=Status.ABSENT, line="nothing known in this journal")]
+    facts = [_fold_events(value, unit, lines) for (value, unit), lines in groups.items()]
+    facts += build_not_understood_facts(CHECK, unknown)
+    return facts or [Fact(CHECK, "service.event", status=Status.ABSENT, line="nothing known in this journal")]
 
 
 def _find_events(line: str) -> Iterable[tuple[str, str, LinePrefix]]:
@@ -211,9 +211,9 @@ def _list_rules_for(unit: str, source: str) -> tuple[UnitEventRule, ...]:
 
 def _find_unit_name(line: str, prefix: LinePrefix) -> str:
     """The unit that systemd names at the line's start, else the writer."""
-    about = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
-    if about or prefix.source == "systemd":
-        return about[1] if about else "systemd"
+    match = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
+    if match or prefix.source == "systemd":
+        return match[1] if match else "systemd"
     if line.startswith("{"):
         unit = _UNIT_PATTERN.search(line) or _IDENTIFIER_PATTERN.search(line)
         return unit[1].removesuffix(".service") if unit else ""

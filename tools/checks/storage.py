@@ -11,9 +11,9 @@ answer /home timeout
 import re
 from collections.abc import Sequence
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.checks import web
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "store"
@@ -58,15 +58,15 @@ def parse_mounts(text: str) -> Sequence[Fact]:
             kinds[row[1]] = row[2]
         elif (row := _ANSWER_PATTERN.match(line)) and row[1] in kinds:
             answers[row[1]] = (row[2], row[3] or "", line.strip())
-    found = []
+    facts = []
     unasked = next((row[1] for row in map(_UNASKED_PATTERN.match, split_lines(text)) if row), "")
     if unasked:
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
     for mount, kind in kinds.items():
         value, words, line = answers.get(mount, ("timeout", "", f"{mount}: no answer"))
         attrs = {"fstype": kind} | ({"text": words} if words else {})
-        found.append(Fact(CHECK, "store.mount", value, mount, line=line[:300], attrs=attrs))
-    return found
+        facts.append(Fact(CHECK, "store.mount", value, mount, line=line[:300], attrs=attrs))
+    return facts
 
 
 def add_absent_mounts(facts: Sequence[Fact]) -> Sequence[Fact]:

@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "fabric"
@@ -44,8 +44,10 @@ def parse_manager(text: str) -> Sequence[Fact]:
         return [Fact(CHECK, "fabric.sm", row[1], line=row[0][:200])]
     if silent := _NO_MANAGER_PATTERN.search(text):
         return [Fact(CHECK, "fabric.sm", "none", line=silent[0])]
-    why = _NO_PORT_PATTERN.search(text)
-    return [Fact(CHECK, "check.skipped", "no_device", line=f"no InfiniBand port can be opened to ask from: {why[0] if why else ''}"[:300])]
+    match = _NO_PORT_PATTERN.search(text)
+    return [
+        Fact(CHECK, "check.skipped", "no_device", line=f"no InfiniBand port can be opened to ask from: {match[0] if match else ''}"[:300])
+    ]
 
 
 def is_links(text: str) -> bool:
@@ -68,10 +70,10 @@ def parse_links(text: str) -> Sequence[Fact]:
         line.strip() for line in split_lines(text) if (row := _UNOBSERVED_LINK_PATTERN.match(line)) and row["name"].strip()[:60] == leaf
     ]
     slow = _find_degraded_links(rows, up)
-    shown = (slow or up or [row for row in rows if _get_switch_name(row) == leaf])[0][0].strip()[:300]
+    example_line = (slow or up or [row for row in rows if _get_switch_name(row) == leaf])[0][0].strip()[:300]
     attrs = {"leaf": leaf, "uplinks": len(up)}
-    named = Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=shown, attrs=attrs)
-    return [named, *_build_uplink_facts(leaf, up, slow, unseen, shown)]
+    leaf_fact = Fact(CHECK, "fabric.leaf", re.sub(r"[^A-Za-z0-9_.-]+", "-", leaf).strip("-") or "leaf", line=example_line, attrs=attrs)
+    return [leaf_fact, *_build_uplink_facts(leaf, up, slow, unseen, example_line)]
 
 
 def _find_degraded_links(rows: Sequence[LinkRow], up: Sequence[LinkRow]) -> list[LinkRow]:
@@ -97,13 +99,13 @@ def _compute_link_gbps(row: LinkRow) -> float:
 def _build_uplink_facts(leaf: str, up: Sequence[LinkRow], slow: Sequence[LinkRow], unseen: Sequence[str], shown: str) -> list[Fact]:
     attrs = {"leaf": leaf, "uplinks": len(up)}
     worst = {"port": slow[0]["port"], "width": slow[0]["speed"].split()[0], "could": _parse_possible_width(slow[0]["says"])} if slow else {}
-    found = [Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst)] if up else []
+    facts = [Fact(CHECK, "fabric.degraded", len(slow), line=shown, attrs=attrs | worst)] if up else []
     if unseen:
-        why = f"{len(unseen)} links of {leaf} could not be followed, first {' '.join(unseen[0].split())}"
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, why[:300]))
+        note = f"{len(unseen)} links of {leaf} could not be followed, first {' '.join(unseen[0].split())}"
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, note[:300]))
     elif not up:
-        found.append(Fact(CHECK, "fabric.degraded", status=Status.ABSENT, line=f"{leaf} has no link to another switch", attrs=attrs))
-    return found
+        facts.append(Fact(CHECK, "fabric.degraded", status=Status.ABSENT, line=f"{leaf} has no link to another switch", attrs=attrs))
+    return facts
 
 
 def _find_leaf(rows: Sequence[LinkRow]) -> str:

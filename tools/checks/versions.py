@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kb.catalogues.nccl import find_known_bad
-from tools.checks.check import Check, Command, Format
+from tools.checks.check_types import Check, Command, Format
 from tools.checks.containers import split_container_answers
-from tools.checks.lines import parse_json_lines
+from tools.checks.output_values import parse_json_lines
 from tools.fact import Fact, Status
 
 CHECK = "vers"
@@ -40,10 +40,10 @@ def is_versions(text: str) -> bool:
 def parse_versions(text: str) -> Sequence[Fact]:
     """Return versions of the host, or of each container that the kit queried."""
     framed = list(split_container_answers(text))
-    parts = [(name[:12], said) for name, said, _ in framed] if framed else [(None, text)]
-    rows = [(row, device) for device, said in parts if (row := _find_answer(said))]
-    found = [fact for row, device in rows for fact in _build_version_facts(row, device)]
-    return found or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="PyTorch is not installed here")]
+    parts = [(name[:12], output) for name, output, _ in framed] if framed else [(None, text)]
+    rows = [(row, device) for device, output in parts if (row := _find_answer(output))]
+    facts = [fact for row, device in rows for fact in _build_version_facts(row, device)]
+    return facts or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="PyTorch is not installed here")]
 
 
 def _find_answer(text: str) -> Mapping[str, Any] | None:

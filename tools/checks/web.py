@@ -7,8 +7,8 @@ curl: (7) Failed to connect to tracker.example port 443 after 1 ms: Connection r
 import re
 from collections.abc import Callable, Sequence
 
-from kb.scan import split_lines
-from tools.checks.check import Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Command, Format, Unreadable
 from tools.fact import Fact
 
 _STATUS_PATTERN = re.compile(r"HTTP/[0-9.]{1,3} ([1-5][0-9]{2})\b.{0,100}")
@@ -48,15 +48,15 @@ def build_headers_format(check: str, key: str) -> Format:
 def _build_headers_parser(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
     def parse(text: str) -> Sequence[Fact]:
         """Use the last status, as a proxy prints its own first. A refusal for missing credentials counts as ok."""
-        said = [row for row in map(_STATUS_PATTERN.match, split_lines(text)) if row]
+        statuses = [row for row in map(_STATUS_PATTERN.match, split_lines(text)) if row]
         if complaint := _COMPLAINT_PATTERN.search(text):
             word = _CURL_ERROR_WORDS.get(int(complaint[1]), "other")
             word = "timeout" if word == "refused" and _UNREACHABLE_PATTERN.search(complaint[0]) else word
             return [Fact(check, key, word, line=complaint[0], attrs={"curl": int(complaint[1])})]
-        if not said:
+        if not statuses:
             raise Unreadable("neither a status nor a complaint")
-        status = int(said[-1][1])
+        status = int(statuses[-1][1])
         word = "throttled" if status in THROTTLED_STATUSES else "error" if status >= 500 else "ok"
-        return [Fact(check, key, word, line=said[-1][0].strip(), attrs={"status": status})]
+        return [Fact(check, key, word, line=statuses[-1][0].strip(), attrs={"status": status})]
 
     return parse

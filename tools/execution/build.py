@@ -131,7 +131,7 @@ def build_check_action(request: ActionRequest, targets: Sequence[str], *, policy
 def build_conditions(remedy: Remedy, target: Host, *, needs_drained: bool = False) -> tuple[Condition, ...]:
     """Return the row's conditions, and the drain conditions where needed. Raises NoController."""
     if needs_drained and not target.controller:
-        raise NoController(f"nobody can say that {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
+        raise NoController(f"it is unknown whether {target.name} is drained; set `controller:` for group {target.group!r} in the inventory")
     drained = needs_drained or ("drained" in remedy.needs and bool(target.controller))
     return (*remedy.conditions, *(get_drain_conditions(target).drained if drained else ()))
 

@@ -3,20 +3,23 @@
 Advisory for node conditions: the kit reads them again under its lock.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Action, Condition
 from tools.checks.containers import split_container_answers
+from tools.checks.kernel import BOOT_ID
+from tools.execution.kit import KitState, get_current_kit_version, read_kit_state
+from tools.inventory.inventory import Inventory
 from tools.nodekit.generate import LOOK_COMMAND
 from tools.remedies.remedy import fill_slots
 from tools.transport import CommandResult, Transport, Unreachable
 
 READ_TIMEOUT_SECONDS = 15.0
 MAX_OUTPUT_BYTES = 256 * 1024
-
 # Read-only command for each function of the acting script. `{0}` is the argument, which was validated when the action
 # was built.
 PLAIN_READS: Mapping[str, tuple[str, ...]] = {
@@ -48,15 +51,17 @@ async def read_condition(condition: Condition, host: str, transport: Transport) 
     name, *words = condition.argv
     argv = tuple(word.format(*words) for word in PLAIN_READS[name]) if name in PLAIN_READS else condition.argv
     try:
-        ran = await transport.run(host, argv, timeout=READ_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return ConditionResult(condition.says, None, why.why, condition.id)
-    complaint = ran.stderr.decode("utf-8", "replace").strip()
-    if ran.exit_status is None or ran.timed_out or ran.truncated:
+        result = await transport.run(host, argv, timeout=READ_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return ConditionResult(condition.says, None, error.why, condition.id)
+    complaint = result.stderr.decode("utf-8", "replace").strip()
+    if result.exit_status is None or result.timed_out or result.truncated:
         return ConditionResult(condition.says, None, complaint or "no whole answer in time", condition.id)
-    printed = _emulate_kit_function(name, words, ran, complaint) if name in PLAIN_READS else ran.text.strip()
-    if printed is None or (ran.exit_status != 0 and name not in PLAIN_READS):
-        return ConditionResult(condition.says, None, complaint or ran.text.strip()[:200] or f"exit status {ran.exit_status}", condition.id)
+    printed = _emulate_kit_function(name, words, result, complaint) if name in PLAIN_READS else result.text.strip()
+    if printed is None or (result.exit_status != 0 and name not in PLAIN_READS):
+        return ConditionResult(
+            condition.says, None, complaint or result.text.strip()[:200] or f"exit status {result.exit_status}", condition.id
+        )
     return ConditionResult(condition.says, is_condition_met(condition, printed), _format_printed(condition, printed)[:200], condition.id)
 
 
@@ -83,9 +88,9 @@ def fill_condition(condition: Condition, values: Mapping[str, str]) -> Condition
 
 async def find_unmet_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
     """Return the controller's unmet or unobserved conditions. Any of them ends the action before its claim."""
-    asked = [condition for condition in action.conditions if condition.kind == "controller"]
-    seen = [await read_condition(condition, controller or action.via, transport) for condition in asked]
-    return [one for one in seen if one.ok is not True]
+    conditions = [condition for condition in action.conditions if condition.kind == "controller"]
+    results = [await read_condition(condition, controller or action.via, transport) for condition in conditions]
+    return [one for one in results if one.ok is not True]
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], result: CommandResult, complaint: str) -> str | None:
@@ -113,8 +118,8 @@ def _parse_module_users(module: str, text: str) -> str | None:
 
 def _parse_container_gpus(container: str, text: str) -> str | None:
     """Nothing is known about a container that was not asked."""
-    said = next((words for name, words, _ in split_container_answers(text) if name == container), None)
-    return "lost" if said and "Failed to initialize NVML: Unknown Error" in said else said
+    gpu_words = next((words for name, words, _ in split_container_answers(text) if name == container), None)
+    return "lost" if gpu_words and "Failed to initialize NVML: Unknown Error" in gpu_words else gpu_words
 
 
 _KIT_FUNCTION_PARSERS: Mapping[str, Callable[[str, str], str | None]] = {
@@ -122,3 +127,49 @@ _KIT_FUNCTION_PARSERS: Mapping[str, Callable[[str, str], str | None]] = {
     "@module_users": _parse_module_users,
     "@container_gpus": _parse_container_gpus,
 }
+
+
+# Dry run of an action, for the card and `rackmedic dry-run`. Advisory: everything is read again at the start.
+
+DRY_RUN_TIMEOUT_SECONDS = 10.0  # longest that a card waits for a host
+
+
+async def dry_run(action: Action, transport: Transport, inventory: Inventory) -> Sequence[ConditionResult]:
+    """Run `preview_conditions` within the card's time limit; on timeout all conditions are unobserved."""
+    target = inventory.hosts.get(action.target)
+    try:
+        async with asyncio.timeout(DRY_RUN_TIMEOUT_SECONDS):
+            return await preview_conditions(action, transport, controller=target.controller if target else "")
+    except TimeoutError:
+        return [ConditionResult(one.says, None, f"no answer within {DRY_RUN_TIMEOUT_SECONDS:.0f} s") for one in action.conditions]
+
+
+async def preview_conditions(action: Action, transport: Transport, *, controller: str = "") -> list[ConditionResult]:
+    """Return the boot check, node kit problems and every condition as they are now.
+
+    Without `controller`, Slurm is asked via the action's own host.
+    """
+    if not action.boot_id:
+        return list(await asyncio.gather(*(_read_action_condition(one, action, transport, controller) for one in action.conditions)))
+    kit, *results = await asyncio.gather(
+        read_kit_state(action.via, transport),
+        *(_read_action_condition(one, action, transport, controller) for one in (_build_boot_condition(action), *action.conditions)),
+    )
+    assert isinstance(kit, KitState)
+    rows = [row for row in results if isinstance(row, ConditionResult)]
+    return [*rows[:1], *_list_kit_problems(kit), *rows[1:]]
+
+
+async def _read_action_condition(condition: Condition, action: Action, transport: Transport, controller: str) -> ConditionResult:
+    return await read_condition(condition, action.via if condition.kind == "node" else controller or action.via, transport)
+
+
+def _build_boot_condition(action: Action) -> Condition:
+    return Condition("node", "not booted since it was looked at", BOOT_ID, action.boot_id)
+
+
+def _list_kit_problems(kit: KitState) -> list[ConditionResult]:
+    """An unreachable host already shows in the other results."""
+    if kit.state == "older":
+        return [ConditionResult("its node kit is this RackMedic's", False, f"version {kit.version}, not {get_current_kit_version()}")]
+    return [ConditionResult("its node kit can be used", False, kit.says)] if kit.state == "missing" else []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Condition
 from tools.execution.conditions import ConditionResult, fill_condition, read_condition
 from tools.inventory.inventory import Host
@@ -44,12 +44,12 @@ def get_drain_conditions(target: Host) -> DrainConditions:
 
 async def read_drain_status(target: Host, transport: Transport) -> ConditionResult:
     """Return whether the host is drained and empty. `saw` is the scheduler's state name."""
-    seen = ConditionResult("", None, "")
+    result = ConditionResult("", None, "")
     for condition in get_drain_conditions(target).drained:
-        seen = await read_condition(_fill_for_host(condition, target), target.controller, transport)
-        if seen.ok is not True:
+        result = await read_condition(_fill_for_host(condition, target), target.controller, transport)
+        if result.ok is not True:
             break
-    return seen if seen.ok is None else replace(seen, saw=format_drain_status(seen))
+    return result if result.ok is None else replace(result, saw=format_drain_status(result))
 
 
 def format_drain_status(seen: ConditionResult) -> str:
@@ -61,8 +61,8 @@ def format_drain_status(seen: ConditionResult) -> str:
     if seen.says != KUBE_EMPTY.says:
         return seen.saw
     pods = [row.split() for row in split_lines(seen.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
-    named = ", ".join("/".join(words[-2:]) for words in pods[:3])
-    return f"cordoned, with pods: {named}{' …' if len(pods) > 3 else ''}" if pods else "cordoned and empty"
+    pod_names = ", ".join("/".join(words[-2:]) for words in pods[:3])
+    return f"cordoned, with pods: {pod_names}{' …' if len(pods) > 3 else ''}" if pods else "cordoned and empty"
 
 
 def _format_slurm_state(row: Sequence[str]) -> str:
@@ -71,8 +71,8 @@ def _format_slurm_state(row: Sequence[str]) -> str:
 
 async def read_drain_reason(target: Host, transport: Transport) -> str:
     """Return the scheduler's reason for the host's state, or ""."""
-    seen = await read_condition(_fill_for_host(get_drain_conditions(target).reason, target), target.controller, transport)
-    return seen.saw.split("\n", 1)[0].strip() if seen.ok is not None else ""
+    condition = await read_condition(_fill_for_host(get_drain_conditions(target).reason, target), target.controller, transport)
+    return condition.saw.split("\n", 1)[0].strip() if condition.ok is not None else ""
 
 
 def _fill_for_host(condition: Condition, target: Host) -> Condition:

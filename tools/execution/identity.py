@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 from tools.checks.kernel import BOOT_ID
 from tools.transport import Transport, Unreachable
 
-READ_TIMEOUT_SECONDS, MAX_READ_BYTES = 20.0, 16 * 1024
+READ_TIMEOUT_SECONDS = 20.0
+MAX_READ_BYTES = 16 * 1024
 _BOOT_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -24,10 +25,10 @@ async def read_host_key_fingerprint(host: str, transport: Transport) -> str:
 
 async def read_boot_id(host: str, transport: Transport, *, seconds: float = READ_TIMEOUT_SECONDS) -> str:
     """Return the current boot id. Raises Unreachable."""
-    ran = await transport.run(host, BOOT_ID, timeout=seconds, cap=MAX_READ_BYTES)
-    boot = ran.text.strip()
+    result = await transport.run(host, BOOT_ID, timeout=seconds, cap=MAX_READ_BYTES)
+    boot = result.text.strip()
     if boot and not _BOOT_ID_PATTERN.fullmatch(boot):  # it enters the action and its record, so a host may only write an id
         raise Unreachable(host, "what it printed as its boot id is none")
-    if ran.exit_status != 0 or not boot:
-        raise Unreachable(host, f"its boot id cannot be read: {ran.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")
+    if result.exit_status != 0 or not boot:
+        raise Unreachable(host, f"its boot id cannot be read: {result.stderr.decode('utf-8', 'replace').strip()[:200] or 'no answer'}")
     return boot

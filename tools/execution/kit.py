@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.action import Action
 from tools.checks import CHECKS
 from tools.nodekit.generate import ACT_COMMAND, compute_kit_version
@@ -42,35 +42,35 @@ class KitState:
 
     def explain_unusable(self, action: Action) -> str:
         """Return why RackMedic cannot run the action, and the command for a human; empty if it can."""
-        why = {
+        explanation = {
             "current": "",
             "older": f"The node kit on {action.via} is version {self.version}, not {get_current_kit_version()}: upgrade it with `rackmedic node-kit`.",
             "missing": f"RackMedic has no node kit on {action.via} ({self.says}): install it with `rackmedic node-kit`.",
             "unknown": f"The node kit on {action.via} could not be asked: {self.says}.",
         }[self.state]
-        return f"{why} Until then a human can run, as root on {action.via}: {shlex.join(action.command)}" if why else ""
+        return f"{explanation} Until then a human can run, as root on {action.via}: {shlex.join(action.command)}" if explanation else ""
 
 
 async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
     """Send one command to `rackmedic-act`. Never raises for host or network failures."""
     try:
-        ran = await transport.run(host, (*kit, *words), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return KitAnswer("unclear", says=why.why)
-    return parse_kit_answer(ran)
+        result = await transport.run(host, (*kit, *words), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return KitAnswer("unclear", says=error.why)
+    return parse_kit_answer(result)
 
 
 def parse_kit_answer(result: CommandResult) -> KitAnswer:
     """Parse the kit's answer. A refusal by sudo or the shell is `absent`, anything malformed `unclear`."""
     first, _, rest = result.text.partition("\n")
     word, _, more = first.partition(" ")
-    whole = result.exit_status is not None and not result.timed_out
-    if whole and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
+    is_complete = result.exit_status is not None and not result.timed_out
+    if is_complete and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
         return KitAnswer("done", int(more), rest)
-    if whole and word != "done" and word in KNOWN_KIT_WORDS:
+    if is_complete and word != "done" and word in KNOWN_KIT_WORDS:
         return KitAnswer(cast(KitWord, word), output=rest, says=_explain_kit_reason(more))
     complaint = (result.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
-    if whole and not first and _is_sudo_refusal(result):
+    if is_complete and not first and _is_sudo_refusal(result):
         return KitAnswer("absent", says=complaint)
     return KitAnswer("unclear", says=f"the node kit gave no clear answer: {complaint}")
 
@@ -95,14 +95,14 @@ def _is_sudo_refusal(result: CommandResult) -> bool:
 async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitState:
     """Ask for the kit's version."""
     try:
-        ran = await transport.run(host, (*kit, "version"), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
-    except Unreachable as why:
-        return KitState("unknown", says=why.why)
-    version = ran.text.strip()
-    if ran.exit_status == 0 and re.fullmatch(r"[0-9a-f]{12}", version):
+        result = await transport.run(host, (*kit, "version"), timeout=KIT_TIMEOUT_SECONDS, cap=MAX_OUTPUT_BYTES)
+    except Unreachable as error:
+        return KitState("unknown", says=error.why)
+    version = result.text.strip()
+    if result.exit_status == 0 and re.fullmatch(r"[0-9a-f]{12}", version):
         return KitState("current" if version == get_current_kit_version() else "older", version)
-    said = parse_kit_answer(ran)
-    return KitState("missing" if said.word == "absent" else "unknown", says=said.says)
+    answer = parse_kit_answer(result)
+    return KitState("missing" if answer.word == "absent" else "unknown", says=answer.says)
 
 
 def get_current_kit_version() -> str:

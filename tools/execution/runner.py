@@ -63,13 +63,13 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
     if action.host_key and isinstance(transport, HostKeyTransport):
         try:
             key = await transport.fingerprint(action.via)
-        except Unreachable as why:
-            return KitAnswer("unclear", says=why.why)
+        except Unreachable as error:
+            return KitAnswer("unclear", says=error.why)
         if key != action.host_key:
             return KitAnswer("refused", says=f"{action.via} has another host key ({key}) than the one that was approved")
-    there = await read_kit_state(action.via, transport, kit)
-    if there.state != "current":
-        return _reject_foreign_kit(action, there)
+    kit_state = await read_kit_state(action.via, transport, kit)
+    if kit_state.state != "current":
+        return _reject_foreign_kit(action, kit_state)
     return await ask_kit(action.via, ("start", action.digest, action.boot_id, *action.argv), transport, kit)
 
 
@@ -77,8 +77,8 @@ def _reject_foreign_kit(action: Action, there: KitState) -> KitAnswer:
     """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
     match there.state:
         case "older":
-            why = "nothing was started, for an older kit may do another thing than what was approved."
-            return KitAnswer("refused", says=f"{why} {there.explain_unusable(action)}")
+            explanation = "nothing was started, because an older kit may do something other than what was approved."
+            return KitAnswer("refused", says=f"{explanation} {there.explain_unusable(action)}")
         case "missing":
             return KitAnswer("absent", says=there.says)
         case _:
@@ -114,17 +114,17 @@ async def run_action(
         await line.report_lost_contact()
 
     first = start_action(claim, transport, kit) if claim.may_start else settle_action(action, transport, kit)
-    said = await _await_with_heartbeat(first, claim, beat_and_watch, beat_seconds)
-    if said.word == "absent" and claim.may_start:
-        return ExecutionResult("failed", says=f"nothing was started: {said.says}")
-    await line.record_answer(said)
-    while (ended := await _await_with_heartbeat(watch.classify_answer(said), claim, beat_and_watch, beat_seconds)) is None:
+    result = await _await_with_heartbeat(first, claim, beat_and_watch, beat_seconds)
+    if result.word == "absent" and claim.may_start:
+        return ExecutionResult("failed", says=f"nothing was started: {result.says}")
+    await line.record_answer(result)
+    while (ended := await _await_with_heartbeat(watch.classify_answer(result), claim, beat_and_watch, beat_seconds)) is None:
         if clock.now() > deadline:
-            return watch.build_timeout_result(said)
+            return watch.build_timeout_result(result)
         await beat_and_watch(claim)
         await pause(1.0)
-        said = await _await_with_heartbeat(settle_action(action, transport, kit), claim, beat_and_watch, beat_seconds)
-        await line.record_answer(said)
+        result = await _await_with_heartbeat(settle_action(action, transport, kit), claim, beat_and_watch, beat_seconds)
+        await line.record_answer(result)
     return ended
 
 
@@ -239,11 +239,11 @@ class _ActionWatch:
 
 
 def _build_result_by_status(remedy: Remedy, answer: KitAnswer) -> ExecutionResult:
-    why = explain_refusal(remedy, answer.output)
-    if answer.exit_status == 0 and not why:
+    refusal = explain_refusal(remedy, answer.output)
+    if answer.exit_status == 0 and not refusal:
         return ExecutionResult("done", 0, answer.output)
     late = "it did not end within its time limit" if answer.exit_status in TIMEOUT_STATUSES else ""
-    return ExecutionResult("failed", answer.exit_status, answer.output, why or late or f"it exited with status {answer.exit_status}")
+    return ExecutionResult("failed", answer.exit_status, answer.output, refusal or late or f"it exited with status {answer.exit_status}")
 
 
 def explain_refusal(remedy: Remedy, output: str) -> str:

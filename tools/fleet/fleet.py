@@ -7,24 +7,27 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from tools.checks.check import BadSlot, Check, Command
+from tools.checks.check_types import BadSlot, Check, Command
 from tools.clock import Clock
 from tools.devices import name_devices
 from tools.evidence import EvidenceStore
 from tools.fact import Fact, Status
-from tools.fleet.answer_cache import AnswerCache
-from tools.fleet.answers import DEFAULT_LANES, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
-from tools.fleet.commands import CommandRunner
-from tools.fleet.gpu_permit import RunPassiveCheck, reserve_idle_hosts
-from tools.fleet.gpu_use import GpuUse
-from tools.fleet.joint_checks import JointCheckContext, run_joint_check
-from tools.fleet.output_reader import OutputReader, build_answer, build_unobserved_answer, find_boot_id
-from tools.fleet.output_trouble import build_no_target_fact
-from tools.fleet.ramp import Ramp
-from tools.fleet.reservations import GpuReservations, LocalGpuReservations
-from tools.fleet.skipped_checks import build_skipped_fact, find_missing_tool, find_nothing_installed
+from tools.fleet.answers import DEFAULT_LANES, AnswerCache, AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers, compute_makespan
+from tools.fleet.check_runner import CommandRunner, JointCheckContext, run_joint_check
+from tools.fleet.gpu_permit import GpuReservations, GpuUse, LocalGpuReservations, RunPassiveCheck, reserve_idle_hosts
+from tools.fleet.output_reader import (
+    OutputReader,
+    build_answer,
+    build_no_target_fact,
+    build_skipped_fact,
+    build_unobserved_answer,
+    find_boot_id,
+    find_missing_tool,
+    find_nothing_installed,
+)
 from tools.inventory.inventory import Host, Inventory
 from tools.inventory.sku import Sku
+from tools.limiter import Ramp
 from tools.transport import AccessBarrier, CommandResult, Transport, Unreachable
 
 MAX_FINISHED_HOSTS = 16  # hosts whose answers may wait for the consumer of `stream_host_answers`
@@ -135,9 +138,9 @@ class Fleet:
             waiting = set(asking)
             while waiting:
                 late = request.heard and self._are_unreached(asking[task] for task in waiting)
-                left = max(0.0, ends - loop.time()) if late else None
-                done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if late and not done and self._are_unreached(asking[task] for task in waiting):
+                seconds_left = max(0.0, ends - loop.time()) if late else None
+                finished, waiting = await asyncio.wait(waiting, timeout=seconds_left, return_when=asyncio.FIRST_COMPLETED)
+                if late and not finished and self._are_unreached(asking[task] for task in waiting):
                     break
             return [answer for task, host in asking.items() for answer in await self._give_up_host(task, request, host, by_host[host])]
         finally:
@@ -155,10 +158,10 @@ class Fleet:
     ) -> list[CheckAnswer]:
         if task.done():
             return task.result()
-        why = f"no answer within {self._limits.silent_seconds:g} s, when all other hosts had answered"
+        reason = f"no answer within {self._limits.silent_seconds:g} s, when all other hosts had answered"
         now = self._clock.now()
         return [
-            await _report_answer(build_unobserved_answer(host, check, Status.TIMEOUT, why, now, AccessBarrier.SILENT), request)
+            await _report_answer(build_unobserved_answer(host, check, Status.TIMEOUT, reason, now, AccessBarrier.SILENT), request)
             for check in checks
         ]
 
@@ -255,17 +258,19 @@ class Fleet:
         """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
         row = self._inventory.hosts.get(host)
         sku = self._skus.get(row.sku) if row else None
-        kept = self._memory.list_naming_facts(host)
-        facts = name_devices([*kept, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[len(kept) :]
-        named = []
+        naming_facts = self._memory.list_naming_facts(host)
+        facts = name_devices([*naming_facts, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[
+            len(naming_facts) :
+        ]
+        named_facts = []
         for answer in answers:
-            named.append(replace(answer, facts=tuple(facts[: len(answer.facts)])))
+            named_facts.append(replace(answer, facts=tuple(facts[: len(answer.facts)])))
             facts = facts[len(answer.facts) :]
-        return named
+        return named_facts
 
     async def _get_or_run(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
-        if not request.fresh and (kept := self._memory.get_answer(host, check.id)):
-            return kept
+        if not request.fresh and (cached := self._memory.get_answer(host, check.id)):
+            return cached
         generation = self._memory.get_generation(host)
         answer = await self._run_check(request, host, check)
         if not answer.could_not and not check.exclusive:
@@ -278,38 +283,38 @@ class Fleet:
             return build_unobserved_answer(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), AccessBarrier.SITE)
         try:
             rans = await self._commands.run_all(row, check)
-        except Unreachable as why:
-            return build_unobserved_answer(host, check, why.status, why.why, self._clock.now(), why.barrier)
-        except BadSlot as why:
-            return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {why} on a command line", self._clock.now())
+        except Unreachable as error:
+            return build_unobserved_answer(host, check, error.status, error.why, self._clock.now(), error.barrier)
+        except BadSlot as error:
+            return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {error} on a command line", self._clock.now())
         return await self._read_answer(request, row, check, rans)
 
     async def _read_answer(self, request: FleetRequest, host: Host, check: Check, rans: Mapping[Command, CommandResult]) -> CheckAnswer:
         now = self._clock.now()
-        seconds = sum(ran.seconds for ran in rans.values())
+        seconds = sum(result.seconds for result in rans.values())
         if check.exclusive and (absent := find_missing_tool(check, rans)):
             return CheckAnswer(host.name, check.id, (absent.locate(host.name, time=now),), seconds, absent.line)
         # The check that reads the boot id dates its own facts; all others belong to the known boot.
         # Dating them here saves a second copy of each.
         boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
-        found = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
-        found += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)
+        facts = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
+        facts += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)
         answer = build_answer(
-            host.name, check, found, now, self._memory.get_boot_id(host.name), seconds, find_nothing_installed(check, rans)
+            host.name, check, facts, now, self._memory.get_boot_id(host.name), seconds, find_nothing_installed(check, rans)
         )
         if boot := find_boot_id(answer.facts):
             self._memory.set_boot_id(host.name, boot)
         return answer
 
     def _build_fleet_answers(self, answers: tuple[CheckAnswer, ...]) -> FleetAnswers:
-        ran = [answer for answer in answers if not answer.cached]
+        fresh_answers = [answer for answer in answers if not answer.cached]
         by_host: dict[str, list[float]] = defaultdict(list)
-        for answer in ran:
+        for answer in fresh_answers:
             by_host[answer.host].append(answer.seconds)
-        exclusive = sum(a.seconds * self._get_gpu_count(a.host) for a in ran if self._checks[a.check].exclusive)
+        exclusive = sum(a.seconds * self._get_gpu_count(a.host) for a in fresh_answers if self._checks[a.check].exclusive)
         return FleetAnswers(
             answers,
-            sum(a.seconds for a in ran),
+            sum(a.seconds for a in fresh_answers),
             max((compute_makespan(spent, self._lanes) for spent in by_host.values()), default=0.0),
             exclusive,
         )
@@ -320,7 +325,7 @@ class Fleet:
 
 
 async def _report_answer(answer: CheckAnswer, request: FleetRequest) -> CheckAnswer:
-    told = request.seen(answer) if request.seen else None
-    if inspect.isawaitable(told):
-        await told
+    callback_result = request.seen(answer) if request.seen else None
+    if inspect.isawaitable(callback_result):
+        await callback_result
     return answer

@@ -56,7 +56,7 @@ def _expand_one(part: str, room: int) -> Iterable[str]:
 
 
 def _expand_numbers(body: str, room: int) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for part in body.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
         if match is None:
@@ -68,8 +68,8 @@ def _expand_numbers(body: str, room: int) -> list[str]:
             raise BadRange(f"the ends of {part!r} are not written with the same number of digits")
         if int(last) - int(first) >= room:
             raise BadRange(f"[{body[:60]}] names more than {MAX_HOSTS} hosts")
-        found += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
-    return found
+        names += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+    return names
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
@@ -84,7 +84,7 @@ def fold_host_names(names: Iterable[str]) -> str:
     for name in sorted(set(names)):
         prefix, digits, rest = _split_name(name)
         numbers.setdefault((prefix, rest, bool(digits)), []).append(digits)
-    return ",".join(_fold_one(prefix, found, rest) for (prefix, rest, _), found in numbers.items())
+    return ",".join(_fold_one(prefix, ranges, rest) for (prefix, rest, _), ranges in numbers.items())
 
 
 def _fold_one(prefix: str, found: list[str], rest: str) -> str:

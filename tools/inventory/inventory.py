@@ -3,18 +3,104 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kb.schema import Loc, iter_complaints
 from kb.yaml_files import Document, Problems, read_document
-from tools.checks.check import SLOT_PATTERNS, URL_PATTERN
-from tools.inventory.aliases import ALIAS_PATTERN, HostAlias, find_alias_problems
+from tools.checks.check_types import SLOT_PATTERNS, URL_PATTERN
 from tools.inventory.host_ranges import BadRange, expand_host_range
 from tools.inventory.name_suggestions import find_suggestions, format_unknown_names
-from tools.inventory.scheduler_names import ScheduledHost, find_scheduling_problems
+
+# Tenants' own host names, unique per tenant, else a report would be about another host.
+
+ALIAS_PATTERN = r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$"
+
+
+class HostAlias(NamedTuple):
+    """A host and its tenant's name for it."""
+
+    host: str
+    alias: str
+    tenant: str
+
+
+def find_alias_problems(rows: Iterable[HostAlias], hosts: Collection[str]) -> Iterator[tuple[Loc, str]]:
+    """Yield conflicts. Two tenants may use the same alias, since neither sees the other's."""
+    names = {spelling for host in hosts for spelling in _list_spellings(host)}
+    host_by_alias: dict[tuple[str, str], str] = {}
+    for row in rows:
+        location: Loc = ("hosts", row.host, "alias")
+        field = f"hosts.{row.host}.alias: {row.alias!r}"
+        if not row.tenant:
+            yield location, f"{field} is what a tenant calls it, and it is no tenant's; give its group a `tenant:`"
+        if names & _list_spellings(row.alias) - _list_spellings(row.host):
+            yield location, f"{field} is a host of this inventory; choose another"
+        first = next((host_by_alias[key] for key in _list_alias_keys(row) if key in host_by_alias), "")
+        if first:
+            yield location, f"{field} is what {row.tenant} calls {first} already; choose another"
+        host_by_alias |= dict.fromkeys(_list_alias_keys(row), row.host)
+
+
+def _list_alias_keys(row: HostAlias) -> list[tuple[str, str]]:
+    return [(row.tenant, spelling) for spelling in _list_spellings(row.alias)]
+
+
+def _list_spellings(name: str) -> set[str]:
+    return {name.lower(), name.lower().partition(".")[0]}
+
+
+# Validate schedulers' node names: illegal or shared by two hosts.
+
+# pattern and its description for people
+NODE_NAME_RULES: Mapping[str, tuple[str, str]] = {
+    "slurm": (SLOT_PATTERNS["node"], "a NodeName of Slurm: letters, digits, '_' and '-'"),
+    "kubernetes": (SLOT_PATTERNS["kube_node"], "a node name of Kubernetes: small letters, digits, '.' and '-'"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledHost:
+    """A host as scheduled. `named`: the inventory sets its node name."""
+
+    host: str
+    group: str
+    scheduler: str
+    controller: str
+    node: str
+    named: bool
+
+
+def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
+    """Refuse two hosts with one node name: one would be drained for the other."""
+    rows = list(hosts)
+    controllers = {row.controller for row in rows}
+    reported_names: set[str] = set()
+    host_by_name: dict[tuple[str, str], str] = {}
+    for row in rows:
+        if row.scheduler == "kubernetes" and not row.controller and row.host not in controllers and row.group not in reported_names:
+            reported_names.add(row.group)
+            yield (
+                ("groups", row.group, "scheduler"),
+                f"groups.{row.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
+            )
+        yield from _find_name_problem(row)
+        if (other := host_by_name.setdefault((row.controller, row.node), row.host)) != row.host and row.controller:
+            yield ("hosts", row.host), f"hosts.{row.host}.node: {row.node!r} is {other} already"
+
+
+def _find_name_problem(row: ScheduledHost) -> Iterator[tuple[Loc, str]]:
+    pattern, description = NODE_NAME_RULES.get(row.scheduler, ("", ""))
+    if not (row.named or row.scheduler == "kubernetes") or not pattern or re.fullmatch(pattern, row.node):
+        return
+    if row.named:
+        yield ("hosts", row.host, "node"), f"hosts.{row.host}.node: {row.node[:80]!r} is not {description}"
+    else:
+        yield ("groups", row.group, "hosts"), f"hosts.{row.host}: is not {description}; set its `node:`"
+
 
 Scheduler = Literal["slurm", "kubernetes", "none"]
 
@@ -169,19 +255,19 @@ class Inventory(BaseModel):
 
     def select_hosts(self, ranges: str) -> tuple[Host, ...]:
         """Return the hosts of a range or of group names. Raises BadRange."""
-        wanted: dict[str, None] = {}
+        selected: dict[str, None] = {}
         for name in expand_host_range(ranges):
-            wanted.update(dict.fromkeys(self.groups.get(name, (name,))))
-        unknown = [name for name in wanted if name not in self.hosts]
+            selected.update(dict.fromkeys(self.groups.get(name, (name,))))
+        unknown = [name for name in selected if name not in self.hosts]
         if unknown:
             raise BadRange(format_unknown_names(find_suggestions(unknown, (*self.hosts, *self.groups))))
-        return tuple(self.hosts[name] for name in wanted)
+        return tuple(self.hosts[name] for name in selected)
 
     def list_domains(self, names: Iterable[str]) -> frozenset[str]:
         """Return the domains (`dc1.example`) in these hosts' names and addresses."""
-        written = [text.lower() for name in names for text in (name, self.hosts[name].address)]
-        found = {text.partition(".")[2] for text in written}
-        return frozenset(domain for domain in found if domain and not domain.rpartition(".")[2].isdigit())
+        full_names = [text.lower() for name in names for text in (name, self.hosts[name].address)]
+        domains = {text.partition(".")[2] for text in full_names}
+        return frozenset(domain for domain in domains if domain and not domain.rpartition(".")[2].isdigit())
 
     @property
     def workers(self) -> tuple[str, ...]:
@@ -208,19 +294,23 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     """Build the inventory from plain data. With `document`, problems name its lines. Raises BadInventory."""
 
     def refuse(problems: Iterable[tuple[Loc, str]]) -> BadInventory:
-        return BadInventory(source, [f"{document.find_position(*loc)}: {what}" if document else what for loc, what in problems])
+        return BadInventory(source, [f"{document.find_position(*loc)}: {problem}" if document else problem for loc, problem in problems])
 
     try:
         file = _InventoryFile.model_validate(raw)
-    except ValidationError as why:
-        first = list(iter_complaints(why, _InventoryFile))
-        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in why.errors()])]) from why
+    except ValidationError as error:
+        first = list(iter_complaints(error, _InventoryFile))
+        raise refuse([*first, *_find_other_problems(raw, [row["loc"] for row in error.errors()])]) from error
     members, groups_of, problems = _resolve_groups(file)
     if problems:
         raise refuse(problems)
     hosts = {name: _resolve_host(name, groups, file) for name, groups in groups_of.items()}
-    asked = dict.fromkeys((*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm")))
-    return Inventory(hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(asked))
+    controllers = dict.fromkeys(
+        (*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm"))
+    )
+    return Inventory(
+        hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(controllers)
+    )
 
 
 Problem = tuple[Loc, str]  # location of the field, and the message
@@ -248,7 +338,7 @@ def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
         _, _, problems = _resolve_groups(_InventoryFile.model_validate(rest))
     except ValidationError:
         return []
-    return [(loc, what) for loc, what in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
+    return [(loc, problem) for loc, problem in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
 
 
 def _remove_field(rest: Any, loc: Loc) -> None:
@@ -264,15 +354,15 @@ def _remove_field(rest: Any, loc: Loc) -> None:
 
 
 def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Problem]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     problems: list[Problem] = []
     for name, row in file.groups.items():
         try:
-            found[name] = expand_host_range(row.hosts)
-        except BadRange as why:
-            found[name] = []
-            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {why}"))
-    return found, problems
+            groups[name] = expand_host_range(row.hosts)
+        except BadRange as error:
+            groups[name] = []
+            problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {error}"))
+    return groups, problems
 
 
 def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterator[Problem]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tools.inventory.inventory import Inventory
-from tools.inventory.sources.commands import CommandFailed, run_here, run_on_host
 from tools.inventory.sources.slurm import (
     ACCOUNTING_OFF_TEXT,
     UNKNOWN_JOB_TEXT,
@@ -19,7 +18,7 @@ from tools.inventory.sources.slurm import (
     parse_accounting,
     parse_job,
 )
-from tools.inventory.sources.source_rows import BadSource
+from tools.inventory.sources.source import BadSource, CommandFailed, run_here, run_on_host
 from tools.transport import Transport
 
 Accounting = Literal["", "asked", "off", "could_not"]  # the accounting's answer about a job unknown to the controller
@@ -68,51 +67,51 @@ class SlurmJobFinder:
 
         A job outside `mine` costs the same commands as an unknown one, so timing does not reveal it.
         """
-        seen: list[JobLookup] = []
+        lookups: list[JobLookup] = []
         for place in self._inventory.slurm:
-            seen.append(await self._find_job_at(place, job, mine))
-            if (found := seen[-1].job) and mine(found.hosts):
-                return seen[-1]
-        if foreign := next((row for row in seen if row.job), None):
+            lookups.append(await self._find_job_at(place, job, mine))
+            if (known_job := lookups[-1].job) and mine(known_job.hosts):
+                return lookups[-1]
+        if foreign := next((row for row in lookups if row.job), None):
             return foreign
-        troubles = "; ".join(dict.fromkeys(row.could_not for row in seen if row.could_not))
-        unknown = bool(seen) and all(row.unknown for row in seen)
-        return JobLookup(unknown=unknown, accounting=_pick_least_certain(seen) if unknown else "", could_not=troubles)
+        troubles = "; ".join(dict.fromkeys(row.could_not for row in lookups if row.could_not))
+        unknown = bool(lookups) and all(row.unknown for row in lookups)
+        return JobLookup(unknown=unknown, accounting=_pick_least_certain(lookups) if unknown else "", could_not=troubles)
 
     async def find_job_hosts(self, job: str, mine: JobFilter = allow_any_job) -> JobHosts:
         """Return the job's hosts, or why there are none."""
-        seen = await self.find_job(job, mine)
-        if seen.job:
-            return JobHosts(seen.job.hosts, "" if seen.job.hosts else "no_hosts")
-        if seen.unknown:
-            known: dict[Accounting, NoHostsReason] = {"off": "accounting_off", "could_not": "accounting_silent"}
-            return JobHosts(why=known.get(seen.accounting, "not_known"))
-        return JobHosts(why="could_not" if seen.could_not else "nobody")
+        found_job = await self.find_job(job, mine)
+        if found_job.job:
+            return JobHosts(found_job.job.hosts, "" if found_job.job.hosts else "no_hosts")
+        if found_job.unknown:
+            reasons: dict[Accounting, NoHostsReason] = {"off": "accounting_off", "could_not": "accounting_silent"}
+            return JobHosts(why=reasons.get(found_job.accounting, "not_known"))
+        return JobHosts(why="could_not" if found_job.could_not else "nobody")
 
     async def _find_job_at(self, place: str, job: str, mine: JobFilter) -> JobLookup:
         try:
-            found = parse_job(await self._run_query(place, build_job_argv(job)))
-            if not mine(found.hosts):
+            queried_job = parse_job(await self._run_query(place, build_job_argv(job)))
+            if not mine(queried_job.hosts):
                 await self._find_in_accounting(place, job)
-            return JobLookup(found)
-        except CommandFailed as why:
-            if UNKNOWN_JOB_TEXT not in why.complaint.lower():
-                return JobLookup(could_not=str(why))
-        except BadSource as why:
-            return JobLookup(could_not=str(why))
+            return JobLookup(queried_job)
+        except CommandFailed as error:
+            if UNKNOWN_JOB_TEXT not in error.complaint.lower():
+                return JobLookup(could_not=str(error))
+        except BadSource as error:
+            return JobLookup(could_not=str(error))
         return await self._find_in_accounting(place, job)
 
     async def _find_in_accounting(self, place: str, job: str) -> JobLookup:
         try:
             text = await self._run_query(place, build_accounting_argv(job))
-            found = parse_accounting(text)
-        except CommandFailed as why:
-            off = ACCOUNTING_OFF_TEXT in why.complaint.lower()
-            return JobLookup(unknown=True, accounting="off") if off else _build_unobserved_lookup(why)
-        except BadSource as why:
-            return _build_unobserved_lookup(why)
-        if found:
-            return JobLookup(replace(found, id=job))
+            accounting = parse_accounting(text)
+        except CommandFailed as error:
+            off = ACCOUNTING_OFF_TEXT in error.complaint.lower()
+            return JobLookup(unknown=True, accounting="off") if off else _build_unobserved_lookup(error)
+        except BadSource as error:
+            return _build_unobserved_lookup(error)
+        if accounting:
+            return JobLookup(replace(accounting, id=job))
         return JobLookup(unknown=True, accounting="off" if ACCOUNTING_OFF_TEXT in text.lower() else "asked")
 
     async def _run_query(self, place: str, argv: Sequence[str]) -> str:

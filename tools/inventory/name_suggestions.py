@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from tools.inventory.host_ranges import BadRange, expand_host_range, fold_host_names
 
-MAX_SUGGESTIONS, MAX_LISTED_NAMES = 3, 8  # suggestions per name, and names listed before the rest is counted
+MAX_SUGGESTIONS = 3  # suggestions per name
+MAX_LISTED_NAMES = 8  # names listed before the rest is counted
 MAX_COMPARED_CHARS = 64
 MAX_EDIT_DISTANCE = 2  # typing errors up to which names count as similar
 _NUMBER_PATTERN = re.compile(r"(.*?)(\d{1,9})$")
@@ -34,11 +35,11 @@ def find_suggestions(names: Iterable[str], known: Collection[str], tenant: str =
 def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
     """Return `not in the inventory: gpu-099 (did you mean gpu-019?)` or `none of acme's hosts: …`, or ""."""
     tenant = next((row.tenant for row in unknown if row.tenant), "")
-    where = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
+    description = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
     absent = [_format_suggestion(row.name, row.nearest) for row in unknown if not row.why]
     parts = [f"{_format_suggestion(row.name, row.nearest)} cannot be read: {row.why}" for row in unknown if row.why]
     more = f", … {len(absent) - MAX_LISTED_NAMES} more" if len(absent) > MAX_LISTED_NAMES else ""
-    return "; ".join(([f"{where}: {', '.join(absent[:MAX_LISTED_NAMES])}{more}"] if absent else []) + parts[:MAX_LISTED_NAMES])
+    return "; ".join(([f"{description}: {', '.join(absent[:MAX_LISTED_NAMES])}{more}"] if absent else []) + parts[:MAX_LISTED_NAMES])
 
 
 def _format_suggestion(name: str, nearest: Sequence[str]) -> str:
@@ -52,32 +53,32 @@ def _build_unknown_name(name: str, known: Collection[str]) -> UnknownName:
     if "[" not in name:
         return UnknownName(name, find_nearest_hosts(name, known))
     try:
-        whole = expand_host_range(name)
-    except BadRange as why:
-        return UnknownName(name, _repair_range(name, known), str(why))
-    return UnknownName(name, (), f"{len(whole)} hosts are too many at once")
+        expanded = expand_host_range(name)
+    except BadRange as error:
+        return UnknownName(name, _repair_range(name, known), str(error))
+    return UnknownName(name, (), f"{len(expanded)} hosts are too many at once")
 
 
 def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
     """Return at most MAX_SUGGESTIONS hosts: equal letters and number, else least edit distance, then number."""
     stem, number, digits = _split_name(name)
-    found: list[tuple[int, int, str]] = []
+    candidates: list[tuple[int, int, str]] = []
     for host in known:
-        theirs, their_number, their_digits = _split_name(host)
-        if stem != theirs and number != their_number:
+        host_stem, their_number, their_digits = _split_name(host)
+        if stem != host_stem and number != their_number:
             continue
-        far = 0 if (stem, number) == (theirs, their_number) else compute_edit_distance(f"{stem}{digits}", f"{theirs}{their_digits}")
+        far = 0 if (stem, number) == (host_stem, their_number) else compute_edit_distance(f"{stem}{digits}", f"{host_stem}{their_digits}")
         if far <= MAX_EDIT_DISTANCE:
-            found.append((far, abs(number - their_number), host))
-    least = min(found, default=(0, 0, ""))[0]
-    return tuple(host for far, _, host in sorted(found)[:MAX_SUGGESTIONS] if far == least)
+            candidates.append((far, abs(number - their_number), host))
+    least = min(candidates, default=(0, 0, ""))[0]
+    return tuple(host for far, _, host in sorted(candidates)[:MAX_SUGGESTIONS] if far == least)
 
 
 def _split_name(name: str) -> tuple[str, int, str]:
     """Return the first label's letters, number (-1 if absent) and digits."""
     short = name[:MAX_COMPARED_CHARS].lower().partition(".")[0]
-    found = _NUMBER_PATTERN.match(short)
-    stem, digits = (found[1], found[2]) if found else (short, "")
+    match = _NUMBER_PATTERN.match(short)
+    stem, digits = (match[1], match[2]) if match else (short, "")
     return re.sub(r"[-_]", "", stem), int(digits) if digits else -1, digits
 
 

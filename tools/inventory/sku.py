@@ -62,14 +62,14 @@ def _load_built_in() -> Mapping[str, Sku]:
 
 def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
     problems = Problems()
-    found: dict[str, Sku] = {}
+    skus: dict[str, Sku] = {}
     for path in (path for folder in dirs for path in list_yaml_files(folder)):
         document = read_document(path, problems)
         row = validate_document(document, _ProfileModel, problems) if document else None
-        found |= {row.name: row.sku} if row else {}
+        skus |= {row.name: row.sku} if row else {}
     if problems.found:
         raise BadSku("\n".join(problems.found))
-    return found
+    return skus
 
 
 def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
@@ -78,11 +78,11 @@ def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
     A host with half the profile's GPUs or fewer, or with more, is a different machine, unless they sit at the profile's
     addresses.
     """
-    known = list(facts)
-    products = Counter(str(f.value) for f in known if f.key == "gpu.product" and f.status is Status.OK)
+    own_facts = list(facts)
+    products = Counter(str(f.value) for f in own_facts if f.key == "gpu.product" and f.status is Status.OK)
     if not products:
         return None
-    addresses = {str(f.value) for f in known if f.key == "gpu.bdf"}
+    addresses = {str(f.value) for f in own_facts if f.key == "gpu.bdf"}
     count = sum(products.values())
     product = products.most_common(1)[0][0]
 
@@ -95,8 +95,8 @@ def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
 
 def find_product(facts: Iterable[Fact]) -> str:
     """Return the host's most common GPU product name, or ""."""
-    named = Counter(str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK)
-    return named.most_common(1)[0][0] if named else ""
+    product_counts = Counter(str(fact.value) for fact in facts if fact.key == "gpu.product" and fact.status is Status.OK)
+    return product_counts.most_common(1)[0][0] if product_counts else ""
 
 
 def _validate_address(text: str) -> str:
@@ -131,8 +131,8 @@ class _ExpectedModel(StrictModel):
         """An int becomes a float for float keys."""
         row = find_key(self.key)
         counts = isinstance(self.value, int) and not isinstance(self.value, bool)
-        given: Value = float(self.value) if row and row.kind == "float" and counts else self.value
-        return given
+        number: Value = float(self.value) if row and row.kind == "float" and counts else self.value
+        return number
 
 
 _Rate = Annotated[float, Field(gt=0, le=1e6)]

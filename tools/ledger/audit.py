@@ -1,8 +1,4 @@
-"""The append-only, hash-chained audit log, written before each effect.
-
-Each head signs everything before it, so a changed, removed or re-ordered entry breaks the chain. A cut end shows
-against a head posted elsewhere.
-"""
+"""The append-only, hash-chained audit log, written before each effect, and the timeline in it."""
 
 import json
 from collections.abc import AsyncIterator, Iterable
@@ -14,6 +10,11 @@ from redis.asyncio import Redis
 
 from tools.ledger.redis_replies import decode_text, decode_texts, parse_line, translate_redis_errors
 from tools.ledger.seal import Seal
+
+# The append-only, hash-chained audit log, written before each effect.
+#
+# Each head signs everything before it, so a changed, removed or re-ordered entry breaks the chain. A cut end shows
+# against a head posted elsewhere.
 
 PAGE_ENTRIES = 1000
 ALTERED_BRAKES = "altered"  # replaces the brakes' digest after a foreign change of the brakes
@@ -96,8 +97,8 @@ async def read_end(redis: Redis, prefix: str) -> tuple[int, str]:
 
 async def is_begun_with(redis: Redis, prefix: str, seal: Seal) -> bool:
     """Return whether one of these keys signed the first entry; True for an empty chain."""
-    async for said, line in iter_rows(redis, prefix, min(1, (await read_end(redis, prefix))[0])):
-        return bool(find_signer(seal, "", line, said))
+    async for signature, line in iter_rows(redis, prefix, min(1, (await read_end(redis, prefix))[0])):
+        return bool(find_signer(seal, "", line, signature))
     return True
 
 
@@ -108,8 +109,8 @@ async def find_newest_signer(redis: Redis, prefix: str, seal: Seal) -> str | Non
     if not newest:
         return None
     before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
-    said, _, line = newest[-1].partition(" ")
-    return find_signer(seal, before, line, said)
+    signature, _, line = newest[-1].partition(" ")
+    return find_signer(seal, before, line, signature)
 
 
 async def export_entries(redis: Redis, prefix: str) -> AsyncIterator[str]:
@@ -125,11 +126,70 @@ async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[s
     head, count, missing = "", 0, set(posted) - {""}
     age = {name: years for years, name in enumerate(seal.ids)}
     youngest = len(age)
-    async for said, line in iter_rows(redis, prefix, length):
-        name = find_signer(seal, head, line, said)
+    async for signature, line in iter_rows(redis, prefix, length):
+        name = find_signer(seal, head, line, signature)
         if not name or (age[name] > youngest and parse_line(line).get("event") != STOP_EVENT):
             return AuditReport(length, stored, intact=False, broken_at=count, missing_heads=tuple(sorted(missing)))
-        head, count, youngest = said, count + 1, min(youngest, age[name])
+        head, count, youngest = signature, count + 1, min(youngest, age[name])
         missing.discard(head)
     intact = head == stored and count == length
     return AuditReport(length, stored, intact, None if intact else count, tuple(sorted(missing)))
+
+
+# Timeline of an incident's actions from the audit log, unverified (see `audit.verify_chain`).
+
+MAX_READ_ENTRIES = 500_000  # newest first
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEvent:
+    """One entry: the ledger's event (`propose`, `vote_approve`, `claim`, `finish_done` …) and its author."""
+
+    at: datetime
+    event: str
+    approval: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionHistory:
+    """Events, oldest first. `whole`: read back to the incident's start."""
+
+    events: tuple[ActionEvent, ...] = ()
+    whole: bool = True
+
+
+async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
+    """Read the events of an incident opened at `since`."""
+    events: list[ActionEvent] = []
+    read, needle = 0, f'"incident":"{incident}"'
+    async for page in _iter_pages_backward(redis, prefix):
+        events += [event for line in reversed(page) if needle in line and (event := _parse_event(line, incident))]
+        read += len(page)
+        oldest = get_entry_time(page[0])
+        if oldest is not None and oldest < since:
+            break
+        if read >= MAX_READ_ENTRIES:
+            return ActionHistory(tuple(reversed(events)), whole=False)
+    return ActionHistory(tuple(reversed(events)))
+
+
+async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
+    """Newest page first, each oldest first. Appends do not shift indices."""
+    async with translate_redis_errors():
+        end = int(await redis.llen(f"{prefix}audit"))
+    while end > 0:
+        start = max(0, end - PAGE_ENTRIES)
+        async with translate_redis_errors():
+            rows = decode_texts(await redis.lrange(f"{prefix}audit", start, end - 1))
+        if rows:
+            yield [row.partition(" ")[2] for row in rows]
+        end = start
+
+
+def _parse_event(line: str, incident: str) -> ActionEvent | None:
+    row, at = parse_line(line), get_entry_time(line)
+    approval = str(row.get("approval") or "")
+    if at is None or not approval or row.get("incident") != incident:
+        return None
+    return ActionEvent(at, str(row.get("event")), approval, str(row.get("by") or ""))

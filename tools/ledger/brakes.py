@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-STOP_BRAKE, BREAKER_PREFIX = "stop", "breaker:"
+STOP_BRAKE = "stop"
+BREAKER_PREFIX = "breaker:"
 
 
 @dataclass(frozen=True, slots=True)

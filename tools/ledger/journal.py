@@ -112,18 +112,18 @@ class Journal:
             pipe.lrange(f"{self._prefix}audit", -2, -1)
             pipe.hkeys(f"{self._prefix}brakes")
             pipe.smembers(f"{self._prefix}held")
-            *said, pulled, held = await pipe.execute(raise_on_error=False)
-            for trouble in said:
-                if isinstance(trouble, Exception):
-                    raise trouble
-            head, high, now_length, row, newest = said
+            *head_values, pulled, held_back = await pipe.execute(raise_on_error=False)
+            for value in head_values:
+                if isinstance(value, Exception):
+                    raise value
+            head, high, now_length, row, newest = head_values
         if length and decode_text(row).partition(" ")[0] != seen_head:
             self._seen = (0, "")
             raise ChainRewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
         self._remember_head(int(now_length), decode_text(head))
         own = self._clock.now()
-        unread = isinstance(pulled, Exception) or isinstance(held, Exception)
-        brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled), decode_texts(held))
+        unread = isinstance(pulled, Exception) or isinstance(held_back, Exception)
+        brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled), decode_texts(held_back))
         signed = audit.get_brakes_digest(decode_text(newest[-1]).partition(" ")[2]) if newest else ""
         altered = unread or signed not in ("", brakes.digest)
         if clock == "ours":
@@ -148,9 +148,9 @@ class Journal:
         if not newest and not head:
             return EPOCH
         before = newest[0].partition(" ")[0] if len(newest) > 1 else ""
-        said, _, line = newest[-1].partition(" ") if newest else ("", "", "")
-        key = audit.find_signer(self._seal, before, line, said)
-        if said != head or not key:
+        signature, _, line = newest[-1].partition(" ") if newest else ("", "", "")
+        key = audit.find_signer(self._seal, before, line, signature)
+        if signature != head or not key:
             raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} {UNSIGNED_ENTRY_TEXT}")
         if key != self._seal.current and not after_older:
             raise record.KeyChanging(record.KeyChanging.__doc__)
@@ -209,8 +209,8 @@ def parse_ledger_clock(stored: str) -> datetime:
     """Parse the stored high-water mark. Raises TamperedRecord."""
     try:
         return parse_time(stored) or EPOCH
-    except ValueError as why:
-        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the ledger's clock: {why})") from why
+    except ValueError as error:
+        raise record.TamperedRecord(f"{record.TamperedRecord.__doc__} (the ledger's clock: {error})") from error
 
 
 async def retry_until_settled(attempt: Callable[[], Awaitable[str]]) -> str:

@@ -53,24 +53,24 @@ class Ledger(LedgerReader):
         """
         check_terms(action, terms)
         canonical, request = action.to_canonical_json(), terms.to_canonical_json()
-        about = {"digest": action.digest, "remedy": action.remedy, "target": action.target, "quorum": terms.quorum}
+        proposal = {"digest": action.digest, "remedy": action.remedy, "target": action.target, "quorum": terms.quorum}
         sets = {"sets": list(terms.sets)} if terms.sets else {}
 
         async def attempt() -> str:
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             if single and (twin := await self._find_duplicate(action)):
                 raise record.DuplicateAction(twin)
             decide_by = to_milliseconds(look.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.sign_request(canonical, request, to_milliseconds(look.now), decide_by)
-            line = build_audit_line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **about, **sets)
+            line = build_audit_line("propose", action, "rackmedic", look, approvers=sorted(terms.approvers), **proposal, **sets)
             rest = (canonical, action.digest, request, mac, decide_by)
             return await self._journal.run_script("propose", look, build_key_parts(action, terms.group), line, *rest)
 
         await retry_until_settled(attempt)
-        found = await self.get_record(action.approval)
-        if found.digest != action.digest:
+        existing = await self.get_record(action.approval)
+        if existing.digest != action.digest:
             raise record.WrongDigest(record.WrongDigest.__doc__)
-        return found
+        return existing
 
     async def _find_duplicate(self, action: Action) -> str:
         """Return an open, running or unknown action with the same effect; "" if this one is stored already."""
@@ -99,21 +99,21 @@ class Ledger(LedgerReader):
 
         A denial ends the action, even from a previous approver.
         """
-        said = redact_note(reason)
+        note = redact_note(reason)
 
         async def attempt() -> str:
-            seen = await self.get_record(approval)
-            _check_vote(seen, digest, voter, verdict)
-            look = await self._read_head()
-            if not await self._is_confirmed(seen):
+            record = await self.get_record(approval)
+            _check_vote(record, digest, voter, verdict)
+            look = await self._read_head_or_stop()
+            if not await self._is_confirmed(record):
                 return "retry"
-            vote = Vote(approval, digest, voter, verdict, look.at, delivery, said)
-            becomes = _compute_state_after_vote(seen, vote)
-            start_by = to_milliseconds(look.now + timedelta(seconds=seen.terms.start_seconds))
-            line = build_audit_line(f"vote_{verdict}", seen.action, voter, look, digest=digest, becomes=becomes.value, reason=said)
-            verified = (seen.mac, seen.raw_votes, to_milliseconds(seen.decide_by))
+            vote = Vote(approval, digest, voter, verdict, look.at, delivery, note)
+            becomes = _compute_state_after_vote(record, vote)
+            start_by = to_milliseconds(look.now + timedelta(seconds=record.terms.start_seconds))
+            line = build_audit_line(f"vote_{verdict}", record.action, voter, look, digest=digest, becomes=becomes.value, reason=note)
+            verified = (record.mac, record.raw_votes, to_milliseconds(record.decide_by))
             signed = (self._seal.sign_vote(vote), delivery, becomes.value, start_by, self._seal.sign_approval(approval, digest, start_by))
-            return await self._journal.run_script("vote", look, get_key_parts(seen), line, *verified, voter, *signed, said)
+            return await self._journal.run_script("vote", look, get_key_parts(record), line, *verified, voter, *signed, note)
 
         await retry_until_settled(attempt)
         return await self.get_record(approval)
@@ -126,20 +126,20 @@ class Ledger(LedgerReader):
         claimed: list[ActionRecord] = []
 
         async def attempt() -> str:
-            seen = await self.get_record(approval)
-            await self._check_claim(seen, digest, policy, catalogue, authorised)
-            covered = await self.list_covered(seen)
-            look = await self._read_head()
-            if not await self._is_confirmed(seen):
+            record = await self.get_record(approval)
+            await self._require_claimable(record, digest, policy, catalogue, authorised)
+            covered = await self.list_covered(record)
+            look = await self._read_head_or_stop()
+            if not await self._is_confirmed(record):
                 return "retry"
-            await self._check_brakes(seen, look.brakes)
-            assert seen.start_by is not None
-            line = build_audit_line("claim", seen.action, worker, look, digest=digest, target=seen.action.target, supersedes=covered)
-            verified = (seen.mac, seen.raw_votes, to_milliseconds(seen.start_by))
-            asked = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(seen.terms.changes))
-            claimed[:] = [seen]
+            await self._check_brakes(record, look.brakes)
+            assert record.start_by is not None
+            line = build_audit_line("claim", record.action, worker, look, digest=digest, target=record.action.target, supersedes=covered)
+            verified = (record.mac, record.raw_votes, to_milliseconds(record.start_by))
+            claim_arguments = (worker, self._brakes.beat_seconds * 1000, " ".join(covered), int(record.terms.changes))
+            claimed[:] = [record]
             return await self._journal.run_script(
-                "claim", look, get_key_parts(seen), line, *verified, *asked, *self._build_limits(seen.terms)
+                "claim", look, get_key_parts(record), line, *verified, *claim_arguments, *self._build_limits(record.terms)
             )
 
         word = await retry_until_settled(attempt)
@@ -148,11 +148,12 @@ class Ledger(LedgerReader):
         return _parse_claim(word, claimed[0].action, worker, may_start=True)
 
     async def _require_permission_to_act(self) -> None:
-        why = self._distrust if isinstance(self._distrust, str) else await self._distrust()
-        if why:
-            raise record.NonDurableStore(f"{record.NonDurableStore.__doc__} ({why})")
+        distrust_reason = self._distrust if isinstance(self._distrust, str) else await self._distrust()
+        if distrust_reason:
+            raise record.NonDurableStore(f"{record.NonDurableStore.__doc__} ({distrust_reason})")
 
-    async def _check_claim(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+    async def _require_claimable(self, seen: ActionRecord, digest: str, policy: str, catalogue: str, authorised: frozenset[str]) -> None:
+        """Refuse an action that may not be claimed. Under another policy or catalogue it is superseded first."""
         if seen.old_key:
             raise record.OldKey(record.OldKey.__doc__)
         if seen.digest != digest:
@@ -186,12 +187,16 @@ class Ledger(LedgerReader):
 
     async def list_covered(self, record: ActionRecord) -> list[str]:
         """List open approvals made unnecessary: covered remedies on a subset of the targets."""
-        ours, found = set(list_targets(record.action)), set[str]()
-        for target in sorted(ours) if record.terms.covers else ():
+        own_targets, covered = set(list_targets(record.action)), set[str]()
+        for target in sorted(own_targets) if record.terms.covers else ():
             async with translate_redis_errors():
-                others = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
-            found |= {name for name in others if name != record.approval and await self._is_covered(name, record.terms.covers, ours)}
-        return sorted(found)
+                open_approvals = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}")))
+            covered |= {
+                name
+                for name in open_approvals
+                if name != record.approval and await self._is_covered(name, record.terms.covers, own_targets)
+            }
+        return sorted(covered)
 
     async def _is_covered(self, approval: str, covers: Collection[str], ours: set[str]) -> bool:
         try:
@@ -201,8 +206,8 @@ class Ledger(LedgerReader):
         return other.state in OPEN_STATES and other.action.remedy in covers and ours.issuperset(list_targets(other.action))
 
     async def _trip_breaker(self, seen: ActionRecord, worker: str) -> None:
-        why = f"tripped by {seen.approval}"
-        await self._set_brake("breaker_trips", worker, f"breaker:{seen.terms.group}", why, seen.terms.group)
+        reason = f"tripped by {seen.approval}"
+        await self._set_brake("breaker_trips", worker, f"breaker:{seen.terms.group}", reason, seen.terms.group)
         raise record.BreakerOpen(record.BreakerOpen.__doc__)
 
     async def send_heartbeat(self, claim: Claim) -> None:
@@ -210,16 +215,16 @@ class Ledger(LedgerReader):
 
         async def attempt() -> str:
             rest = (claim.token, self._brakes.beat_seconds * 1000)
-            return await self._journal.run_script("beat", await self._read_head(), KeyParts(claim.action.approval), "", *rest)
+            return await self._journal.run_script("beat", await self._read_head_or_stop(), KeyParts(claim.action.approval), "", *rest)
 
         await retry_until_settled(attempt)
 
     async def adopt(self, approval: str, worker: str) -> Claim | None:
         """Take over from a silent worker to find out what happened; None if it still sends heartbeats."""
-        seen = await self.get_record(approval)
+        record = await self.get_record(approval)
         rest = (worker, self._brakes.beat_seconds * 1000)
-        word = await retry_until_settled(partial(self._run_script, "adopt", seen, "adopt", worker, rest))
-        return None if word == "alive" else _parse_claim(word, seen.action, worker, may_start=False)
+        word = await retry_until_settled(partial(self._run_script, "adopt", record, "adopt", worker, rest))
+        return None if word == "alive" else _parse_claim(word, record.action, worker, may_start=False)
 
     async def finish(
         self, held: Claim, state: FinalState, *, exit_status: int | None = None, output: str = "", says: str = ""
@@ -228,44 +233,44 @@ class Ledger(LedgerReader):
 
         `unknown` keeps the targets locked until a human has looked.
         """
-        seen = await self.get_record(held.action.approval)
-        becomes, status, kept = (
+        record = await self.get_record(held.action.approval)
+        becomes, status, kept_output = (
             get_next_state(State.EXECUTING, FINISH_TRANSITIONS[state]),
             "" if exit_status is None else str(exit_status),
             _get_output_digest(output),
         )
         assert becomes is not None
-        rest = (held.token, becomes.value, status, kept, redact_note(says))
+        rest = (held.token, becomes.value, status, kept_output, redact_note(says))
         await retry_until_settled(
-            partial(self._run_script, "finish", seen, f"finish_{state}", held.worker, rest, exit_status=status, output=kept)
+            partial(self._run_script, "finish", record, f"finish_{state}", held.worker, rest, exit_status=status, output=kept_output)
         )
-        return await self.get_record(seen.approval)
+        return await self.get_record(record.approval)
 
     async def reconcile(self, approval: str, human: str, ran: bool, note: str) -> ActionRecord:
         """Record a human's finding on an `unknown` action and release its targets."""
-        seen = await self.get_record(approval)
+        record = await self.get_record(approval)
         becomes = get_next_state(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
-        rest, said = (human, becomes.value, redact_note(note)), redact_note(note)
-        await retry_until_settled(partial(self._run_script, "reconcile", seen, "reconcile", human, rest, ran=ran, note=said))
+        rest, note_text = (human, becomes.value, redact_note(note)), redact_note(note)
+        await retry_until_settled(partial(self._run_script, "reconcile", record, "reconcile", human, rest, ran=ran, note=note_text))
         return await self.get_record(approval)
 
     async def end_action(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> ActionRecord:
         """Expire (if late), supersede or revoke an action that has not started. Raises NotOpen."""
         if event not in END_TRANSITIONS:
             raise ValueError(f"{event} does not end an action; {', '.join(sorted(END_TRANSITIONS))} do")
-        said = redact_note(says)
+        note = redact_note(says)
 
         async def attempt() -> str:
-            seen = await self.get_record(approval)
-            becomes = get_next_state(seen.state, event)
+            attempt_record = await self.get_record(approval)
+            becomes = get_next_state(attempt_record.state, event)
             if becomes is None:
-                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {seen.state}.")
-            due = seen.get_due_time()
-            until = to_milliseconds(due) if due and event is Transition.EXPIRE else ""
-            rest = (becomes.value, by, said, until, seen.state.value, replaced_by)
+                raise record.NotOpen(f"{record.NotOpen.__doc__} It is {attempt_record.state}.")
+            due_at = attempt_record.get_due_time()
+            until = to_milliseconds(due_at) if due_at and event is Transition.EXPIRE else ""
+            rest = (becomes.value, by, note, until, attempt_record.state.value, replaced_by)
             return await self._run_script(
-                "end", seen, event.value, by, rest, says=said, **({"replaced_by": replaced_by} if replaced_by else {})
+                "end", attempt_record, event.value, by, rest, says=note, **({"replaced_by": replaced_by} if replaced_by else {})
             )
 
         await retry_until_settled(attempt)
@@ -273,8 +278,8 @@ class Ledger(LedgerReader):
 
     async def record_outcome(self, approval: str, outcome: record.Outcome, by: str = "rackmedic") -> ActionRecord:
         """Store the result of the proof or re-proof."""
-        seen = await self.get_record(approval)
-        await retry_until_settled(partial(self._run_script, "outcome", seen, "outcome", by, (outcome,), outcome=outcome))
+        record = await self.get_record(approval)
+        await retry_until_settled(partial(self._run_script, "outcome", record, "outcome", by, (outcome,), outcome=outcome))
         return await self.get_record(approval)
 
     # -- the key ----------------------------------------------------------------------------------------------------
@@ -290,7 +295,7 @@ class Ledger(LedgerReader):
             with suppress(record.NotOpen):  # it started or ended meanwhile
                 ended.append(
                     (
-                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed anew")
+                        await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
                     ).approval
                 )
         return tuple(ended)
@@ -315,7 +320,7 @@ class Ledger(LedgerReader):
             waiting = decode_texts(await self._redis.zrange(f"{self._prefix}due", 0, -1))
 
         async def attempt() -> str:
-            look = await self._read_head("ours")
+            look = await self._read_head_or_stop("ours")
             return await self._journal.run_script("rewind", look, KeyParts("-"), audit.build_entry("clock_rewound", "", who, look.at))
 
         await retry_until_settled(attempt)
@@ -323,7 +328,7 @@ class Ledger(LedgerReader):
         for approval in waiting:
             with suppress(record.NotOpen, record.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
-                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set anew")
+                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
         return tuple(ended)
 

@@ -34,14 +34,14 @@ def get_states_after(line: str) -> dict[str, str]:
     """Return the approvals that an entry changes, with their states."""
     row = parse_line(line)
     event, approval, covered = str(row.get("event")), str(row.get("approval") or ""), row.get("supersedes")
-    found = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
+    states = {str(one): State.SUPERSEDED.value for one in covered} if isinstance(covered, list) else {}
     if event.startswith("vote_"):
-        found[approval] = str(row.get("becomes"))
+        states[approval] = str(row.get("becomes"))
     elif event == "reconcile":
-        found[approval] = (State.DONE if row.get("ran") is True else State.FAILED).value
+        states[approval] = (State.DONE if row.get("ran") is True else State.FAILED).value
     elif event in _STATES:
-        found[approval] = _STATES[event].value
-    return found
+        states[approval] = _STATES[event].value
+    return states
 
 
 class LoggedStates:
@@ -72,9 +72,9 @@ class LoggedStates:
         if self._end - self._first > MAX_KEPT_ENTRIES:
             self._reset()
         while self._end:
-            begun = self._end
-            rows = await self._read_rows(begun - 1, begun - 1 + audit.PAGE_ENTRIES)
-            if begun != self._end:
+            start = self._end
+            rows = await self._read_rows(start - 1, start - 1 + audit.PAGE_ENTRIES)
+            if start != self._end:
                 continue  # a concurrent caller read on
             if not rows or rows[0][0] != self._head:
                 self._reset()  # another log; the journal detects a rewind
@@ -116,8 +116,8 @@ class LoggedStates:
 
     async def _read_rows(self, first: int, last: int) -> list[tuple[str, str]]:
         async with translate_redis_errors():
-            found = decode_texts(await self._redis.lrange(f"{self._prefix}audit", first, last))
-        return [(head, line) for head, _, line in (row.partition(" ") for row in found)]
+            lines = decode_texts(await self._redis.lrange(f"{self._prefix}audit", first, last))
+        return [(head, line) for head, _, line in (row.partition(" ") for row in lines)]
 
     def _check_signature(self, before: str, head: str, line: str) -> None:
         if not audit.find_signer(self._seal, before, line, head):

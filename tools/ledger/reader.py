@@ -1,6 +1,6 @@
 """The ledger's verified reads and manual brakes. State changes of actions are in `tools.ledger.ledger`."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,8 +12,8 @@ from kb.redact import redact
 from tools.action import Action
 from tools.clock import Clock
 from tools.ledger import audit, record
+from tools.ledger.audit import ActionHistory, read_action_history
 from tools.ledger.brakes import BREAKER_PREFIX, STOP_BRAKE, Brakes, BrakeStatus, BrakeUsage
-from tools.ledger.history import ActionHistory, read_action_history
 from tools.ledger.journal import (
     ChainRewound,
     ClockChoice,
@@ -33,7 +33,7 @@ from tools.ledger.states import OPEN_STATES, TERMINAL_STATES
 MAX_NOTE_CHARS = 500
 MAX_SCORE = 10**13
 BRAKES_CHANGED_TEXT = (
-    "kill switch, breakers or held hosts were changed in Redis by somebody else. Compare them with the audit log before resuming"
+    "kill switch, breakers or held hosts were changed in Redis by another program. Compare them with the audit log before resuming"
 )
 
 
@@ -95,10 +95,10 @@ class LedgerReader:
             pipe = self._redis.pipeline(transaction=True)
             pipe.hgetall(f"{self._prefix}apr:{approval}")
             pipe.hgetall(f"{self._prefix}votes:{approval}")
-            found, votes = await pipe.execute()
-        if not found:
+            fields, votes = await pipe.execute()
+        if not fields:
             raise record.NotFound(f"{record.NotFound.__doc__} ({approval[:80]})")
-        return parse_record(approval, decode_hash(found), decode_hash(votes), self._seal)
+        return parse_record(approval, decode_hash(fields), decode_hash(votes), self._seal)
 
     async def list_incident_records(self, incident: str) -> list[ActionRecord]:
         """List an incident's actions, oldest first."""
@@ -136,9 +136,9 @@ class LedgerReader:
         waiting, running = list[str](), list[str]()
         for approval in sorted(set(names)):
             with suppress(record.NotFound, record.TamperedRecord):  # nothing runs on a tampered record
-                seen = await self.get_record(approval)
-                if seen.old_key and seen.state not in TERMINAL_STATES:
-                    (waiting if seen.state in OPEN_STATES else running).append(approval)
+                signer_record = await self.get_record(approval)
+                if signer_record.old_key and signer_record.state not in TERMINAL_STATES:
+                    (waiting if signer_record.state in OPEN_STATES else running).append(approval)
         return LedgerKeyStatus(self._seal.current, self._seal.ids[1:], newest, tuple(waiting), tuple(running))
 
     def export_audit(self) -> AsyncIterator[str]:
@@ -170,7 +170,7 @@ class LedgerReader:
         """Record that a person continues a remediation that failed on some hosts, before proposing it on more."""
 
         async def attempt() -> str:
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             line = audit.build_entry("wave_let_go", "", who, look.at, incident=incident, label=label, after=sorted(hosts))
             return await self._journal.run_script("note", look, KeyParts("-", incident=incident), line)
 
@@ -180,7 +180,7 @@ class LedgerReader:
         """Record that another party returned a node we drained, before it leaves our list."""
 
         async def attempt() -> str:
-            look = await self._read_head()
+            look = await self._read_head_or_stop()
             line = audit.build_entry("held_node_in_service", "", "rackmedic", look.at, incident=incident, target=host, state=state[:60])
             return await self._journal.run_script("note", look, KeyParts("-", incident=incident), line)
 
@@ -188,7 +188,7 @@ class LedgerReader:
 
     async def _set_brake(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
         async def attempt() -> str:
-            look = await self._read_head("whatever")
+            look = await self._read_head_or_stop("whatever")
             line = audit.build_entry(event, "", who, look.at, brake=brake, value=value)
             return await self._journal.run_script("switch", look, KeyParts("-", group=group), line, brake, value, who, why)
 
@@ -198,12 +198,12 @@ class LedgerReader:
         """Return kill switch, breakers, and running or unknown actions."""
         async with translate_redis_errors():
             brakes = decode_hash(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
-            held = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
-            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held]
-        executing, unknown = (tuple(n for n, s in zip(held, states, strict=True) if s == state) for state in ("executing", "unknown"))
+            held_back = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
+            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held_back]
+        executing, unknown = (tuple(n for n, s in zip(held_back, states, strict=True) if s == state) for state in ("executing", "unknown"))
         breakers = sorted(name.removeprefix(BREAKER_PREFIX) for name in brakes if name.startswith(BREAKER_PREFIX))
-        who, why = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
-        return BrakeStatus(who, why, tuple(breakers), executing, unknown)
+        stopped_by, stop_reason = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
+        return BrakeStatus(stopped_by, stop_reason, tuple(breakers), executing, unknown)
 
     async def explain_held_back(self, record: ActionRecord) -> str:
         """Return the refusal of the brake that would block this claim now, or "".
@@ -241,16 +241,16 @@ class LedgerReader:
 
     # -- private ----------------------------------------------------------------------------------------------------
 
-    async def _read_head(self, clock: ClockChoice = "the later") -> JournalHead:
-        """Pull the kill switch if Redis lost acknowledged entries or another writer changed the brakes."""
+    async def _read_head_or_stop(self, clock: ClockChoice = "the later") -> JournalHead:
+        """Return the journal's head. Pull the kill switch first if Redis lost entries or another writer changed the brakes."""
         try:
-            look = await self._journal.read_head(clock)
-        except ChainRewound as why:
-            return await self._stop_with_reason(f"{why}. Compare the hosts' own records with the ledger before resuming", clock)
+            head = await self._journal.read_head(clock)
+        except ChainRewound as error:
+            return await self._stop_with_reason(f"{error}. Compare the hosts' own records with the ledger before resuming", clock)
         return (
             await self._stop_with_reason(BRAKES_CHANGED_TEXT, clock)
-            if look.altered and STOP_BRAKE not in look.brakes.pulled and clock != "whatever"
-            else look
+            if head.altered and STOP_BRAKE not in head.brakes.pulled and clock != "whatever"
+            else head
         )
 
     async def _stop_with_reason(self, why: str, clock: ClockChoice) -> JournalHead:
@@ -264,16 +264,16 @@ class LedgerReader:
         """
         if await self._logged.confirms_state(seen):
             return True
-        before = (await self._read_head()).head
-        again = await self.get_record(seen.approval)
-        if not await self._logged.confirms_state(again) and (await self._read_head()).head == before:
+        before = (await self._read_head_or_stop()).head
+        current_record = await self.get_record(seen.approval)
+        if not await self._logged.confirms_state(current_record) and (await self._read_head_or_stop()).head == before:
             raise record.TamperedRecord(
-                f"{record.TamperedRecord.__doc__} ({seen.approval} is {again.state} there, and the audit log says otherwise)"
+                f"{record.TamperedRecord.__doc__} ({seen.approval} is {current_record.state} there, and the audit log says otherwise)"
             )
         return False
 
     async def _run_script(self, script: str, record: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
-        look = await self._read_head()
+        look = await self._read_head_or_stop()
         return await self._journal.run_script(
             script, look, get_key_parts(record), build_audit_line(event, record.action, by, look, **more), *rest
         )
@@ -304,3 +304,56 @@ def build_audit_line(event: str, action: Action, by: str, look: JournalHead, **m
 def redact_note(text: str) -> str:
     """Redact and truncate people's or tools' text for storage."""
     return redact(text)[:MAX_NOTE_CHARS]
+
+
+# Remaining headroom of the brakes per group and incident.
+
+MAX_INCIDENTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHeadroom:
+    """Hosts under change and changed within the window, each with its limit."""
+
+    group: str
+    busy: int
+    at_once: int
+    changed: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentHeadroom:
+    """Hosts changed within the blast window; `again` is when the first stops counting."""
+
+    incident: str
+    changed: int
+    again: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class BrakeHeadroom:
+    """Headroom of groups and incidents."""
+
+    brakes: Brakes
+    groups: tuple[GroupHeadroom, ...] = ()  # groups with hosts, busiest first
+    incidents: tuple[IncidentHeadroom, ...] = ()  # incidents that have changed hosts
+
+
+async def compute_headroom(ledger: LedgerReader, groups: Mapping[str, Sequence[str]], incidents: Sequence[str]) -> BrakeHeadroom:
+    """Compute as the ledger counts, for at most MAX_INCIDENTS incidents."""
+    rows = [await _compute_group_headroom(ledger, group, len(hosts)) for group, hosts in groups.items() if hosts]
+    used = [await _compute_incident_headroom(ledger, incident) for incident in incidents[:MAX_INCIDENTS]]
+    return BrakeHeadroom(
+        ledger.brakes, tuple(sorted(rows, key=lambda row: (-row.changed, -row.busy, row.group))), tuple(filter(None, used))
+    )
+
+
+async def _compute_group_headroom(ledger: LedgerReader, group: str, size: int) -> GroupHeadroom:
+    used, brakes = await ledger.get_brake_usage("", group), ledger.brakes
+    return GroupHeadroom(group, len(used.busy), brakes.get_max_at_once(size), len(used.window), brakes.get_max_in_window(size))
+
+
+async def _compute_incident_headroom(ledger: LedgerReader, incident: str) -> IncidentHeadroom | None:
+    blast = (await ledger.get_brake_usage(incident, "")).blast
+    return IncidentHeadroom(incident, len(blast), min(blast.values())) if blast else None

@@ -23,7 +23,7 @@ class NotFound(Refused):
 
 
 class DuplicateAction(Refused):
-    """The same is up for decision, or runs, on that target already; it goes by that one."""
+    """The same action is already waiting for approval or running on that target; use that one."""
 
     def __init__(self, approval: str) -> None:
         super().__init__(f"{DuplicateAction.__doc__} ({approval})")
@@ -31,7 +31,7 @@ class DuplicateAction(Refused):
 
 
 class WrongDigest(Refused):
-    """The card shows another action than the one that is waiting; look for the newest card."""
+    """This card shows a different action than the one that is waiting; use the newest card."""
 
 
 class NotAnApprover(Refused):
@@ -39,23 +39,23 @@ class NotAnApprover(Refused):
 
 
 class OwnRequest(Refused):
-    """You asked for or edited this action, so somebody else must approve it."""
+    """You requested or edited this action, so another approver must approve it."""
 
 
 class AlreadyVoted(Refused):
-    """Your vote on this action counts already."""
+    """Your vote on this action already counts."""
 
 
 class TooLate(Refused):
-    """The time to decide or to start is over; press Ask again for a fresh card."""
+    """The time to approve or start this action is over; press Ask again for a new card."""
 
 
 class NotOpen(Refused):
-    """It was decided before; nothing was changed now."""
+    """This action is already decided; nothing was changed."""
 
 
 class BadTerms(Refused):
-    """The request is not well-formed; nothing was put up for decision."""
+    """The request is malformed; nothing was proposed."""
 
 
 class ReplayedClick(Refused):
@@ -63,23 +63,23 @@ class ReplayedClick(Refused):
 
 
 class TamperedRecord(Refused):
-    """A stored record does not carry our signature; nothing runs on it. Look at the Redis behind RackMedic."""
+    """A stored record lacks our valid signature, so nothing runs from it. Check the Redis behind RackMedic."""
 
 
 class OldKey(Refused):
-    """This was signed before the ledger's key was changed, so nobody decides about it and it does not start; it is proposed anew."""
+    """This was signed before the ledger's key changed, so it cannot be approved or started; it is proposed again."""
 
 
 class KeyChanging(Refused):
-    """The ledger's key is being changed: nothing is decided or started until `rackmedic ledger rotate` has run."""
+    """The ledger's key is being changed: nothing can be approved or started until `rackmedic ledger rotate` has run."""
 
 
 class KillSwitchOn(Refused):
-    """The kill switch is on: no remedy starts until somebody resumes."""
+    """The kill switch is on: no remedy starts until an approver resumes."""
 
 
 class TargetBusy(Refused):
-    """Another action holds this target; it must end, or be reconciled, first."""
+    """Another action holds this target; it must end or be reconciled first."""
 
 
 class BlastRadius(Refused):
@@ -87,39 +87,39 @@ class BlastRadius(Refused):
 
 
 class FleetLimit(Refused):
-    """As many hosts of this group are being changed as may be at once; try again when one is done."""
+    """Too many hosts of this group are being changed at once; try again when one is done."""
 
 
 class BreakerOpen(Refused):
-    """The fleet breaker tripped: too many hosts of this group were changed in a short time. A human resets it after looking."""
+    """The breaker of this group is open: too many hosts were changed in a short time. An approver resets it after checking them."""
 
 
 class VersionChanged(Refused):
-    """Policy or catalogue changed since the card was shown; the action is superseded and will be proposed anew."""
+    """Policy or catalogue changed since the card was shown; the action is superseded and will be proposed again."""
 
 
 class NoQuorum(Refused):
-    """Too few of the approvers' votes still count."""
+    """Too few approvals still count."""
 
 
 class NonDurableStore(Refused):
-    """This Redis may forget what it acknowledged, so no remedy runs on it."""
+    """This Redis may lose acknowledged writes, so no remedy runs."""
 
 
 class LostClaim(Refused):
-    """Somebody else holds this action now; whoever loses a claim stops and touches nothing."""
+    """Another worker holds this action now; this one stops and changes nothing."""
 
 
 class StoreDown(Refused):
-    """The Redis behind the ledger does not answer, so nothing can be decided or started; the card will show what was received."""
+    """The ledger's Redis does not answer, so nothing can be approved or started; the card will show what was received."""
 
 
 class ClockSkew(Refused):
-    """This machine's clock is far behind the ledger's, so no deadline holds; mend its time, or, if the ledger's ran ahead, `rackmedic resume --clock`."""
+    """This machine's clock is far behind the ledger's, so deadlines cannot be trusted. Fix its time, or, if the ledger's clock ran ahead, run `rackmedic resume --clock`."""
 
 
 class Contention(Refused):
-    """Too many decisions at the same moment; try again."""
+    """Too many decisions at once; try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,9 @@ def list_requesters(action: Action) -> frozenset[str]:
 def check_terms(action: Action, terms: ApprovalTerms) -> None:
     """Raise BadTerms unless the request is complete. A person without a team would match no approver."""
     problems = [
-        f"{who!r} must be TEAM:USER" for who in sorted(terms.approvers | list_requesters(action)) if not _PERSON_PATTERN.fullmatch(who)
+        f"{person!r} must be TEAM:USER"
+        for person in sorted(terms.approvers | list_requesters(action))
+        if not _PERSON_PATTERN.fullmatch(person)
     ]
     problems += [f"{name!r} is no host name" for name in list_targets(action) if not _NAME_PATTERN.fullmatch(name)]
     numbers = {"quorum": terms.quorum, "group_size": terms.group_size, "decide_seconds": terms.decide_seconds}
@@ -269,13 +271,13 @@ def check_terms(action: Action, terms: ApprovalTerms) -> None:
 
 def find_approvers(votes: Sequence[Vote], terms: ApprovalTerms, action: Action, authorised: frozenset[str] | None = None) -> set[str]:
     """Return distinct, frozen and still authorised approvers of this digest who did not request it."""
-    counted = {
+    voters = {
         vote.voter
         for vote in votes
         if vote.verdict == "approve" and vote.digest == action.digest and vote.approval == action.approval and vote.voter in terms.approvers
     }
-    counted -= list_requesters(action)
-    return counted if authorised is None else counted & authorised
+    voters -= list_requesters(action)
+    return voters if authorised is None else voters & authorised
 
 
 def is_digest(text: str) -> bool:

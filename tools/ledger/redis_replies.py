@@ -21,12 +21,12 @@ async def translate_redis_errors() -> AsyncIterator[None]:
     """Raise StoreDown for a failing Redis, TamperedRecord for a foreign value."""
     try:
         yield
-    except ResponseError as why:
-        if not _FOREIGN_VALUE_PATTERN.search(str(why)):
-            raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({str(why)[:120]})") from why
-    except (RedisError, OSError) as why:
-        raise StoreDown(f"{StoreDown.__doc__} ({type(why).__name__}: {why})") from why
+    except ResponseError as error:
+        if not _FOREIGN_VALUE_PATTERN.search(str(error)):
+            raise StoreDown(f"{StoreDown.__doc__} ({type(error).__name__}: {error})") from error
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({str(error)[:120]})") from error
+    except (RedisError, OSError) as error:
+        raise StoreDown(f"{StoreDown.__doc__} ({type(error).__name__}: {error})") from error
 
 
 def decode_text(value: Any) -> str:

@@ -52,16 +52,16 @@ class Seal:
 
     def find_signer(self, mac: str, *parts: str) -> str:
         """Return the id of the key that signed `parts`, or ""."""
-        said, dot, bare = mac.rpartition(".")
-        asked = [said] if dot else list(self._keys)
-        return next((name for name in asked if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
+        key_id, dot, bare = mac.rpartition(".")
+        key_ids = [key_id] if dot else list(self._keys)
+        return next((name for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
 
     def verify(self, mac: str, *parts: str) -> str:
         """Return the signing key's id. Raises TamperedRecord."""
-        found = self.find_signer(mac, *parts)
-        if not found:
+        signer = self.find_signer(mac, *parts)
+        if not signer:
             raise TamperedRecord(f"{TamperedRecord.__doc__}{self._explain_unknown_key(mac)}")
-        return found
+        return signer
 
     def _explain_unknown_key(self, mac: str) -> str:
         name = mac.rpartition(".")[0]
@@ -97,8 +97,8 @@ def parse_record(approval: str, row: Mapping[str, str], votes: Mapping[str, str]
     """Build a record, every signature checked. Raises TamperedRecord."""
     try:
         return _parse_record_fields(approval, row, votes, seal)
-    except (KeyError, ValueError, TypeError) as why:
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {why})") from why
+    except (KeyError, ValueError, TypeError) as error:
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} cannot be read: {error})") from error
 
 
 def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
@@ -108,16 +108,16 @@ def _parse_record_fields(approval: str, row: Mapping[str, str], votes: Mapping[s
         raise TamperedRecord(TamperedRecord.__doc__)
     if row.get("start_by") or row["state"] == State.APPROVED:
         signed.add(seal.verify(row.get("approved", ""), "approved", approval, action.digest, row.get("start_by", "")))
-    counted, by = parse_votes(votes, seal)
-    signed |= by
+    counted_votes, voters = parse_votes(votes, seal)
+    signed |= voters
     proposed = cast(datetime, parse_time(row["proposed_at"]))
-    if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted if vote.approval == approval):
-        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was put up)")
+    if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted_votes if vote.approval == approval):
+        raise TamperedRecord(f"{TamperedRecord.__doc__} ({approval} was voted on before it was proposed)")
     return ActionRecord(
         action=action,
         terms=ApprovalTerms.from_canonical_json(row["request"]),
         state=State(row["state"]),
-        votes=counted,
+        votes=counted_votes,
         proposed_at=proposed,
         decide_by=cast(datetime, parse_time(row["decide_by"])),
         start_by=parse_time(row.get("start_by")),

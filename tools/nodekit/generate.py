@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from importlib.resources import files
 
 from tools.action import Condition
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
 from tools.remedies.remedy import ARGUMENT_KINDS, ArgumentKind, Remedy
 
@@ -33,7 +33,8 @@ CONDITION_FUNCTIONS = ("proc_start", "module_loaded", "module_users", "container
 
 CONDITION_TIMEOUT_SECONDS = 15
 KIT_DIRECTORY = "/usr/local/sbin"
-LOOK_COMMAND, ACT_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-look"), ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-act")
+LOOK_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-look")
+ACT_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-act")
 """How the kit is asked for what only root may read, and for an action. sudoers names these paths and nothing else."""
 
 

@@ -26,7 +26,8 @@ class ArgumentKind:
     refuses: tuple[str, ...] = ()
 
 
-_HEX, _DIGIT = "[0-9a-f]", "[0-9]"
+_HEX = "[0-9a-f]"
+_DIGIT = "[0-9]"
 _BDF = f"{_HEX * 4}:{_HEX * 2}:{_HEX * 2}.[0-7]"
 _WATTS = tuple(f"[1-9]{_DIGIT * more}{rest}" for more in (1, 2, 3) for rest in ("", f".{_DIGIT}", f".{_DIGIT * 2}"))
 HOURS_CASE_PATTERNS = ("2[4-9]", f"[3-9]{_DIGIT}", f"[1-9]{_DIGIT * 2}")

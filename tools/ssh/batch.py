@@ -87,10 +87,10 @@ class BatchOutputParser:
             return
         end = f"\n{self.number}.\n".encode()
         while (at := self._rest.find(end, max(0, self._seen - len(end)))) >= 0:
-            whole = bytes(memoryview(self._rest)[:at])
+            complete_bytes = bytes(memoryview(self._rest)[:at])
             del self._rest[: at + len(end)]
             self._seen = 0
-            yield _parse_answer(whole, self.number)
+            yield _parse_answer(complete_bytes, self.number)
         self._seen = len(self._rest)
 
     def get_partial_output(self) -> bytes:

@@ -9,8 +9,8 @@ from tools.ssh.batch import BatchCommand
 from tools.ssh.client import SshTransport
 from tools.transport import CommandResult, Unreachable
 
-# commands per session: opening one costs more than most commands, but a slow command delays those behind it
-MIN_BATCH_COMMANDS, MAX_BATCH_COMMANDS = 6, 12
+MIN_BATCH_COMMANDS = 6  # commands per session: opening one costs more than most commands
+MAX_BATCH_COMMANDS = 12  # but a slow command delays those behind it
 EVENT_LOOP_TURNS = 3  # turns that concurrent callers need to queue their commands
 MAX_BATCH_TRIES = 2  # sessions that may break off before a command begins; then it runs alone, which shows the error
 
@@ -38,14 +38,14 @@ class _HostQueue:
             self.waiting.remove(alone)
             return [alone]
         most = min(MAX_BATCH_COMMANDS, max(MIN_BATCH_COMMANDS, -(-len(self.waiting) // lanes)))
-        taken = self.waiting[:: max(1, len(self.waiting) // most)][:most]
-        self.waiting = [one for one in self.waiting if one not in taken]
-        return taken
+        batch = self.waiting[:: max(1, len(self.waiting) // most)][:most]
+        self.waiting = [one for one in self.waiting if one not in batch]
+        return batch
 
     def requeue(self, left: Sequence[_WaitingCommand]) -> None:
         """Put unstarted commands back to the front."""
-        for one in left:
-            one.tries += 1
+        for command in left:
+            command.tries += 1
         self.waiting[:0] = left
 
 
@@ -60,21 +60,21 @@ class BatchingSshTransport:
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         queue = self._queues[host]
-        one = _WaitingCommand(BatchCommand(tuple(argv), timeout, cap), asyncio.get_running_loop().create_future())
-        queue.waiting.append(one)
+        waiting_command = _WaitingCommand(BatchCommand(tuple(argv), timeout, cap), asyncio.get_running_loop().create_future())
+        queue.waiting.append(waiting_command)
         if len(queue.lanes) < self._most:
             lane = asyncio.create_task(self._run_lane(host, queue))
             queue.lanes.add(lane)
             lane.add_done_callback(queue.lanes.discard)
-        return await one.answer
+        return await waiting_command.answer
 
     def reached(self, host: str) -> bool:
         return self._ssh.reached(host)
 
     async def aclose(self) -> None:
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
-        for one in (one for queue in self._queues.values() for one in queue.waiting):
-            one.answer.cancel()
+        for command in (one for queue in self._queues.values() for one in queue.waiting):
+            command.answer.cancel()
         for lane in lanes:
             lane.cancel()
         await asyncio.gather(*lanes, return_exceptions=True)
@@ -82,9 +82,9 @@ class BatchingSshTransport:
     async def _run_lane(self, host: str, queue: _HostQueue) -> None:
         for _ in range(EVENT_LOOP_TURNS):
             await asyncio.sleep(0)
-        while taken := queue.take_batch(self._most):
-            session = asyncio.create_task(self._run_session(host, queue, taken))
-            _cancel_when_unwanted(taken, session)
+        while batch := queue.take_batch(self._most):
+            session = asyncio.create_task(self._run_session(host, queue, batch))
+            _cancel_when_unwanted(batch, session)
             try:
                 await asyncio.wait({session})
             finally:
@@ -102,12 +102,12 @@ class BatchingSshTransport:
                 heard(0, await self._ssh.run(host, alone.asked.argv, timeout=alone.asked.timeout, cap=alone.asked.cap))
                 return
             ended = await self._ssh.run_batch(host, [one.asked for one in taken], heard)
-        except Exception as why:  # callers get any exception; an unreachable host is not retried for queued commands
-            queued = queue.waiting if isinstance(why, Unreachable) else []
+        except Exception as error:  # callers get any exception; an unreachable host is not retried for queued commands
+            queued = queue.waiting if isinstance(error, Unreachable) else []
             queue.waiting = [one for one in queue.waiting if one not in queued]
-            for one in (*taken, *queued):
-                if not one.answer.done():
-                    one.answer.set_exception(why)
+            for command in (*taken, *queued):
+                if not command.answer.done():
+                    command.answer.set_exception(error)
             return
         queue.plain = queue.plain or ended.refused
         queue.requeue([one for one in taken if not one.answer.done()])
@@ -120,5 +120,5 @@ def _cancel_when_unwanted(taken: Sequence[_WaitingCommand], session: asyncio.Tas
         if answer.cancelled() and all(one.answer.done() for one in taken):
             session.cancel()
 
-    for one in taken:
-        one.answer.add_done_callback(leave)
+    for command in taken:
+        command.answer.add_done_callback(leave)

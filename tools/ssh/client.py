@@ -11,7 +11,7 @@ import contextlib
 import random
 import shlex
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,9 +22,8 @@ import asyncssh
 
 from tools.fact import Status
 from tools.inventory.inventory import Host, Inventory
-from tools.ssh.admission import AdmissionControl
+from tools.limiter import AdmissionControl
 from tools.ssh.batch import BatchCommand, BatchOutputParser, build_batch_command, create_delimiter
-from tools.ssh.connection import Connection, HostConnection
 from tools.ssh.session import (
     TIMEOUT_STATUSES,
     CommandCallback,
@@ -37,23 +36,48 @@ from tools.ssh.session import (
 )
 from tools.transport import AccessBarrier, CommandResult, Unreachable
 
-T = TypeVar("T")
+# One host's connection. Callers share one attempt and its outcome: a dead host costs one wait, not one per command.
 
+Connection = asyncssh.SSHClientConnection
+
+
+@dataclass(slots=True)
+class HostConnection:
+    """A connection, opened on demand, and its session slots."""
+
+    sessions: AdmissionControl
+    opening: asyncio.Task[Connection] | None = None
+    connection: Connection | None = None
+
+    async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
+        """Return the open connection, or open one with `dial`."""
+        if self.connection is not None and not self.connection.is_closed():
+            return self.connection
+        if self.opening is None or self.opening.done():
+            self.opening = asyncio.create_task(dial())
+            self.opening.add_done_callback(self._record_opened)
+        return await asyncio.shield(self.opening)
+
+    async def cancel_opening(self) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+            await asyncio.gather(self.opening, return_exceptions=True)
+
+    def _record_opened(self, task: asyncio.Task[Connection]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self.connection = task.result()
+
+
+T = TypeVar("T")
 # Tried first, before asyncssh's defaults: ChaCha20-Poly1305 costs asyncssh three times the CPU per packet of AES-GCM.
 PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
-
 # Refusals until the caller gets an error. Each refusal lowers the concurrency, so it soon is not the cause.
 MAX_SESSION_REFUSALS = 10
-
 MAX_HANDSHAKES = 50  # connections being opened at once
-
 SESSION_GAIN = 0.1  # MaxSessions is fixed, so a wider limit is probed after tens of commands, not after a few.
-
 # Prefix of every command, for any account shell. Debian's sshd sets no sbin, where ibstat, modinfo and dkms are. The
 # site's own PATH comes first.
 SET_PATH_SCRIPT = 'export PATH="$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"; exec "$@"'
-
-
 SINGLE_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.DEVNULL, "env": {"LC_ALL": "C"}}
 BATCH_SESSION_OPTIONS: Mapping[str, Any] = {"stdin": asyncssh.PIPE}  # without env: the batch script sets LC_ALL itself
 
@@ -174,13 +198,13 @@ class SshTransport:
         """A failing bastion says nothing about the hosts behind it, hence SITE."""
         try:
             return await self._connect_bastion(host)
-        except Unreachable as why:
-            raise Unreachable(host.name, f"{why.host}: {why.why}", why.status, AccessBarrier.SITE) from why
+        except Unreachable as error:
+            raise Unreachable(host.name, f"{error.host}: {error.why}", error.status, AccessBarrier.SITE) from error
 
     async def _connect_bastion(self, host: Host) -> Connection:
         line = self._bastions.setdefault(host.jump, HostConnection(AdmissionControl(1)))
-        user, _, where = host.jump.rpartition("@")
-        address, _, port = where.partition(":")
+        user, _, jump_address = host.jump.rpartition("@")
+        address, _, port = jump_address.partition(":")
 
         async def dial() -> Connection:
             options = _build_options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
@@ -202,23 +226,23 @@ class SshTransport:
             async with admission.slot() as slot, self._handshakes:
                 try:
                     return await asyncssh.connect(address, port, tunnel=tunnel, config=None, **options)
-                except (asyncssh.ConnectionLost, ConnectionResetError) as why:
+                except (asyncssh.ConnectionLost, ConnectionResetError) as error:
                     slot.dropped = True
                     if attempt == self._limits.attempts:
                         raise Unreachable(
                             name,
-                            f"sshd dropped the connection {attempt} times ({why or 'reset'}); is MaxStartups too low?",
+                            f"sshd dropped the connection {attempt} times ({error or 'reset'}); is MaxStartups too low?",
                             barrier=AccessBarrier.REFUSED,
-                        ) from why
-                except asyncssh.HostKeyNotVerifiable as why:
-                    raise _explain_untrusted_key(name, address, port, options, why) from why
-                except (OSError, asyncssh.Error, TimeoutError) as why:
-                    raise _explain_unreachable(name, port, why) from why
+                        ) from error
+                except asyncssh.HostKeyNotVerifiable as error:
+                    raise _explain_untrusted_key(name, address, port, options, error) from error
+                except (OSError, asyncssh.Error, TimeoutError) as error:
+                    raise _explain_unreachable(name, port, error) from error
             await asyncio.sleep(random.uniform(0.1, 0.4) * 2**attempt)  # noqa: S311  # jitter, not a secret
         raise AssertionError("unreachable: the last attempt returned or raised")
 
     async def _collect_output(self, process: RemoteProcess, limit: float, cap: int) -> CommandResult:
-        began = monotonic()
+        started_at = monotonic()
         errors = asyncio.create_task(read_capped(process.stderr, 64 * 1024))
         out, cut, timed_out = b"", False, False
         try:
@@ -233,19 +257,19 @@ class SshTransport:
                 await end_process(process)
             err = await read_remaining_stderr(errors)
         status = process.exit_status
-        return CommandResult(out, err, status, monotonic() - began, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
+        return CommandResult(out, err, status, monotonic() - started_at, truncated=cut, timed_out=timed_out or status in TIMEOUT_STATUSES)
 
 
 async def _open_session(connection: Connection, host: str, command: str, options: Mapping[str, Any]) -> RemoteProcess | None:
     """Return None if sshd refused the session: nothing ran, so a retry is safe."""
     try:
         return await connection.create_process(command, encoding=None, **options)
-    except asyncssh.ChannelOpenError as why:
-        if why.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
+    except asyncssh.ChannelOpenError as error:
+        if error.code == asyncssh.OPEN_CONNECT_FAILED and not connection.is_closed():
             return None
-        raise Unreachable(host, f"no session: {why}") from why
-    except (asyncssh.Error, OSError) as why:
-        raise Unreachable(host, f"no session: {why}") from why
+        raise Unreachable(host, f"no session: {error}") from error
+    except (asyncssh.Error, OSError) as error:
+        raise Unreachable(host, f"no session: {error}") from error
 
 
 def build_remote_command(argv: Sequence[str], limit: float) -> str:
@@ -257,12 +281,12 @@ def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
     """Cached until the file changes: a thousand connections would parse it a thousand times."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
-        about = path.stat()
-        return _read_known_hosts(path, about.st_mtime_ns, about.st_size)
-    except (OSError, ValueError) as why:
+        status = path.stat()
+        return _read_known_hosts(path, status.st_mtime_ns, status.st_size)
+    except (OSError, ValueError) as error:
         raise Unreachable(
-            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {why}", barrier=AccessBarrier.SITE
-        ) from why
+            host.name, f"known_hosts cannot be read, so no host key can be verified: {path}: {error}", barrier=AccessBarrier.SITE
+        ) from error
 
 
 @lru_cache(maxsize=64)
@@ -296,10 +320,10 @@ async def _wait_closed(connection: Connection) -> None:
 
 def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], why: Exception) -> Unreachable:
     """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
-    known, called = options["known_hosts"], str(options["host_key_alias"] or address)
-    assert isinstance(known, asyncssh.SSHKnownHosts)
-    if any(known.match(called, address, port)):
-        barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; mend known_hosts by hand"
+    known_keys, called = options["known_hosts"], str(options["host_key_alias"] or address)
+    assert isinstance(known_keys, asyncssh.SSHKnownHosts)
+    if any(known_keys.match(called, address, port)):
+        barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; fix known_hosts by hand"
     else:
         own = f"the host's own console or `ssh-keyscan -p {port} {address}`"
         barrier, mend = AccessBarrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"

@@ -14,13 +14,13 @@ def get_public_key_line(key: Path) -> str:
         _create_key(key)
     try:
         return asyncssh.read_private_key(str(key)).export_public_key("openssh").decode().strip()
-    except asyncssh.KeyImportError as why:
-        raise ValueError(str(why)) from why
+    except asyncssh.KeyImportError as error:
+        raise ValueError(str(error)) from error
 
 
 def _create_key(key: Path) -> None:
-    made = asyncssh.generate_private_key("ssh-ed25519", comment=COMMENT)
+    private_key = asyncssh.generate_private_key("ssh-ed25519", comment=COMMENT)
     key.parent.mkdir(parents=True, exist_ok=True)
     with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(made.export_private_key("openssh"))
-    key.with_name(key.name + ".pub").write_bytes(made.export_public_key("openssh"))
+        file.write(private_key.export_private_key("openssh"))
+    key.with_name(key.name + ".pub").write_bytes(private_key.export_public_key("openssh"))

@@ -74,9 +74,9 @@ class _BatchListener:
     def feed(self, data: bytes) -> bool:
         """Return whether a command ended."""
         before = self.at
-        for said in self._answers.feed(data):
+        for answer in self._answers.feed(data):
             if self.at < len(self._asked):
-                self._report_command(_build_result(said, self._asked[self.at], monotonic() - self._since))
+                self._report_command(_build_result(answer, self._asked[self.at], monotonic() - self._since))
         return self.at > before
 
     def record_break_off(self, *, timed_out: bool) -> None:
@@ -118,8 +118,8 @@ async def end_process(process: RemoteProcess) -> None:
 
 async def read_remaining_stderr(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
     """Wait at most 0.5 s for an open channel."""
-    done, _ = await asyncio.wait({errors}, timeout=0.5)
-    if not done:
+    finished, _ = await asyncio.wait({errors}, timeout=0.5)
+    if not finished:
         errors.cancel()
         return b""
     return errors.result()[0]

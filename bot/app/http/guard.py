@@ -170,7 +170,7 @@ class RejectedConnection(asyncio.Protocol):
 
 
 class RouteFull(Exception):
-    """As many requests of the route are being heard as may be."""
+    """Too many requests of this route are being processed."""
 
 
 class RoutePool:

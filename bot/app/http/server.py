@@ -15,8 +15,7 @@ from aiohttp import web
 from redis.exceptions import RedisError
 
 from bot.app.http.guard import SILENT_LOGGER, ConnectionGuard, InboundLimits, LogBudget, RouteFull, RoutePool
-from bot.inbound.limited_body import read_limited_body
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute, read_limited_body
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 

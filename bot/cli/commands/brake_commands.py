@@ -4,9 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.command_runtime import run_async_command
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, load_settings_or_exit, run_async_command
 
 PANEL = "Brakes and audit"
 commands = typer.Typer()
@@ -18,10 +16,10 @@ def stop(why: Annotated[str, typer.Argument(metavar="WHY", help="Reason, shown t
 
     Remedies that run already continue, and their outcome is reported.
     """
-    settings = settings_of(config)
-    from bot.cli.ledger import engage_kill_switch as pull
+    settings = load_settings_or_exit(config)
+    from bot.cli.ledger import engage_kill_switch
 
-    run_async_command(lambda: pull(settings, why))
+    run_async_command(lambda: engage_kill_switch(settings, why))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic resume --breaker train")
@@ -34,20 +32,19 @@ def resume(
 
     Look at the hosts before you reset a tripped breaker. --clock is for a machine whose clock ran ahead.
     """
-    settings = settings_of(config)
-    from bot.cli.ledger import release_brake as let_go
-    from bot.cli.ledger import rewind_ledger_clock
+    settings = load_settings_or_exit(config)
+    from bot.cli.ledger import release_brake, rewind_ledger_clock
 
-    run_async_command(lambda: rewind_ledger_clock(settings) if clock else let_go(settings, group))
+    run_async_command(lambda: rewind_ledger_clock(settings) if clock else release_brake(settings, group))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic status")
 def status(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Show the brakes: kill switch, breakers, and actions that run or are in doubt."""
-    settings = settings_of(config)
-    from bot.cli.ledger import print_brake_status as brakes
+    settings = load_settings_or_exit(config)
+    from bot.cli.ledger import print_brake_status
 
-    run_async_command(lambda: brakes(settings, as_json=json))
+    run_async_command(lambda: print_brake_status(settings, as_json=json))
 
 
 ledger = typer.Typer(
@@ -67,7 +64,7 @@ def ledger_rotate(config: ConfigOption = None, json: JsonOption = False) -> None
 
     After an interruption, run it again.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.ledger import run_key_rotation
 
     run_async_command(lambda: run_key_rotation(settings, as_json=json))
@@ -95,7 +92,7 @@ def audit_verify(
 
     Exit 1 when an entry was altered, removed or cut off.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.ledger import verify_audit_log
 
     run_async_command(lambda: verify_audit_log(settings, tuple(head or ()), as_json=json))
@@ -104,7 +101,7 @@ def audit_verify(
 @audit.command(name="export", epilog="Example: rackmedic audit export > audit.jsonl")
 def audit_export(config: ConfigOption = None) -> None:
     """Print every entry of the audit log as JSON lines, oldest first."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.ledger import export_audit_log
 
     run_async_command(lambda: export_audit_log(settings))

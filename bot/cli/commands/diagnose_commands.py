@@ -6,10 +6,21 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, exit_with_error, print_text, replace_surrogates, run_async_command
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
+from bot.cli.command_runtime import (
+    AttachOption,
+    ConfigOption,
+    HostsOption,
+    InventoryOption,
+    JsonOption,
+    SandboxOption,
+    call_or_exit,
+    exit_with_error,
+    load_settings_or_exit,
+    print_text,
+    replace_surrogates,
+    run_async_command,
+)
 from bot.cli.commands.expect_commands import expect
-from bot.cli.options import AttachOption, ConfigOption, HostsOption, InventoryOption, JsonOption, SandboxOption
 
 PANEL = "Ask from a terminal; changes nothing on any host"
 commands = typer.Typer()
@@ -34,11 +45,11 @@ def diagnose(
     """
     from bot.cli.command_requests import DiagnoseRequest, load_replies, read_logs, read_piped_text
 
-    said = call_or_exit(read_piped_text) if text == "-" else text
+    report_text = call_or_exit(read_piped_text) if text == "-" else text
     request = call_or_exit(
-        lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox, load_replies(replies))
+        lambda: DiagnoseRequest(replace_surrogates(report_text), hosts, inventory, read_logs(attach or ()), sandbox, load_replies(replies))
     )
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.diagnose import run_diagnose_command
 
     run_async_command(lambda: run_diagnose_command(settings, request, as_json=json))
@@ -68,12 +79,12 @@ def chat(
     """
     from bot.cli.command_requests import DiagnoseRequest, read_logs
 
-    said = text if text or sandbox else _prompt_for_problem()
-    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(said), hosts, inventory, read_logs(attach or ()), sandbox))
-    settings = settings_of(config)
-    from bot.cli.chat import run_chat as talk
+    first_message = text if text or sandbox else _prompt_for_problem()
+    request = call_or_exit(lambda: DiagnoseRequest(replace_surrogates(first_message), hosts, inventory, read_logs(attach or ()), sandbox))
+    settings = load_settings_or_exit(config)
+    from bot.cli.chat import run_chat
 
-    run_async_command(lambda: talk(settings, request, by, as_json=json, save=save))
+    run_async_command(lambda: run_chat(settings, request, by, as_json=json, save=save))
 
 
 def _prompt_for_problem() -> str:
@@ -112,7 +123,7 @@ def look(
     from bot.cli.command_requests import LookRequest
 
     request = call_or_exit(lambda: LookRequest(hosts, tuple(checks or ()), inventory, sandbox, heat, out, exclusive, json))
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.look import run_look_command
 
     run_async_command(lambda: run_look_command(settings, request))
@@ -127,7 +138,7 @@ def job(
     json: JsonOption = False,
 ) -> None:
     """Show what the scheduler says of a job: hosts, ranks, state and environment."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.job import run_job_command
 
     run_async_command(lambda: run_job_command(settings, job_id, inventory, sandbox, as_json=json))
@@ -145,13 +156,13 @@ def classify(
 
     Reads the text alone and asks no host.
     """
-    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
-    if not said.strip():
+    report_text = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    if not report_text.strip():
         exit_with_error("there is no text to classify: write it, or pipe it in with `-`", 2)
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.classify import classify_text
 
-    run_async_command(lambda: classify_text(settings, said, most, as_json=json, by_rules=rules))
+    run_async_command(lambda: classify_text(settings, report_text, most, as_json=json, by_rules=rules))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: dmesg | rackmedic parse dmesg")
@@ -167,15 +178,15 @@ def parse(
     from tools.checks import CHECKS
     from tools.checks.site.rule_matching import LOG_READING_CHECKS
 
-    settings = settings_of(config) if check not in CHECKS or check in LOG_READING_CHECKS else None
-    known = call_or_exit(lambda: load_all_checks(settings)) if settings else CHECKS
-    if check not in known:
-        exit_with_error(f"there is no check {check!r}; known: {' '.join(known)}", 2)
-    facts = parse_check_output(known[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
+    settings = load_settings_or_exit(config) if check not in CHECKS or check in LOG_READING_CHECKS else None
+    checks = call_or_exit(lambda: load_all_checks(settings)) if settings else CHECKS
+    if check not in checks:
+        exit_with_error(f"there is no check {check!r}; known: {' '.join(checks)}", 2)
+    facts = parse_check_output(checks[check], sys.stdin.buffer.read().decode("utf-8", "replace"))
     for fact in facts:
         print_text(format_fact_line(fact))
-    if why := find_unread_reason(facts):
-        exit_with_error(f"nothing was read: {why}")
+    if unread_reason := find_unread_reason(facts):
+        exit_with_error(f"nothing was read: {unread_reason}")
 
 
 @commands.command(name="dry-run", rich_help_panel=PANEL, epilog="Example: rackmedic dry-run gpu_reset gpu-017 bdf=0000:9b:00.0")
@@ -195,7 +206,7 @@ def dry_run(
     from bot.cli.command_requests import DryRunRequest
 
     request = call_or_exit(lambda: DryRunRequest(remedy, host, tuple(values or ()), inventory, sandbox, json))
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.dry_run import run_dry_run_command
 
     run_async_command(lambda: run_dry_run_command(settings, request))
@@ -224,7 +235,7 @@ def report(
     from bot.cli.incident_report import PostmortemRequest, write_report
 
     request = call_or_exit(lambda: PostmortemRequest(incident, form, out, customer, json))
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.cluster_access import replace_inventory
 
     settings = replace_inventory(settings, inventory)
@@ -253,7 +264,7 @@ def explain(
     from bot.cli.explain import ExplainRequest, explain_incident
 
     request = call_or_exit(lambda: ExplainRequest(incident, sandbox, svg, verify, json))
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     run_async_command(lambda: explain_incident(settings, request))
 
 
@@ -284,7 +295,7 @@ def picture(
     from bot.cli.picture import PictureRequest, run_picture_command
 
     request = call_or_exit(lambda: PictureRequest(incident, kind, key, out, json))
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.cluster_access import replace_inventory
 
     settings = replace_inventory(settings, inventory)

@@ -4,9 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, call_or_exit, load_settings_or_exit
 
 expect = typer.Typer(
     name="expect",
@@ -63,11 +61,10 @@ def job(
 
     With --seen, says what is slow; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
-    from kb.performance.quantities import parse_count, parse_seconds
-    from kb.performance.workloads import RECOMPUTE_KINDS, SHARDING_KINDS, JobShape
+    from kb.performance.workloads import RECOMPUTE_KINDS, SHARDING_KINDS, JobShape, parse_count, parse_seconds
 
     def ask() -> int:
         size = parse_amount("--params", parse_count, params)
@@ -102,14 +99,13 @@ def allreduce(
 
     It runs over NVLink within a server and over the adapters between servers.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, print_expected
-    from kb.performance.quantities import parse_bytes
-    from kb.performance.workloads import AllReduce
+    from kb.performance.workloads import AllReduce, parse_bytes
 
     def ask() -> int:
-        given = parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: AllReduce(given, gpus, network * 1e9 / 8 if network else None))
+        amount = parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: AllReduce(amount, gpus, network * 1e9 / 8 if network else None))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))
@@ -129,11 +125,10 @@ def gemm(
     json: JsonOption = False,
 ) -> None:
     """Estimate one matrix product on one GPU."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
-    from kb.performance.quantities import parse_seconds
-    from kb.performance.workloads import Gemm
+    from kb.performance.workloads import Gemm, parse_seconds
 
     def ask() -> int:
         kind = parse_choice("--precision", precision, PRECISIONS)
@@ -158,14 +153,13 @@ def copy(
     json: JsonOption = False,
 ) -> None:
     """Estimate a copy in one direction."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
-    from kb.performance.quantities import parse_bytes
-    from kb.performance.workloads import COPY_KINDS, Copy
+    from kb.performance.workloads import COPY_KINDS, Copy, parse_bytes
 
     def ask() -> int:
-        way, given = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: Copy(given, way))
+        way, amount = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
+        shape = build_shape(lambda: Copy(amount, way))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, run_async_command
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, call_or_exit, load_settings_or_exit, run_async_command
 
 PANEL = "What RackMedic knows"
 commands = typer.Typer()
@@ -21,7 +19,7 @@ def checks(
     json: JsonOption = False,
 ) -> None:
     """List all checks, including the site's own, or show one in full."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.app.site_files import load_all_checks
     from bot.cli.catalogue_tables import build_check_rows, print_catalogue
 
@@ -46,13 +44,13 @@ def taxonomy(
     json: JsonOption = False,
 ) -> None:
     """List the root causes RackMedic can claim, or show one in full."""
-    kb_dir = settings_of(config).kb_dir
+    kb_dir = load_settings_or_exit(config).kb_dir
     from bot.app.site_files import load_site_taxonomy
     from bot.cli.catalogue_tables import build_taxonomy_rows, print_catalogue
 
-    known = call_or_exit(lambda: load_site_taxonomy(kb_dir))
-    descriptions = {leaf.label: leaf.description for leaf in known.leaves.values()}
-    call_or_exit(lambda: print_catalogue("Causes", build_taxonomy_rows(known), json, name, descriptions))
+    loaded_taxonomy = call_or_exit(lambda: load_site_taxonomy(kb_dir))
+    descriptions = {leaf.label: leaf.description for leaf in loaded_taxonomy.leaves.values()}
+    call_or_exit(lambda: print_catalogue("Causes", build_taxonomy_rows(loaded_taxonomy), json, name, descriptions))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic guides gpu_lost")
@@ -65,10 +63,10 @@ def guides(
 
     In a thread, `run guide NAME` runs one as a plan.
     """
-    settings = settings_of(config)
-    from bot.cli.kb import guide_command as told
+    settings = load_settings_or_exit(config)
+    from bot.cli.kb import guide_command
 
-    raise typer.Exit(call_or_exit(lambda: told.print_guides(settings, name, as_json=json)))
+    raise typer.Exit(call_or_exit(lambda: guide_command.print_guides(settings, name, as_json=json)))
 
 
 kb = typer.Typer(
@@ -95,7 +93,7 @@ def search(
 
     Exit 1 when none is similar.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.search_knowledge(settings, text, most, as_json=json)))
@@ -108,7 +106,7 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show one cause, incident or page in full, with its source."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.print_entry(settings, name, as_json=json)))
@@ -123,7 +121,7 @@ def list_all(
     json: JsonOption = False,
 ) -> None:
     """List all causes, incidents and pages, one line each."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.print_entries(settings, kind, label, ours=own, as_json=json)))
@@ -132,7 +130,7 @@ def list_all(
 @kb.command(epilog="Example: rackmedic kb stats")
 def stats(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Count what is known by category and year, and list causes without a past incident."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.print_knowledge_stats(settings, as_json=json)))
@@ -151,7 +149,7 @@ def lint(
 
     Exit 1 when there is one.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import knowledge
 
     raise typer.Exit(call_or_exit(lambda: knowledge.lint_folder(settings, folder, as_json=json)))
@@ -175,7 +173,7 @@ def add(
 
     It confirms no cause.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import add_command
 
     fields = {"title": title, "description": seen, "label": label, "root_cause": cause, "resolution": fix}
@@ -208,12 +206,12 @@ def build(
 
     Writes a folder to review; nothing uses it yet. After an interruption, run the same command again.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import build_command
 
     def run() -> int:
-        asked = build_command.parse_model_options(most_usd, record, replay, model=model)
-        return build_command.build_folder(settings, exports, out, mapped or (), as_json=json, asked=asked)
+        model_options = build_command.parse_model_options(most_usd, record, replay, model=model)
+        return build_command.build_folder(settings, exports, out, mapped or (), as_json=json, asked=model_options)
 
     raise typer.Exit(call_or_exit(run))
 
@@ -234,9 +232,8 @@ def review(
 
     With --json it asks nothing and says what is left.
     """
-    settings = settings_of(config)
-    from bot.cli.kb.review_command import review_folder
-    from bot.cli.kb.terminal_dialog import open_terminal_dialog
+    settings = load_settings_or_exit(config)
+    from bot.cli.kb.review_command import open_terminal_dialog, review_folder
 
     raise typer.Exit(call_or_exit(lambda: review_folder(settings, folder, open_terminal_dialog(), as_json=json, again=again)))
 
@@ -255,12 +252,12 @@ def apply(
 
     First answers past incidents and the benchmark with and without them. Entries that make an answer worse are refused and named.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli import bench
-    from bot.cli.kb.apply_command import apply_build as take_over
+    from bot.cli.kb.apply_command import apply_build
 
     scored = None if no_bench or not bench.is_bench_installed() else lambda kb_dir: bench.score_cases(kb_dir, n)
-    raise typer.Exit(call_or_exit(lambda: take_over(settings, folder, to, scored, as_json=json, dry=dry)))
+    raise typer.Exit(call_or_exit(lambda: apply_build(settings, folder, to, scored, as_json=json, dry=dry)))
 
 
 @kb.command(epilog="Example: rackmedic kb rule failed.log --against good.log")
@@ -298,10 +295,10 @@ def draft_filter(
 
     Drops lines that two of three samples call regular and that no log needs.
     """
-    settings = settings_of(config)
-    from bot.cli.kb import filter_command
+    settings = load_settings_or_exit(config)
+    from bot.cli.kb import rule_command
 
-    raise typer.Exit(call_or_exit(lambda: filter_command.draft_filter(settings, logs, against or [], name, family, out, as_json=json)))
+    raise typer.Exit(call_or_exit(lambda: rule_command.draft_filter(settings, logs, against or [], name, family, out, as_json=json)))
 
 
 @kb.command(name="try", epilog="Example: rackmedic kb try rules.yaml --no-bench")
@@ -319,7 +316,7 @@ def try_files(
 
     Answers past incidents and the benchmark with and without them. Files that make an answer worse are refused and never kept.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli import bench
     from bot.cli.kb.try_command import try_site_files
 
@@ -337,7 +334,7 @@ def lessons(
     json: JsonOption = False,
 ) -> None:
     """List the lessons from closed incidents, with how far each is trusted."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.print_lessons(settings, state, _get_today(), as_json=json))
@@ -349,7 +346,7 @@ def mistakes(config: ConfigOption = None, json: JsonOption = False) -> None:
 
     The list comes from accepted lessons and says whether each note helps.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.print_mistakes(settings, as_json=json))
@@ -358,7 +355,7 @@ def mistakes(config: ConfigOption = None, json: JsonOption = False) -> None:
 @kb.command(epilog="Example: rackmedic kb accept LESSON")
 def accept(lesson: LessonIdArgument, config: ConfigOption = None) -> None:
     """Accept a draft, or restore a retired lesson, in every process."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.accept_stored_lesson(settings, lesson, _get_today()))
@@ -367,7 +364,7 @@ def accept(lesson: LessonIdArgument, config: ConfigOption = None) -> None:
 @kb.command(epilog="Example: rackmedic kb retire LESSON")
 def retire(lesson: LessonIdArgument, config: ConfigOption = None) -> None:
     """Retire a lesson in every process; `kb accept` restores it."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.retire_stored_lesson(settings, lesson, _get_today()))
@@ -383,7 +380,7 @@ def cause(
 
     The cause is usable once you have completed the file.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.draft_cause(settings, lesson, out))
@@ -396,7 +393,7 @@ def export(
     config: ConfigOption = None,
 ) -> None:
     """Export accepted lessons as JSON lines, for another site's `kb import`."""
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.export_lessons(settings, out, customers=customers))
@@ -411,7 +408,7 @@ def import_lessons(
 
     Each is used once a person here accepts it. Exit 1 when a row was skipped.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.kb import lesson_commands
 
     run_async_command(lambda: lesson_commands.import_lessons(settings, file))

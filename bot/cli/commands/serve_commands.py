@@ -4,9 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import exit_with_error, print_text, run_async_command
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.options import ConfigOption
+from bot.cli.command_runtime import ConfigOption, exit_with_error, load_settings_or_exit, print_text, run_async_command
 from bot.cli.ticket import ticket
 
 PANEL = "The bot"
@@ -22,18 +20,18 @@ def serve(
 
     SIGTERM stops it cleanly; the next start resumes everything.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.settings import list_missing_for_serve
 
     if problems := list_missing_for_serve(settings):
         for problem in problems:
             print_text(problem, err=True)
         exit_with_error(f"{len(problems)} setting(s) missing", 2)
-    from bot.app.serve import serve as listen
+    from bot.app.serve import serve as run_server
     from bot.app.workers import build_own_command
 
     worker = build_own_command("worker", "--beside", *(["--config", str(config)] if config else []))
-    run_async_command(lambda: listen(settings, worker, front=front))
+    run_async_command(lambda: run_server(settings, worker, front=front))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic worker --name worker-2")
@@ -46,7 +44,7 @@ def worker(
 
     Run any number of workers, on any machine.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.app.serve import run_worker
 
     run_async_command(lambda: run_worker(settings, beside=beside, name=name))

@@ -5,9 +5,15 @@ from typing import Annotated
 
 import typer
 
-from bot.cli.command_runtime import call_or_exit, exit_with_error, print_text, run_async_command
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import (
+    ConfigOption,
+    JsonOption,
+    call_or_exit,
+    exit_with_error,
+    load_settings_or_exit,
+    print_text,
+    run_async_command,
+)
 
 PANEL = "Begin here"
 commands = typer.Typer()
@@ -22,10 +28,10 @@ def demo(
     from bot.settings import copy_environment
 
     try:
-        from deploy.sandbox.demo import demo as play
-    except ModuleNotFoundError as why:
-        exit_with_error(f"the sandbox is not installed here ({why.name}); run `make demo` in a checkout")
-    run_async_command(lambda: play(copy_environment(), port, http=http))
+        from deploy.sandbox.demo import demo as run_demo
+    except ModuleNotFoundError as error:
+        exit_with_error(f"the sandbox is not installed here ({error.name}); run `make demo` in a checkout")
+    run_async_command(lambda: run_demo(copy_environment(), port, http=http))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic init --answers answers.yaml")
@@ -51,7 +57,7 @@ def init(
         print_text(render_answers_template(str(folder)), end="")
         return
     from bot.cli.setup.init_command import run_init
-    from bot.cli.setup.terminal_prompt import prompt_for_answer
+    from bot.cli.setup.questions import prompt_for_answer
 
     run_async_command(lambda: run_init(folder.absolute(), answers, prompt_for_answer, again=again, attempt=attempt, as_json=json))
 
@@ -70,12 +76,12 @@ def settings(
     from bot.settings import BadSettings, load_settings
 
     try:
-        known = load_settings(config)
+        loaded_settings = load_settings(config)
     except BadSettings:
         call_or_exit(lambda: print_catalogue("Settings", build_setting_rows(), json, name))
-        settings_of(config)
+        load_settings_or_exit(config)
     else:
-        call_or_exit(lambda: print_catalogue("Settings", build_setting_rows(known), json, name))
+        call_or_exit(lambda: print_catalogue("Settings", build_setting_rows(loaded_settings), json, name))
 
 
 @commands.command(rich_help_panel=PANEL, epilog="Example: rackmedic doctor --hosts gpu-[001-004]")
@@ -90,7 +96,7 @@ def doctor(
 
     Exit 1 when something must be fixed.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.doctor.command import run_doctor
 
     run_async_command(lambda: run_doctor(settings, hosts, as_json=json))

@@ -5,9 +5,7 @@ from typing import Annotated
 import typer
 
 from bot.cli.bench import bench
-from bot.cli.command_runtime import load_settings_or_exit as settings_of
-from bot.cli.command_runtime import run_async_command
-from bot.cli.options import ConfigOption, JsonOption
+from bot.cli.command_runtime import ConfigOption, JsonOption, load_settings_or_exit, run_async_command
 
 PANEL = "Measure"
 commands = typer.Typer()
@@ -23,7 +21,7 @@ def stats(
 
     Accuracy compares diagnoses with the causes that people closed incidents with.
     """
-    settings = settings_of(config)
+    settings = load_settings_or_exit(config)
     from bot.cli.stats import print_stats
 
     run_async_command(lambda: print_stats(settings, days, as_json=json))

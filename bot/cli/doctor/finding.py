@@ -7,7 +7,7 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table
 
 FindingState = Literal["ok", "warn", "fail", "off"]
 

@@ -19,35 +19,35 @@ async def check_policy(settings: Settings, inventory: Inventory) -> list[Finding
         return [Finding("policy", "ok", "as built in", f"{ENV_PREFIX}POLICY names a file of your own, see docs/roles.md")]
     try:
         policy = load_policy(settings.policy, inventory)
-    except BadPolicy as why:
-        return [Finding("policy", "fail", problem, "mend the file; nothing is served until then") for problem in why.problems]
-    said = [Finding("policy", "ok", line) for line in format_policy(policy)]
+    except BadPolicy as error:
+        return [Finding("policy", "fail", problem, "fix the file; nothing is served until then") for problem in error.problems]
+    findings = [Finding("policy", "ok", line) for line in format_policy(policy)]
     token = settings.slack_bot_token.get_secret_value()
     if not token:
         return [
-            *said,
-            Finding("policy", "off", "without a bot token nobody whom it names is looked for", f"set {ENV_PREFIX}SLACK_BOT_TOKEN"),
+            *findings,
+            Finding("policy", "off", "without a bot token the people it names are not looked up", f"set {ENV_PREFIX}SLACK_BOT_TOKEN"),
         ]
-    return [*said, *await check_people_sources(policy, People(build_slack_client(token, settings.slack_api_url)), WallClock())]
+    return [*findings, *await check_people_sources(policy, People(build_slack_client(token, settings.slack_api_url)), WallClock())]
 
 
 async def check_people_sources(policy: SitePolicy, groups: UserGroups, clock: Clock) -> list[Finding]:
     schedule = OnCallSchedules(policy.approvers.on_call, groups, clock)
-    asked = [(f"the user group {group}", groups.list_members(group)) for group in _list_user_groups(policy)]
-    asked += [(f"on call by {name}", schedule.list_on_call(name)) for name in policy.approvers.on_call]
-    return [await _check_people_source(name, people) for name, people in asked]
+    lookups = [(f"the user group {group}", groups.list_members(group)) for group in _list_user_groups(policy)]
+    lookups += [(f"on call by {name}", schedule.list_on_call(name)) for name in policy.approvers.on_call]
+    return [await _check_people_source(name, people) for name, people in lookups]
 
 
 async def _check_people_source(name: str, people: Awaitable[frozenset[str]]) -> Finding:
     try:
         count = len(await people)
-    except Refusal as why:
-        return Finding("policy", "fail", f"{name}: {why}", "nobody is found by it until it answers, so nobody approves by it")
+    except Refusal as error:
+        return Finding("policy", "fail", f"{name}: {error}", "until it answers, no approver is found through it")
     if not count:
-        return Finding("policy", "warn", f"{name}: nobody is in it", "nobody approves by it")
+        return Finding("policy", "warn", f"{name}: it has no members", "it approves nothing")
     return Finding("policy", "ok", f"{name}: {count} {'person' if count == 1 else 'people'} now")
 
 
 def _list_user_groups(policy: SitePolicy) -> Sequence[str]:
-    named = [*policy.approvers.sets.values(), *(people for _, people in policy.roles.named_people)]
-    return sorted({group for people in named for group in people.groups})
+    people_sets = [*policy.approvers.sets.values(), *(people for _, people in policy.roles.named_people)]
+    return sorted({group for people in people_sets for group in people.groups})

@@ -24,19 +24,19 @@ def add_incident(settings: Settings, entry: Mapping[str, Any], to: Path | None, 
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {ENV_PREFIX}KB_DIR", 2)
     row = {"id": f"ours-{slugify_name(redact(str(entry['title'])), 'incident')}"} | {
-        name: redact(said) if isinstance(said, str) else said for name, said in entry.items() if said
+        name: redact(value) if isinstance(value, str) else value for name, value in entry.items() if value
     }
     _refuse_invalid_entry(settings.model_copy(update={"kb_dir": target if target.is_dir() else None}), row)
     path = target / ADDED_INCIDENTS_FILE
     before = yaml.safe_load(path.read_text(encoding="utf-8"))["incidents"] if path.is_file() else []
     try:
         write_file_atomically(path, render_incidents_file([*before, row]))
-    except OSError as why:
-        raise Refusal(f"{path}: {why.strerror or why}") from why
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror or error}") from error
     if as_json:
         print_text(json.dumps({"schema": 1, "id": row["id"], "file": str(path)}))
     else:
-        print_text(f"{row['id']} is in {path}; `rackmedic serve` knows it once it is started anew.")
+        print_text(f"{row['id']} is in {path}; `rackmedic serve` loads it after a restart.")
     return 0
 
 
@@ -49,5 +49,5 @@ def _refuse_invalid_entry(settings: Settings, row: Mapping[str, Any]) -> None:
         raise Refusal(f"--check {check} is no check; `rackmedic checks` lists them", 2)
     if row["id"] in {one.id for one in load_site_incidents(settings.kb_dir)}:
         raise Refusal(f"an incident {row['id']} is known already; `rackmedic kb show {row['id']}` shows it, another title makes another", 2)
-    if wrong := find_entry_problems([row], labels):
-        raise Refusal("\n".join(["it cannot be kept:", *wrong]), 2)
+    if problems := find_entry_problems([row], labels):
+        raise Refusal("\n".join(["it cannot be kept:", *problems]), 2)

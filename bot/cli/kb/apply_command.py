@@ -17,11 +17,12 @@ from bot.cli.kb.built_folder import (
     ReviewDecision,
     load_built_items,
     load_decisions,
+    render_cause_files,
+    render_check_file,
     render_incidents_file,
     slugify_name,
     write_file_atomically,
 )
-from bot.cli.kb.drafts import render_cause_files, render_check_file
 from bot.cli.kb.knowledge import find_problems
 from bot.cli.kb.review_command import INCIDENT_KINDS
 from bot.refusal import Refusal
@@ -62,39 +63,39 @@ def apply_build(
     if target is None:
         raise Refusal(f"name the site's folder: --to DIR or {ENV_PREFIX}KB_DIR", 2)
     had = settings.model_copy(update={"kb_dir": target if target.is_dir() else None})
-    taken = _collect_accepted(folder, load_site_taxonomy(had.kb_dir).leaves)
+    accepted = _collect_accepted(folder, load_site_taxonomy(had.kb_dir).leaves)
     try:
-        with tempfile.TemporaryDirectory(prefix="rackmedic-apply-") as kept:
-            with_it, name = Path(kept) / "kb", slugify_name(folder.resolve().name, "built")
+        with tempfile.TemporaryDirectory(prefix="rackmedic-apply-") as temporary_folder:
+            with_it, name = Path(temporary_folder) / "kb", slugify_name(folder.resolve().name, "built")
             if target.is_dir():
                 shutil.copytree(target, with_it)
-            _refuse_conflicts(had, taken, target, f"{name}.yaml")
-            files = _write_files(with_it, name, taken)
+            _refuse_conflicts(had, accepted, target, f"{name}.yaml")
+            files = _write_files(with_it, name, accepted)
             has = settings.model_copy(update={"kb_dir": with_it})
             if problems := find_problems(has):
                 raise Refusal("\n".join(["nothing was taken over; with it the folder cannot be used:", *problems]), 2)
-            replayed = (replay or replay_incidents)(had, has, {str(one["id"]) for one in taken.entries})
+            replayed = (replay or replay_incidents)(had, has, {str(one["id"]) for one in accepted.entries})
             bench = compare_benchmark(had.kb_dir, with_it, scored)
             if not dry:
                 for path in files:
                     write_file_atomically(target / path.relative_to(with_it), path.read_bytes())
-    except OSError as why:
-        raise Refusal(f"{why.filename}: {why.strerror or why}; what is there stays, the same command goes on") from why
-    _print_result(target, taken, replayed, bench, as_json=as_json, dry=dry)
+    except OSError as error:
+        raise Refusal(f"{error.filename}: {error.strerror or error}; the existing files stay; run the same command to continue") from error
+    _print_result(target, accepted, replayed, bench, as_json=as_json, dry=dry)
     return 0
 
 
 def _collect_accepted(folder: Path, labels: Mapping[str, Any]) -> _AcceptedItems:
     items = load_built_items(folder, labels)
-    known = load_decisions(folder, items)
-    accepted = [(one, known[(one.kind, one.id)]) for one in items if _is_accepted(one, known)]
+    decisions = load_decisions(folder, items)
+    accepted = [(one, decisions[(one.kind, one.id)]) for one in items if _is_accepted(one, decisions)]
     if not accepted:
         raise Refusal(f"nothing of {folder} is accepted; `rackmedic kb review {folder}` goes through it", 2)
-    causes, checks = ([said.entry for one, said in accepted if one.kind == kind] for kind in ("cause", "check"))
-    entries = [said.entry for one, said in accepted if one.kind in INCIDENT_KINDS]
+    causes, checks = ([entry.entry for one, entry in accepted if one.kind == kind] for kind in ("cause", "check"))
+    entries = [entry.entry for one, entry in accepted if one.kind in INCIDENT_KINDS]
     _refuse_unaccepted_labels(entries, {*labels, *(str(one["label"]) for one in causes)})
     pages = [folder / "pages" / f"{one.id}.md" for one, _ in accepted if one.kind == "page"]
-    return _AcceptedItems(causes, checks, entries, pages, len(items) - len(known))
+    return _AcceptedItems(causes, checks, entries, pages, len(items) - len(decisions))
 
 
 def _refuse_unaccepted_labels(entries: Sequence[Mapping[str, Any]], labels: Collection[str]) -> None:
@@ -105,18 +106,20 @@ def _refuse_unaccepted_labels(entries: Sequence[Mapping[str, Any]], labels: Coll
 
 
 def _is_accepted(item: BuiltItem, known: Mapping[Any, ReviewDecision]) -> bool:
-    said = known.get((item.kind, item.id))
-    return said is not None and said.does == "accept"
+    decision = known.get((item.kind, item.id))
+    return decision is not None and decision.does == "accept"
 
 
 def _refuse_conflicts(had: Settings, taken: _AcceptedItems, target: Path, ours: str) -> None:
     """Refuse ids and pages of other files; an earlier apply of this build is overwritten."""
     before = {row.id for row in load_site_incidents(had.kb_dir)}
     file = target / "incidents" / ours
-    mine = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
-    twice = [name for one in taken.entries if (name := str(one["id"])) in before - mine]
+    own_ids = {row["id"] for row in yaml.safe_load(file.read_text(encoding="utf-8"))["incidents"]} if file.is_file() else set()
+    twice = [name for one in taken.entries if (name := str(one["id"])) in before - own_ids]
     pages = [(page, target / "pages" / page.name) for page in taken.pages]
-    if other := [str(there) for page, there in pages if there.is_file() and there.read_bytes() != page.read_bytes()]:
+    if other := [
+        str(page_folder) for page, page_folder in pages if page_folder.is_file() and page_folder.read_bytes() != page.read_bytes()
+    ]:
         raise Refusal(
             f"there already, with other words: {', '.join(other[:MAX_NAMED])}; rename the page in the build, or put it there yourself", 2
         )
@@ -143,19 +146,21 @@ def _write_files(root: Path, name: str, taken: _AcceptedItems) -> list[Path]:
 def replay_incidents(had: Settings, has: Settings, new: Collection[str], advice: str = "") -> ReplayResult:
     """Label earlier incidents without and with the new items. Raises Refusal if fewer are right."""
     before, after = (load_site_incidents(one.kb_dir, load_site_taxonomy(one.kb_dir)) for one in (had, has))
-    asked = [one for one in before if one.id not in new]
-    was = label_incidents(asked, before, load_site_taxonomy(had.kb_dir), load_all_checks(had))
-    right = {one.id for one in asked if was[one.id] == one.label}
-    now = label_incidents(asked, after, load_site_taxonomy(has.kb_dir), load_all_checks(has), right)
-    replayed = compare_replays(asked, was, now, [one for one in after if one.id in new])
+    earlier_incidents = [one for one in before if one.id not in new]
+    was = label_incidents(earlier_incidents, before, load_site_taxonomy(had.kb_dir), load_all_checks(had))
+    right = {one.id for one in earlier_incidents if was[one.id] == one.label}
+    now = label_incidents(earlier_incidents, after, load_site_taxonomy(has.kb_dir), load_all_checks(has), right)
+    replayed = compare_replays(earlier_incidents, was, now, [one for one in after if one.id in new])
     if replayed.is_worse:
         lost = [f"  {one.id} ({one.label}) is taken for {one.taken_for}{f', by {one.by}' if one.by else ''}" for one in replayed.lost]
-        told = f"{replayed.before} of {replayed.of} past incidents are named right without it and {replayed.after} with it:"
-        raise Refusal("\n".join(["nothing was taken over.", told, *lost, advice or _DEFAULT_ADVICE]))
+        sentence = f"{replayed.before} of {replayed.of} past incidents are named right without it and {replayed.after} with it:"
+        raise Refusal("\n".join(["nothing was taken over.", sentence, *lost, advice or _DEFAULT_ADVICE]))
     return replayed
 
 
-_DEFAULT_ADVICE: Final = "Give what stands behind “by” another label or refuse it, with `rackmedic kb review --again`, and apply again."
+_DEFAULT_ADVICE: Final = (
+    "Change the label of each entry named after “by”, or refuse it, with `rackmedic kb review --again`, and apply again."
+)
 
 
 def compare_benchmark(before: Path | None, after: Path, scored: BenchmarkScorer | None, advice: str = "") -> dict[str, Any] | None:
@@ -185,8 +190,8 @@ def _print_result(
         print_text(f"The benchmark: {bench['before']} of {bench['cases']} right without it, {bench['after']} with it.")
     else:
         print_text("The benchmark was not run: it needs a checkout, and --no-bench leaves it out.")
-    left = f" {taken.undecided} were not decided and stay out." if taken.undecided else ""
-    does = "would go" if dry else "went"
-    when = "" if dry else " `rackmedic serve` knows them once it is started anew."
-    new = "".join(f"{len(some)} {what}, " for what, some in (("causes", taken.causes), ("checks", taken.checks)) if some)
-    print_text(f"{new}{len(taken.entries)} incidents and {len(taken.pages)} pages {does} into {target}.{left}{when}")
+    undecided_note = f" {taken.undecided} were not decided and stay out." if taken.undecided else ""
+    verb = "would go" if dry else "went"
+    when = "" if dry else " `rackmedic serve` loads them after a restart."
+    new = "".join(f"{len(some)} {kind}, " for kind, some in (("causes", taken.causes), ("checks", taken.checks)) if some)
+    print_text(f"{new}{len(taken.entries)} incidents and {len(taken.pages)} pages {verb} into {target}.{undecided_note}{when}")

@@ -17,24 +17,29 @@ import yaml
 
 from bot.app.site_files import load_all_checks, load_site_incidents, load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.kb.built_folder import REVIEW_ROWS_FILE, slugify_name, write_file_atomically
-from bot.cli.kb.drafts import render_check_file
+from bot.cli.kb.built_folder import REVIEW_ROWS_FILE, render_check_file, slugify_name, write_file_atomically
 from bot.cli.kb.row_labellers import BuildProgress, RowLabeller, format_model_bill, open_row_labeller
 from bot.refusal import Refusal
 from bot.settings import Settings
-from graph.learning.build_review import MONTHS_CHART_FILE, count_new_labels_by_month, render_review
 from graph.learning.cause_discovery import CauseDiscovery, discover_causes
-from graph.learning.knowledge_drafts import draft_checks, draft_leaves, draft_pages
+from graph.learning.knowledge_drafts import (
+    MONTHS_CHART_FILE,
+    count_new_labels_by_month,
+    draft_checks,
+    draft_leaves,
+    draft_pages,
+    render_review,
+)
 from graph.learning.rule_labelling import LabelledRow, RuleLabeller
 from graph.learning.thread_contents import ThreadContents
-from kb.exports.file_trees import UnreadableExport, open_file_tree
+from kb.exports.files import UnreadableExport, open_file_tree
 from kb.exports.reader import iter_export_rows
 from kb.exports.row import FIELD_ALIASES, ExportRow, UnreadRow
 from kb.history.label_ranking import LabelRanker
 from kb.history.site_pages import MAX_PAGE_BYTES
 from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import Taxonomy
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 
 INCIDENTS_PER_FILE: Final = 500
 
@@ -82,23 +87,23 @@ def build_folder(
     """Label all exports and write the folder. Raises Refusal."""
     mapped = _parse_column_map(given)
     try:
-        with _lock_build_folder(out) as kept:
-            built, seed = _label_exports(settings, exports, mapped, kept, asked)
+        with _lock_build_folder(out) as journal_folder:
+            built, seed = _label_exports(settings, exports, mapped, journal_folder, asked)
             _write_folder(out, built, settings, seed)
-            (kept / "done").write_text(seed)
-    except UnreadableExport as why:
-        raise Refusal(str(why), 2) from why
-    except OSError as why:
-        raise Refusal(f"{out}: {why.strerror or why}; what was labelled is kept, the same command goes on from there") from why
-    counted = Counter(row.verdict for row in built.rows)
+            (journal_folder / "done").write_text(seed)
+    except UnreadableExport as error:
+        raise Refusal(str(error), 2) from error
+    except OSError as error:
+        raise Refusal(f"{out}: {error.strerror or error}; what was labelled is kept; run the same command to continue") from error
+    verdict_counts = Counter(row.verdict for row in built.rows)
     if as_json:
-        numbers = {name: counted[name] for name in ("labelled", "doubtful", "dropped")}
+        numbers = {name: verdict_counts[name] for name in ("labelled", "doubtful", "dropped")}
         paid = {"model": built.paid} if built.paid else {}
         numbers |= {"causes": len(built.grown.new), "merged": len(built.grown.merged)}
         print_text(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": built.pages, "unread": built.unread, **paid}))
     else:
         print_text(
-            f"{out}: {counted['labelled']} incidents labelled, {counted['doubtful']} doubtful, {counted['dropped']} dropped, "
+            f"{out}: {verdict_counts['labelled']} incidents labelled, {verdict_counts['doubtful']} doubtful, {verdict_counts['dropped']} dropped, "
             f"{len(built.grown.new)} new causes, {built.pages} pages, {len(built.unread)} rows that could not be read. "
             f"Begin with {out / 'REVIEW.md'}; nothing is in use yet."
         )
@@ -118,18 +123,18 @@ def _parse_column_map(given: Sequence[str]) -> dict[str, str]:
 @contextlib.contextmanager
 def _lock_build_folder(out: Path) -> Iterator[Path]:
     """Return the state folder, locked against a second build."""
-    kept = out / ".build"
-    if out.is_dir() and not kept.is_dir() and any(out.iterdir()):
+    journal_folder = out / ".build"
+    if out.is_dir() and not journal_folder.is_dir() and any(out.iterdir()):
         raise Refusal(f"--out {out} holds files that are of no build; name a folder of its own", 2)
-    kept.mkdir(parents=True, exist_ok=True)
-    with (kept / "lock").open("a") as lock:
+    journal_folder.mkdir(parents=True, exist_ok=True)
+    with (journal_folder / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as why:
-            raise Refusal(f"another build writes into {out} just now", 2) from why
-        if (kept / "done").exists():
-            raise Refusal(f"{out} holds a finished build, which people may have changed since; name another folder", 2)
-        yield kept
+        except BlockingIOError as error:
+            raise Refusal(f"another build writes into {out} just now", 2) from error
+        if (journal_folder / "done").exists():
+            raise Refusal(f"{out} holds a finished build, which may have been edited since; name another folder", 2)
+        yield journal_folder
 
 
 def _label_exports(
@@ -139,12 +144,12 @@ def _label_exports(
     past = load_site_incidents(settings.kb_dir, taxonomy)
     rules = RuleLabeller(taxonomy, LabelRanker.build(taxonomy, past), checks)
     worker = open_row_labeller(rules, settings, asked)
-    beside = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
-    seed, built = _hash_inputs(exports, beside), _BuildState()
+    inputs = [sorted(mapped.items()), sorted(taxonomy.leaves), sorted(one.id for one in past), sorted(checks), worker.name]
+    seed, built = _hash_inputs(exports, inputs), _BuildState()
     with contextlib.closing(worker), (kept / "rows.jsonl").open("a+b") as journal:
-        done = _read_journal(journal, seed)
+        journal_rows = _read_journal(journal, seed)
         worker.estimate_work(row for path in exports for row in _read_export_rows(path, mapped))
-        _process_rows((row for path in exports for row in _read_export_rows(path, mapped)), worker, built, done, journal)
+        _process_rows((row for path in exports for row in _read_export_rows(path, mapped)), worker, built, journal_rows, journal)
         built.paid = worker.paid
     built.about = {guide.id: rules.find_guide_label(guide) for guide in built.guides}
     built.grown = discover_causes(built.rows, taxonomy)
@@ -166,7 +171,7 @@ def _read_export_rows(path: Path, mapped: Mapping[str, str]) -> Iterator[ExportR
 def _process_rows(
     given: Iterator[ExportRow | UnreadRow], worker: RowLabeller, built: _BuildState, done: Iterator[LabelledRow], journal: IO[bytes]
 ) -> None:
-    seen: set[str] = set()
+    seen_digests: set[str] = set()
     waiting: list[ExportRow] = []
     progress = BuildProgress(worker.total)
     for row in given:
@@ -175,28 +180,28 @@ def _process_rows(
         elif row.guide:
             _keep_guide(row, built)
         elif (before := next(done, None)) is not None:
-            built.rows.append(_drop_duplicate(row, before, seen))
+            built.rows.append(_drop_duplicate(row, before, seen_digests))
         else:
             waiting.append(row)
         if len(waiting) >= worker.window:
-            built.rows += _label_batch(waiting, worker, journal, seen)
+            built.rows += _label_batch(waiting, worker, journal, seen_digests)
             waiting.clear()
             progress.report_rows(len(built.rows))
-    built.rows += _label_batch(waiting, worker, journal, seen)
+    built.rows += _label_batch(waiting, worker, journal, seen_digests)
 
 
 def _label_batch(rows: Sequence[ExportRow], worker: RowLabeller, journal: IO[bytes], seen: set[str]) -> list[LabelledRow]:
     labelled = worker.label_rows(rows) if rows else []
-    for one in labelled:
-        journal.write(json.dumps(asdict(one)).encode() + b"\n")
+    for row in labelled:
+        journal.write(json.dumps(asdict(row)).encode() + b"\n")
     journal.flush()  # survives a kill of the process
     return [_drop_duplicate(row, one, seen) for row, one in zip(rows, labelled, strict=True)]
 
 
 def _drop_duplicate(row: ExportRow, labelled: LabelledRow, seen: set[str]) -> LabelledRow:
-    said = hashlib.sha256(row.text.encode()).hexdigest()
-    before = said in seen
-    seen.add(said)
+    digest = hashlib.sha256(row.text.encode()).hexdigest()
+    before = digest in seen
+    seen.add(digest)
     return LabelledRow(labelled.id, "dropped", "told before, in the same words", labelled.title) if before else labelled
 
 
@@ -215,9 +220,9 @@ def _hash_inputs(exports: Sequence[Path], beside: list[Any]) -> str:
     digest = hashlib.sha256(json.dumps(beside).encode())
     for path in exports:
         open_file_tree(path)
-        for one in [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file() and not part.is_symlink()):
-            digest.update(f"{one.name}\0".encode("utf-8", "replace"))
-            with one.open("rb") as file:
+        for part_path in [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file() and not part.is_symlink()):
+            digest.update(f"{part_path.name}\0".encode("utf-8", "replace"))
+            with part_path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 
@@ -226,37 +231,39 @@ def _read_journal(journal: IO[bytes], seed: str) -> Iterator[LabelledRow]:
     """Return an interrupted build's rows without a truncated line. Raises Refusal if inputs differ."""
     journal.seek(0)
     lines = journal.readlines()
-    whole = [line for line in lines if line.endswith(b"\n")]
-    journal.truncate(sum(map(len, whole)))
-    if not whole:
+    complete_lines = [line for line in lines if line.endswith(b"\n")]
+    journal.truncate(sum(map(len, complete_lines)))
+    if not complete_lines:
         journal.write(json.dumps({"of": seed}).encode() + b"\n")
         return iter(())
-    if json.loads(whole[0]) != {"of": seed}:
-        raise Refusal("the folder holds a build of other exports, or by other knowledge, that was broken off; name another folder", 2)
-    return iter([_parse_journal_row(json.loads(line)) for line in whole[1:]])
+    if json.loads(complete_lines[0]) != {"of": seed}:
+        raise Refusal("the folder holds an interrupted build of other exports or with other knowledge; name another folder", 2)
+    return iter([_parse_journal_row(json.loads(line)) for line in complete_lines[1:]])
 
 
 def _parse_journal_row(row: dict[str, Any]) -> LabelledRow:
-    used = ThreadContents(**{name: tuple(found) for name, found in row["used"].items()})
+    used = ThreadContents(**{name: tuple(value) for name, value in row["used"].items()})
     return LabelledRow(**{**row, "others": tuple(row["others"]), "used": used})
 
 
 def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) -> None:
     names: set[str] = set()
-    taken = [row for row in built.rows if row.verdict == "labelled"]
-    taken.sort(key=lambda row: row.time or "9999")  # rows without time come last, in file order
-    entries = [_build_entry(row, _choose_unique_name(row.id, names)) for row in taken]
-    asked = [row for row in built.rows if row.verdict == "doubtful"]
-    doubtful = [_build_entry(row, _choose_unique_name(row.id, names)) for row in asked]
-    beside = [_build_review_row(row, entry) for row, entry in zip((*taken, *asked), (*entries, *doubtful), strict=True)]
-    write_file_atomically(out / REVIEW_ROWS_FILE, "".join(json.dumps(one) + "\n" for one in beside))
+    labelled_rows = [row for row in built.rows if row.verdict == "labelled"]
+    labelled_rows.sort(key=lambda row: row.time or "9999")  # rows without time come last, in file order
+    entries = [_build_entry(row, _choose_unique_name(row.id, names)) for row in labelled_rows]
+    doubtful_rows = [row for row in built.rows if row.verdict == "doubtful"]
+    doubtful = [_build_entry(row, _choose_unique_name(row.id, names)) for row in doubtful_rows]
+    review_rows = [
+        _build_review_row(row, entry) for row, entry in zip((*labelled_rows, *doubtful_rows), (*entries, *doubtful), strict=True)
+    ]
+    write_file_atomically(out / REVIEW_ROWS_FILE, "".join(json.dumps(one) + "\n" for one in review_rows))
     for at in range(0, len(entries), INCIDENTS_PER_FILE):
         text = yaml.safe_dump({"incidents": entries[at : at + INCIDENTS_PER_FILE]}, allow_unicode=True, sort_keys=False, width=120)
         write_file_atomically(out / "incidents" / f"built-{at // INCIDENTS_PER_FILE:03}.yaml", text)
     for guide in built.guides:
-        said, name = guide.messages[0].text, _choose_unique_name(guide.id, names)
+        guide_text, name = guide.messages[0].text, _choose_unique_name(guide.id, names)
         labels = f"labels: {label}\n" if (label := built.about[guide.id]) else ""
-        write_file_atomically(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n{labels}---\n{said}\n")
+        write_file_atomically(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n{labels}---\n{guide_text}\n")
     taxonomy, checks = load_site_taxonomy(settings.kb_dir), load_all_checks(settings)
     titles = taxonomy.titles | {one.label: one.title for one in built.grown.new}
     _write_drafts(out, built, taxonomy, checks)
@@ -282,8 +289,14 @@ def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Map
 
 def _build_review_row(row: LabelledRow, entry: Mapping[str, str]) -> dict[str, Any]:
     """Return what the reviewer sees; a doubtful entry too, as no other file has it."""
-    told = {"id": entry["id"], "why": row.why, "sure": _format_confidence(row), "near": [row.label, *row.others], "said_by": row.said_by}
-    return told | ({"entry": entry} if row.verdict == "doubtful" else {})
+    review_row = {
+        "id": entry["id"],
+        "why": row.why,
+        "sure": _format_confidence(row),
+        "near": [row.label, *row.others],
+        "said_by": row.said_by,
+    }
+    return review_row | ({"entry": entry} if row.verdict == "doubtful" else {})
 
 
 def _format_confidence(row: LabelledRow) -> str:
@@ -293,7 +306,7 @@ def _format_confidence(row: LabelledRow) -> str:
 
 
 def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
-    whole = {
+    entry = {
         "id": name,
         "title": row.title,
         "description": row.description or row.title,
@@ -303,7 +316,7 @@ def _build_entry(row: LabelledRow, name: str) -> dict[str, str]:
         "resolution": row.resolution,
         "source_url": row.url,
     }
-    return {key: value for key, value in whole.items() if value or key == "resolution"}
+    return {key: value for key, value in entry.items() if value or key == "resolution"}
 
 
 def _choose_unique_name(given: str, taken: set[str]) -> str:

@@ -24,9 +24,9 @@ def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
         return 0
     console = open_table_console()
     for guide in rows:
-        meant = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
+        phrases = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         console.print(Text.assemble((guide.id, "bold cyan"), "  ", guide.title, (f"  {len(guide.steps)} steps", "dim")))
-        console.print(indent_renderable(Text(f"for {meant or 'whoever calls it'}", style="dim")))
+        console.print(indent_renderable(Text(f"for {phrases or 'anyone who calls it'}", style="dim")))
         for line in (line for step in guide.steps if name for line in _format_step_lines(step)):
             console.print(Padding(Text(line.strip()), (0, 0, 0, 2 + len(line) - len(line.lstrip())), expand=False))
     return 0
@@ -53,8 +53,8 @@ def _build_step_row(step: GuideStep) -> dict[str, Any]:
 
 
 def _format_step_lines(step: GuideStep) -> list[str]:
-    what = {"look": f"look: {', '.join(step.look)}", "wait": "wait", "remedy": f"remedy: {step.remedy}", "ask": "for people"}[step.kind]
-    approval = ", put up for decision" if step.approve else ", put up for decision where a proven cause asks for it" if step.remedy else ""
+    action = {"look": f"look: {', '.join(step.look)}", "wait": "wait", "remedy": f"remedy: {step.remedy}", "ask": "for people"}[step.kind]
+    approval = ", proposed for approval" if step.approve else ", proposed for approval where a proven cause needs it" if step.remedy else ""
     order = f"after {', '.join(step.after)}" if step.after else "at once"
-    lines = [f"{step.id}  {step.says}", f"    {what}{approval}; {order}"]
+    lines = [f"{step.id}  {step.says}", f"    {action}{approval}; {order}"]
     return [*lines, *(f"    only if {'there is' if one.quantifier == 'any' else 'there is no'} {one}" for one in step.when)]

@@ -22,11 +22,10 @@ from bot.app.site_files import (
     load_site_taxonomy,
 )
 from bot.cli.command_runtime import print_text
-from bot.cli.safe_console import open_console, open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_console, open_table_console
 from bot.refusal import Refusal
 from bot.settings import Settings
-from kb.history.bm25 import BM25Corpus
+from kb.history.text_search import BM25Corpus
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Leaf, Taxonomy
 
@@ -79,24 +78,24 @@ def load_knowledge(settings: Settings) -> tuple[KnowledgeRow, ...]:
 
 
 def _describe_leaf(leaf: Leaf) -> str:
-    return f"{leaf.description} No look decides it: only words tell of it." if leaf.only_words else leaf.description
+    return f"{leaf.description} No check decides it; only the report's words do." if leaf.only_words else leaf.description
 
 
 def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
     """Print similar entries, best first; return 1 if none."""
-    found = rank_by_likeness(load_knowledge(settings), redact(text), most)
+    matches = rank_by_likeness(load_knowledge(settings), redact(text), most)
     if as_json:
         items = [
             {key: getattr(one, key) for key in ("id", "kind", "label", "title")} | {"score": score, "source": one.source}
-            for one, score in found
+            for one, score in matches
         ]
         print_text(json.dumps({"schema": 1, "items": items}))
-    elif found:
-        rows = [(one.id, f"{score:.0%}", f"{one.title}\n{one.label}") for one, score in found]
+    elif matches:
+        rows = [(one.id, f"{score:.0%}", f"{one.title}\n{one.label}") for one, score in matches]
         open_table_console().print(build_text_table(("id", "like", "what, and its label"), rows))
     else:
         open_console().print(Text("Nothing is known that is like it."))
-    return 0 if found else 1
+    return 0 if matches else 1
 
 
 def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
@@ -111,21 +110,23 @@ def rank_by_likeness(known: Iterable[KnowledgeRow], text: str, most: int) -> lis
 
 def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:
     """Print one entry. Raises Refusal."""
-    found = [one for one in load_knowledge(settings) if one.id == name]
-    if not found:
+    entries = [one for one in load_knowledge(settings) if one.id == name]
+    if not entries:
         like = get_close_matches(name, [one.id for one in load_knowledge(settings)], n=3)
         raise Refusal(f"nothing is known as {name}" + (f"; near it: {', '.join(like)}" if like else ""), 2)
     if as_json:
-        print_text(json.dumps({"schema": 1, "items": [asdict(one) for one in found]}))
+        print_text(json.dumps({"schema": 1, "items": [asdict(one) for one in entries]}))
         return 0
     console = open_console(whole=True)
-    for one in found:
+    for entry in entries:
         console.print(
-            Text.assemble((one.title, "bold"), f"\n{one.kind} {one.id}", f" · {one.label}" if one.label not in ("", one.id) else "")
+            Text.assemble(
+                (entry.title, "bold"), f"\n{entry.kind} {entry.id}", f" · {entry.label}" if entry.label not in ("", entry.id) else ""
+            )
         )
-        console.print(Text(one.text))
-        if one.source:
-            console.print(Text(one.source, style="dim"))
+        console.print(Text(entry.text))
+        if entry.source:
+            console.print(Text(entry.source, style="dim"))
     return 0
 
 
@@ -144,37 +145,37 @@ def print_entries(settings: Settings, kind: str, label: str, *, ours: bool, as_j
         )
         return 0
     console = open_table_console()
-    for one in rows:  # one line each: `kb show ID` has the whole title
-        console.print(Text.assemble((f"{one.kind:<9}", "dim"), f"{one.id}  ", (one.title, "bold")), no_wrap=True, overflow="ellipsis")
+    for row in rows:  # one line each: `kb show ID` has the whole title
+        console.print(Text.assemble((f"{row.kind:<9}", "dim"), f"{row.id}  ", (row.title, "bold")), no_wrap=True, overflow="ellipsis")
     return 0
 
 
 def print_knowledge_stats(settings: Settings, *, as_json: bool) -> int:
-    known, taxonomy = load_knowledge(settings), load_site_taxonomy(settings.kb_dir)
-    counted = Counter(one.kind for one in known)
-    told = Counter(one.label for one in known if one.kind == "incident")
+    knowledge, taxonomy = load_knowledge(settings), load_site_taxonomy(settings.kb_dir)
+    count_by_kind = Counter(one.kind for one in knowledge)
+    count_by_label = Counter(one.label for one in knowledge if one.kind == "incident")
     by_category = Counter(label.partition(".")[0] for label in taxonomy.leaves)
-    untold = sorted(label for label in taxonomy.leaves if label not in told)
-    whole: dict[str, Any] = {
-        **{f"{kind}s" if kind != "leaf" else "leaves": counted[kind] for kind in KINDS},
-        "own": sum(one.ours for one in known),
+    untold = sorted(label for label in taxonomy.leaves if label not in count_by_label)
+    document: dict[str, Any] = {
+        **{f"{kind}s" if kind != "leaf" else "leaves": count_by_kind[kind] for kind in KINDS},
+        "own": sum(one.ours for one in knowledge),
         "leaves_by_category": dict(by_category),
-        "incidents_by_year": _count_by_year(known),
+        "incidents_by_year": _count_by_year(knowledge),
         "leaves_without_an_incident": untold,
     }
     if as_json:
-        print_text(json.dumps({"schema": 1, **whole}))
+        print_text(json.dumps({"schema": 1, **document}))
         return 0
     console = open_table_console()
     console.print(
-        f"{counted['leaf']} leaves, {counted['incident']} past incidents, {counted['page']} pages; {whole['own']} of them this site's own"
+        f"{count_by_kind['leaf']} leaves, {count_by_kind['incident']} past incidents, {count_by_kind['page']} pages; {document['own']} of them this site's own"
     )
     for category, count in by_category.most_common():
-        incidents = sum(times for label, times in told.items() if label.startswith(f"{category}."))
+        incidents = sum(times for label, times in count_by_label.items() if label.startswith(f"{category}."))
         console.print(f"  {category:<16} {count:>3} leaves  {incidents:>3} incidents")
-    years = ", ".join(f"{times} of {year or 'unknown'}" for year, times in whole["incidents_by_year"].items())
+    years = ", ".join(f"{times} of {year or 'unknown'}" for year, times in document["incidents_by_year"].items())
     console.print(Text(f"Past incidents by year: {years or 'none'}"))
-    console.print(Text(f"Leaves that no past incident tells of ({len(untold)}): {', '.join(untold) or 'none'}"))
+    console.print(Text(f"Causes without a past incident ({len(untold)}): {', '.join(untold) or 'none'}"))
     return 0
 
 
@@ -202,12 +203,12 @@ FOLDER_PARTS: Final = ("taxonomy", "checks", "rules", "filters", "incidents", "p
 
 def find_problems(settings: Settings) -> list[str]:
     """Return the problems of all parts, even if one is unreadable."""
-    found: list[str] = []
+    problems: list[str] = []
     taxonomy: Taxonomy | None = None
     try:
         taxonomy = load_site_taxonomy(settings.kb_dir)
-    except BadSite as why:
-        found += why.problems
+    except BadSite as error:
+        problems += error.problems
     for read in (
         lambda: load_all_checks(settings),
         lambda: load_site_rules(settings.kb_dir),
@@ -219,11 +220,11 @@ def find_problems(settings: Settings) -> list[str]:
     ):
         try:
             read()
-        except BadSite as why:
-            found += why.problems
-    return list(dict.fromkeys(found))
+        except BadSite as error:
+            problems += error.problems
+    return list(dict.fromkeys(problems))
 
 
 def _join_texts(*parts: str) -> str:
-    said: Sequence[str] = [part.strip() for part in parts if part.strip()]
-    return "\n".join(said)
+    texts: Sequence[str] = [part.strip() for part in parts if part.strip()]
+    return "\n".join(texts)

@@ -11,10 +11,9 @@ from rich.text import Text
 
 from bot.app.site_files import load_site_taxonomy
 from bot.cli.command_runtime import print_text
-from bot.cli.kb.drafts import find_cause_problems, render_cause_files
+from bot.cli.kb.built_folder import find_cause_problems, render_cause_files
 from bot.cli.persistent_store import open_persistent_store
-from bot.cli.safe_console import open_table_console
-from bot.cli.text_table import build_text_table
+from bot.cli.safe_console import build_text_table, open_table_console
 from bot.lessons.store import LessonStore
 from bot.refusal import Refusal
 from bot.settings import Settings
@@ -27,11 +26,11 @@ from kb.history.lessons import (
     compute_trust,
     count_seen_again,
     find_duplicate_lesson,
+    find_mistakes,
     parse_lessons,
     restore_lesson,
     retire_lesson,
 )
-from kb.history.mistakes import find_mistakes
 from kb.redact import show_invisible
 from kb.taxonomy.taxonomy import SYMPTOMS, Taxonomy
 
@@ -49,10 +48,10 @@ async def print_lessons(settings: Settings, state: str, today: date, *, as_json:
         print_text(json.dumps({"schema": 1, "items": items}))
         return 0
     cells = []
-    for one in rows:
-        label = one.label or "nobody said yet"
-        trusted = f"{compute_trust(one, today):.0%}" if one.state == "accepted" else ""
-        cells.append((one.id, one.state, trusted, str(len(one.right)), str(len(one.wrong)), f"{one.title}\n{label}"))
+    for row in rows:
+        label = row.label or "not named yet"
+        trusted = f"{compute_trust(row, today):.0%}" if row.state == "accepted" else ""
+        cells.append((row.id, row.state, trusted, str(len(row.right)), str(len(row.wrong)), f"{row.title}\n{label}"))
     table = build_text_table(("id", "state", "trust", "right", "wrong", "lesson, and its label"), cells)
     open_table_console().print(table if rows else Text("No incident has taught a lesson yet."))
     return 0
@@ -91,7 +90,7 @@ async def retire_stored_lesson(settings: Settings, lesson: str, today: date) -> 
         after = await lessons.update_lesson(
             lesson, lambda now: _change_if_in_state(now, ("accepted",), lambda one: retire_lesson(one, AT_TERMINAL, today))
         )
-    return _print_change(after, "used no more, everywhere within two seconds; `rackmedic kb accept` brings it back")
+    return _print_change(after, "retired in every process within two seconds; `rackmedic kb accept` restores it")
 
 
 async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
@@ -116,16 +115,16 @@ async def draft_cause(settings: Settings, lesson: str, out: Path | None) -> int:
 def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object]:
     """Return an entry without decisive evidence: a draft proves nothing. Raises Refusal."""
     if not lesson.new_cause:
-        raise Refusal(f"{lesson.id} proposes no new cause: a label names what it was, or nobody said what it was", 2)
+        raise Refusal(f"{lesson.id} proposes no new cause: it has a label already, or no cause", 2)
     if lesson.new_cause in taxonomy.leaves:
         raise Refusal(f"{lesson.new_cause} is known already", 2)
-    beside = [leaf for label, leaf in taxonomy.leaves.items() if label.rpartition(".")[0] == lesson.new_cause.rpartition(".")[0]]
+    sibling_leaves = [leaf for label, leaf in taxonomy.leaves.items() if label.rpartition(".")[0] == lesson.new_cause.rpartition(".")[0]]
     return {
         "label": lesson.new_cause,
         "title": lesson.new_title,
         "description": lesson.root_cause or lesson.new_title,
-        "scope": beside[0].scope if beside else "node",
-        "owner": beside[0].owner if beside else "provider",
+        "scope": sibling_leaves[0].scope if sibling_leaves else "node",
+        "owner": sibling_leaves[0].owner if sibling_leaves else "provider",
         "symptoms": [one for one in lesson.symptoms if one in SYMPTOMS] or ["vague"],
         "words": [lesson.new_title.lower()],
         "only_words": True,
@@ -139,16 +138,17 @@ def build_cause_entry(lesson: Lesson, taxonomy: Taxonomy) -> Mapping[str, object
 async def export_lessons(settings: Settings, out: Path | None, *, customers: bool) -> int:
     """Write accepted lessons as JSON lines; those of tenants only with `customers`."""
     async with open_persistent_store(settings, "lessons") as store:
-        every = await LessonStore(store.redis).list_lessons()
-    chosen = [one for one in every if customers or not (one.tenant or one.inside)]
+        lessons = await LessonStore(store.redis).list_lessons()
+    chosen = [one for one in lessons if customers or not (one.tenant or one.inside)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in build_lesson_rows(chosen))
     if out is None:
         print_text(text, end="")
         return 0
     _write_file(out, text)
-    left = len([one for one in every if one.state == "accepted"]) - text.count("\n")
+    invalid_count = len([one for one in lessons if one.state == "accepted"]) - text.count("\n")
     print_text(
-        f"{out}: {text.count(chr(10))} lessons" + (f"; {left} that concern customers stay here, --customers takes them too" if left else "")
+        f"{out}: {text.count(chr(10))} lessons"
+        + (f"; {invalid_count} that concern customers stay here, --customers takes them too" if invalid_count else "")
     )
     return 0
 
@@ -156,15 +156,15 @@ async def export_lessons(settings: Settings, out: Path | None, *, customers: boo
 async def import_lessons(settings: Settings, file: Path) -> int:
     """Import lessons as drafts; return 1 if rows were skipped."""
     labels = load_site_taxonomy(settings.kb_dir).leaves
-    found, problems = parse_lessons(_read_rows(file), labels)
+    parsed_lessons, problems = parse_lessons(_read_rows(file), labels)
     async with open_persistent_store(settings, "lessons") as store:
         lessons = LessonStore(store.redis)
-        new = [one.id for one in found if await lessons.add_lesson(one)]
+        new = [one.id for one in parsed_lessons if await lessons.add_lesson(one)]
     for problem in problems:
         print_text(show_invisible(problem))
-    known = len(found) - len(new)
+    known_count = len(parsed_lessons) - len(new)
     print_text(
-        f"{len(new)} drafts taken in, {known} known already or without room, {len(problems)} passed over. `rackmedic kb accept ID` uses one."
+        f"{len(new)} drafts taken in, {known_count} already known or over the limit, {len(problems)} skipped. `rackmedic kb accept ID` uses one."
     )
     return 1 if problems else 0
 
@@ -172,8 +172,8 @@ async def import_lessons(settings: Settings, file: Path) -> int:
 def _write_file(out: Path, text: str) -> None:
     try:
         out.write_text(text, encoding="utf-8")
-    except OSError as why:
-        raise Refusal(f"--out {out}: {why.strerror or why}", 2) from why
+    except OSError as error:
+        raise Refusal(f"--out {out}: {error.strerror or error}", 2) from error
 
 
 def _read_rows(file: Path) -> Sequence[dict[str, object]]:
@@ -181,8 +181,8 @@ def _read_rows(file: Path) -> Sequence[dict[str, object]]:
         if file.stat().st_size > MAX_LESSONS_BYTES:
             raise Refusal(f"{file} is larger than {MAX_LESSONS_BYTES >> 20} MiB", 2)
         lines = file.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as why:
-        raise Refusal(f"{file} cannot be read: {why}", 2) from why
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refusal(f"{file} cannot be read: {error}", 2) from error
     return [_parse_row(line) for line in lines if line.strip()]
 
 
@@ -204,7 +204,7 @@ async def _get_lesson(lessons: LessonStore, lesson: str) -> Lesson:
 
 def _apply_acceptance(lesson: Lesson, twin: Lesson | None, today: date) -> Lesson:
     if lesson.state == "draft" and not lesson.label:
-        raise Refusal(f"nobody said yet which cause {lesson.id} was; its card in Slack has *Edit*", 2)
+        raise Refusal(f"{lesson.id} names no cause yet; press *Edit* on its card in Slack", 2)
     return _change_if_in_state(
         lesson,
         ("draft", "retired"),
@@ -213,8 +213,8 @@ def _apply_acceptance(lesson: Lesson, twin: Lesson | None, today: date) -> Lesso
 
 
 def _change_if_in_state(lesson: Lesson, states: Iterable[LessonState], change: Callable[[Lesson], Lesson]) -> Lesson:
-    if lesson.state not in (given := tuple(states)):
-        raise Refusal(f"{lesson.id} is {lesson.state}; this takes one that is {' or '.join(given)}", 2)
+    if lesson.state not in (allowed_states := tuple(states)):
+        raise Refusal(f"{lesson.id} is {lesson.state}; this takes one that is {' or '.join(allowed_states)}", 2)
     return change(lesson)
 
 

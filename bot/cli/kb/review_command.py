@@ -1,6 +1,7 @@
 """`rackmedic kb review`: review a build. Each answer is stored at once."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
 
 from bot.app.site_files import load_site_taxonomy
@@ -18,11 +20,12 @@ from bot.cli.kb.built_folder import (
     ReviewDecision,
     ReviewVerdict,
     append_decision,
+    find_cause_problems,
+    find_check_problems,
     find_entry_problems,
     load_built_items,
     load_decisions,
 )
-from bot.cli.kb.drafts import find_cause_problems, find_check_problems
 from bot.settings import Settings
 from kb.redact import redact_to_line, show_invisible
 from kb.taxonomy.taxonomy import Taxonomy
@@ -31,13 +34,13 @@ from kb.taxonomy.taxonomy import Taxonomy
 INCIDENT_KINDS: Final[tuple[BuiltItemKind, ...]] = ("labelled", "doubtful")
 MAX_PAGE_CHARS: Final = 1_200  # characters shown of a page
 MAX_CAUSE_CHARS: Final = 2_000  # characters of a typed cause
-HELP_TEXT: Final = """a  accept it as it stands
+HELP_TEXT: Final = """a  accept it unchanged
 1, 2, 3  accept it under the label with that number
 l LABEL  accept it under another label
-c TEXT  say what the cause was, where nobody did
+c TEXT  enter the cause if it is missing
 e  edit it in $EDITOR, then decide
-r  refuse it: it is left out
-s  skip it: it is asked again next time
+r  refuse it: it is not used
+s  skip it: it comes again next time
 q  stop here; everything decided so far is kept"""
 
 
@@ -67,8 +70,8 @@ class _ReviewSession:
         """Return False to stop."""
         entry = dict(item.entry)
         self.talk.say("\n".join(_format_item_lines(item, entry, place, self._known_titles)))
-        while (said := self.talk.ask(_format_choices(item))) is not None:
-            word, _, rest = said.strip().partition(" ")
+        while (answer := self.talk.ask(_format_choices(item))) is not None:
+            word, _, rest = answer.strip().partition(" ")
             match word.lower():
                 case "q":
                     return False
@@ -76,8 +79,8 @@ class _ReviewSession:
                     return True
                 case "r":
                     return self._refuse_item(item)
-                case "e" | "c" as how if f"[{how}]" in _format_choices(item):
-                    entry = self._edit_entry(item, entry) if how == "e" else self._set_cause(entry, rest)
+                case "e" | "c" as choice_key if f"[{choice_key}]" in _format_choices(item):
+                    entry = self._edit_entry(item, entry) if choice_key == "e" else self._set_cause(entry, rest)
                 case choice if (label := self._choose_label(item, entry, choice, rest)) is not None:
                     if self._accept_item(item, entry | ({"label": label} if label else {})):
                         return True
@@ -105,10 +108,10 @@ class _ReviewSession:
         return None
 
     def _accept_item(self, item: BuiltItem, entry: dict[str, Any]) -> bool:
-        wrong = self._find_problems(item, entry)
-        for problem in wrong:
+        problems = self._find_problems(item, entry)
+        for problem in problems:
             self.talk.say(f"not accepted: {problem}")
-        return not wrong and self._record_decision(item, "accept", entry if item.kind != "page" else {})
+        return not problems and self._record_decision(item, "accept", entry if item.kind != "page" else {})
 
     def _find_problems(self, item: BuiltItem, entry: Mapping[str, Any]) -> list[str]:
         match item.kind:
@@ -121,7 +124,7 @@ class _ReviewSession:
         return (
             find_entry_problems([entry], self._known_labels)
             if entry.get("root_cause")
-            else ["nobody said what the cause was: `c TEXT` says it"]
+            else ["the cause is missing: enter it with `c TEXT`"]
         )
 
     def _refuse_item(self, item: BuiltItem) -> bool:
@@ -149,8 +152,8 @@ class _ReviewSession:
             return entry
         try:
             after = yaml.safe_load(text)
-        except (yaml.YAMLError, RecursionError) as why:
-            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(why).split())[:200]}")
+        except (yaml.YAMLError, RecursionError) as error:
+            self.talk.say(f"not taken over, it is no YAML: {' '.join(str(error).split())[:200]}")
             return entry
         name = "label" if item.kind == "cause" else "id"
         if not isinstance(after, dict) or after.get(name) != item.id:
@@ -178,19 +181,19 @@ def review_folder(settings: Settings, folder: Path, talk: ReviewDialog, *, as_js
 
 
 def _is_not_refused(item: BuiltItem, known: Mapping[tuple[BuiltItemKind, str], ReviewDecision]) -> bool:
-    said = known.get((item.kind, item.id))
-    return said is None or said.does != "refuse"
+    decision = known.get((item.kind, item.id))
+    return decision is None or decision.does != "refuse"
 
 
 def _format_summary(folder: Path, items: Sequence[BuiltItem], *, as_json: bool) -> str:
-    known = load_decisions(folder, items)
-    does = Counter(one.does for one in known.values())
-    left = [one.id for one in items if (one.kind, one.id) not in known]
+    decisions = load_decisions(folder, items)
+    decision_counts = Counter(one.does for one in decisions.values())
+    undecided = [one.id for one in items if (one.kind, one.id) not in decisions]
     if as_json:
-        numbers = {"items": len(items), "accepted": does["accept"], "refused": does["refuse"]}
-        return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": left})
-    on = f"`rackmedic kb review {folder}` goes on" if left else f"`rackmedic kb apply {folder}` takes it over"
-    return f"{does['accept']} accepted, {does['refuse']} refused, {len(left)} to decide. {on}."
+        numbers = {"items": len(items), "accepted": decision_counts["accept"], "refused": decision_counts["refuse"]}
+        return json.dumps({"schema": 1, "folder": str(folder), **numbers, "undecided": undecided})
+    on = f"`rackmedic kb review {folder}` continues" if undecided else f"`rackmedic kb apply {folder}` takes it over"
+    return f"{decision_counts['accept']} accepted, {decision_counts['refuse']} refused, {len(undecided)} to decide. {on}."
 
 
 def _format_choices(item: BuiltItem) -> str:
@@ -207,16 +210,36 @@ def _format_item_lines(item: BuiltItem, entry: Mapping[str, Any], place: str, ti
         return [head, *map(show_invisible, (str(entry["title"]), str(entry["text"])[:MAX_PAGE_CHARS]))]
     if item.kind not in INCIDENT_KINDS:
         return [head, *map(show_invisible, yaml.safe_dump(entry, allow_unicode=True, sort_keys=False, width=120).rstrip().split("\n"))]
-    said = f" ({item.said_by})" if item.said_by else ""
+    speaker_note = f" ({item.said_by})" if item.said_by else ""
     rows = {
         "what": entry.get("title"),
         "seen": entry.get("description"),
-        "cause": f"“{entry['root_cause']}”{said}" if entry.get("root_cause") else "nobody says it",
+        "cause": f"“{entry['root_cause']}”{speaker_note}" if entry.get("root_cause") else "not stated",
         "fix": entry.get("resolution"),
         "from": entry.get("source_url"),
         "why": item.why,
     }
     label = str(entry.get("label", ""))
-    near = [f"  {number} {one}  {titles[one]}" for number, one in enumerate(item.near[:3], 1) if one in titles]
-    named = f"label  {label}  {titles.get(label, '')}  {item.sure}"
-    return [head, *(f"{name:<6} {show_invisible(str(told))}" for name, told in rows.items() if told), show_invisible(named), *near]
+    near_lines = [f"  {number} {one}  {titles[one]}" for number, one in enumerate(item.near[:3], 1) if one in titles]
+    label_text = f"label  {label}  {titles.get(label, '')}  {item.sure}"
+    return [
+        head,
+        *(f"{name:<6} {show_invisible(str(value))}" for name, value in rows.items() if value),
+        show_invisible(label_text),
+        *near_lines,
+    ]
+
+
+# The review dialog over a terminal or piped input.
+
+
+def open_terminal_dialog() -> ReviewDialog:
+    return ReviewDialog(print_text, _ask_line, lambda text: click.edit(text, extension=".yaml"))
+
+
+def _ask_line(prompt: str) -> str | None:
+    print_text(prompt, end="", err=True, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print_text(err=True)
+    return line.rstrip("\n") if line else None

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from graph.learning.model_labelling import ModelLabeller
     from graph.model.client import ModelReasoner
 
-MAX_CONCURRENT_QUESTIONS, JOURNAL_WINDOW_ROWS = 8, 64  # concurrent model requests; rows per journal write
+MAX_CONCURRENT_QUESTIONS = 8  # concurrent model requests
+JOURNAL_WINDOW_ROWS = 64  # rows per journal write
 _PROGRESS_INTERVAL_SECONDS: Final = 5.0
 
 
@@ -92,11 +93,11 @@ class ModelRowLabeller:
                 self.total += 1
                 tokens += estimate_question_tokens(row, labels)
         usd = find_price(self.asked.name).compute_usd(tokens, ANSWER_TOKENS * self.total)
-        told = f"{self.total} rows, about {tokens / 1000:,.0f} thousand tokens, at most about ${usd:.2f} at {self.asked.name}"
+        estimate = f"{self.total} rows, about {tokens / 1000:,.0f} thousand tokens, at most about ${usd:.2f} at {self.asked.name}"
         if usd > self.most_usd and not self.free:
-            raise Refusal(f"{told}: more than --most-usd {self.most_usd:g}; raise it, or build without --model", 2)
+            raise Refusal(f"{estimate}: more than --most-usd {self.most_usd:g}; raise it, or build without --model", 2)
         if not self.free:
-            print_text(told, err=True)
+            print_text(estimate, err=True)
 
     def label_rows(self, rows: Sequence[ExportRow]) -> list[LabelledRow]:
         return self._runner.run(self.asked.label_rows(rows))
@@ -105,14 +106,14 @@ class ModelRowLabeller:
     def paid(self) -> dict[str, Any]:
         spent = self.asked.spend
         usd = 0.0 if self.free else round(spent.usd, 4)
-        asked = {
+        bill = {
             "name": self.asked.name,
             "questions": spent.calls,
             "tokens_in": spent.tokens_in,
             "tokens_out": spent.tokens_out,
             "usd": usd,
         }
-        return {**asked, "declined": dict(self.asked.declined)}
+        return {**bill, "declined": dict(self.asked.declined)}
 
     def close(self) -> None:
         with self._runner:
@@ -143,8 +144,8 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, asked: "ModelO
             recording=asked.recording,
             context=settings.model_context,
         )
-    except BadRecording as why:
-        raise Refusal(str(why), 2) from why
+    except BadRecording as error:
+        raise Refusal(str(error), 2) from error
     assert model is not None
     name = f"{settings.model_name}, question {load_prompt('label').version}"
     return ModelRowLabeller(
@@ -157,7 +158,10 @@ def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
         return []
     tokens = f"{paid['tokens_in']:,} tokens in, {paid['tokens_out']:,} out"
     first = f"{paid['name']}: {paid['questions']} questions, {tokens}, ${paid['usd']:.2f}"
-    return [first, *(f"  {times} rows by rules: {why}" for why, times in sorted(paid["declined"].items(), key=lambda one: -one[1])[:10])]
+    return [
+        first,
+        *(f"  {times} rows by rules: {reason}" for reason, times in sorted(paid["declined"].items(), key=lambda one: -one[1])[:10]),
+    ]
 
 
 @dataclass(slots=True)
@@ -178,6 +182,6 @@ class BuildProgress:
 
 def format_progress_line(rows: int, total: int, speed: float) -> str:
     """Return `1,200 of 10,000 rows, 38 a second, 4 min left`."""
-    left = (total - rows) / speed if total and speed else 0.0
-    ends = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
-    return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if left else ''}"
+    seconds_left = (total - rows) / speed if total and speed else 0.0
+    ends = f"{seconds_left / 60:.0f} min left" if seconds_left >= 90 else f"{seconds_left:.0f} s left"
+    return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if seconds_left else ''}"

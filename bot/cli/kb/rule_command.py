@@ -1,4 +1,4 @@
-"""`rackmedic kb rule LOG`: draft log rules."""
+"""`rackmedic kb rule LOG` and `rackmedic kb filter LOG`: draft log rules and filters."""
 
 import json
 import tempfile
@@ -8,12 +8,16 @@ from typing import Final
 
 import yaml
 
+from bot.app.site_files import load_site_rules, load_site_taxonomy
 from bot.cli.command_runtime import print_text
 from bot.cli.kb.built_folder import write_file_atomically
 from bot.refusal import Refusal
-from graph.learning.rule_drafts import RuleDraft, build_rule_drafts
+from bot.settings import Settings
+from graph.learning.log_rule_drafts import MIN_AGREEING_SAMPLES, SAMPLE_COUNT, FilterDraft, RuleDraft, build_filter_draft, build_rule_drafts
 from kb.redact import show_invisible
 from tools.checks.site.rules import BadRules, LogKind, load_rules
+
+# `rackmedic kb rule LOG`: draft log rules.
 
 MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 
@@ -30,8 +34,8 @@ def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: P
     if out is not None and good:
         try:
             write_file_atomically(out, render_rule_file(good))
-        except OSError as why:
-            raise Refusal(f"{out}: {why.strerror or why}") from why
+        except OSError as error:
+            raise Refusal(f"{out}: {error.strerror or error}") from error
     if as_json:
         rows = [one.row | {"lines": one.lines, "elsewhere": one.elsewhere, "refused": find_rule_problems(one)} for one in drafts]
         print_text(json.dumps({"schema": 1, "drafts": rows}))
@@ -45,27 +49,27 @@ def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
 
 
 def find_rule_problems(draft: RuleDraft) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as kept:
-        (Path(kept) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="rackmedic-rules-") as temporary_folder:
+        (Path(temporary_folder) / "rules.yaml").write_text(render_rule_file([draft]), encoding="utf-8")
         try:
-            load_rules(Path(kept))
-        except BadRules as why:
-            return [problem.removeprefix(kept).partition(": ")[2] for problem in why.problems]
+            load_rules(Path(temporary_folder))
+        except BadRules as error:
+            return [problem.removeprefix(temporary_folder).partition(": ")[2] for problem in error.problems]
     return []
 
 
 def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | None) -> None:
-    for one in drafts:
+    for draft in drafts:
         against = (
-            f"in {one.elsewhere} lines of other logs, so left out"
-            if one.elsewhere
-            else "; ".join(find_rule_problems(one)) or "in no other log"
+            f"in {draft.elsewhere} lines of other logs, so left out"
+            if draft.elsewhere
+            else "; ".join(find_rule_problems(draft)) or "in no other log"
         )
         print_text(
-            f"{one.id}: {one.lines} lines, {show_invisible(against)}\n  {show_invisible(one.pattern)}\n  {show_invisible(one.examples[0])}"
+            f"{draft.id}: {draft.lines} lines, {show_invisible(against)}\n  {show_invisible(draft.pattern)}\n  {show_invisible(draft.examples[0])}"
         )
     if not good:
-        print_text("Nothing here is bad news that no reader knows and that tells this log from others.")
+        print_text("No line here is an unknown error that only this log contains.")
     elif out is None:
         print_text(f"{len(good)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
     else:
@@ -79,8 +83,55 @@ def read_log(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_LOG_BYTES + 1)
-    except OSError as why:
-        raise Refusal(f"{path}: {why.strerror or why}", 2) from why
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror or error}", 2) from error
     if len(raw) > MAX_LOG_BYTES:
         raise Refusal(f"{path} has more than {MAX_LOG_BYTES >> 20} MiB; cut it to where it fails", 2)
     return raw.decode("utf-8", "replace")
+
+
+# `rackmedic kb filter LOG`: draft a filter from logs of one job family.
+
+MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a line
+
+
+def draft_filter(
+    settings: Settings, logs: Sequence[Path], against: Sequence[Path], name: str, family: str, out: Path | None, *, as_json: bool
+) -> int:
+    """Draft a filter of repeated, unneeded lines; return 1 if none. Raises Refusal."""
+    if out is not None and out.exists():
+        raise Refusal(f"--out {out} is there already; name a file of its own", 2)
+    text = "\n".join(map(read_log, logs))
+    if family not in text:
+        raise Refusal(f"--family {family!r} occurs in none of these logs, so it would match no other log of these jobs", 2)
+    leaves = load_site_taxonomy(settings.kb_dir).leaves.values()
+    words = sorted({word.lower() for leaf in leaves for word in leaf.words if len(word) >= MIN_WORD_CHARS})
+    draft = build_filter_draft(name, family, text, map(read_log, against), load_site_rules(settings.kb_dir), words)
+    if out is not None and draft.dropped_kinds:
+        try:
+            write_file_atomically(out, render_filter_file(draft))
+        except OSError as error:
+            raise Refusal(f"{out}: {error.strerror or error}") from error
+    if as_json:
+        rows = [{"line": one.example, "lines": one.lines, "drafts": one.drafts, "kept": one.kept} for one in draft.kinds]
+        print_text(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
+    else:
+        _print_draft(draft, out)
+    return 0 if draft.dropped_kinds else 1
+
+
+def render_filter_file(draft: FilterDraft) -> str:
+    return yaml.safe_dump({"filters": [draft.row]}, allow_unicode=True, sort_keys=False, width=520)
+
+
+def _print_draft(draft: FilterDraft, out: Path | None) -> None:
+    for kind in draft.kinds:
+        verdict_text = f"stays: {kind.kept}" if kind.kept else f"regular by {kind.drafts} drafts of {SAMPLE_COUNT}"
+        print_text(f"{kind.lines} lines, {show_invisible(verdict_text)}\n  {show_invisible(kind.example)}")
+    dropped = sum(one.lines for one in draft.dropped_kinds)
+    if not draft.dropped_kinds:
+        print_text(f"Nothing that {MIN_AGREEING_SAMPLES} of {SAMPLE_COUNT} drafts call regular may go.")
+        return
+    summary = f"{len(draft.dropped_kinds)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
+    after = f" {out} has them: look it through and put it into filters/ of the site's folder." if out else " --out FILE writes them."
+    print_text(summary + after)

@@ -45,8 +45,8 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
         if keep and target:
             for path, text in texts.items():
                 write_file_atomically(target / path, text)
-    except OSError as why:
-        raise Refusal(f"{why.filename}: {why.strerror or why}") from why
+    except OSError as error:
+        raise Refusal(f"{error.filename}: {error.strerror or error}") from error
     if as_json:
         print_text(
             json.dumps({"schema": 1, "files": sorted(map(str, texts)), "kept": keep, "replay": asdict(replayed), "benchmark": bench})
@@ -58,12 +58,10 @@ def try_site_files(settings: Settings, files: Sequence[Path], scored: BenchmarkS
         if bench
         else "The benchmark was not run."
     )
-    where = (
-        f"They are in {target} now; `rackmedic serve` knows them once it is started anew."
-        if keep
-        else "--keep puts them into the site's folder."
+    target_note = (
+        f"They are in {target} now; `rackmedic serve` loads them after a restart." if keep else "--keep puts them into the site's folder."
     )
-    print_text(where)
+    print_text(target_note)
     return 0
 
 
@@ -72,16 +70,18 @@ def _replay_with_files(
 ) -> tuple[ReplayResult, dict[str, Any] | None]:
     """Replay in a copy of the site's folder. Raises Refusal."""
     target = settings.kb_dir
-    with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as kept:
-        with_it = Path(kept) / "kb"
+    with tempfile.TemporaryDirectory(prefix="rackmedic-try-") as temporary_folder:
+        with_it = Path(temporary_folder) / "kb"
         shutil.copytree(target, with_it) if target and target.is_dir() else with_it.mkdir()
         for path, text in texts.items():
             write_file_atomically(with_it / path, text)
         has = settings.model_copy(update={"kb_dir": with_it})
         if problems := find_problems(has):
             raise Refusal("\n".join(["with these files the site's folder cannot be used:", *problems]).replace(f"{with_it}/", ""), 2)
-        known, knows = ({row.id for row in load_site_incidents(one.kb_dir)} for one in (settings, has))
-        return replay_incidents(settings, has, knows - known, _DEFAULT_ADVICE), compare_benchmark(target, with_it, scored, _DEFAULT_ADVICE)
+        known_ids, knows = ({row.id for row in load_site_incidents(one.kb_dir)} for one in (settings, has))
+        return replay_incidents(settings, has, knows - known_ids, _DEFAULT_ADVICE), compare_benchmark(
+            target, with_it, scored, _DEFAULT_ADVICE
+        )
 
 
 def find_folder_part(path: Path) -> str:
@@ -89,9 +89,9 @@ def find_folder_part(path: Path) -> str:
     try:
         raw = path.read_bytes()
         read = load_plain(raw.decode()) if len(raw) <= MAX_FILE_BYTES else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as why:
-        raise Refusal(f"{path}: cannot be read as YAML: {' '.join(str(why).split())[:200]}", 2) from why
-    found = next((part for key, part in PART_BY_KEY.items() if isinstance(read, dict) and key in read), None)
-    if found is None:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+        raise Refusal(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}", 2) from error
+    part = next((part for key, part in PART_BY_KEY.items() if isinstance(read, dict) and key in read), None)
+    if part is None:
         raise Refusal(f"{path}: begins with none of {', '.join(f'`{key}:`' for key in PART_BY_KEY)}", 2)
-    return found
+    return part

@@ -1,9 +1,14 @@
 """Questions of `init`."""
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import typer
+
+from bot.cli.command_runtime import print_text
+from bot.refusal import Refusal
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
 Answers = Mapping[str, str]  # by question id; empty if optional and unanswered
@@ -42,8 +47,8 @@ def _validate_hosts(answer: str) -> str:
         return "" if answer != "ansible:" else "name the inventory, like ansible:/etc/ansible/hosts"
     try:
         expand_host_range(answer)
-    except BadRange as why:
-        return str(why)
+    except BadRange as error:
+        return str(error)
     return ""
 
 
@@ -60,7 +65,6 @@ def _build_token_validator(prefix: str) -> Callable[[str], str]:
 
 
 _validate_path = _build_pattern_validator(r"/[A-Za-z0-9._/-]*", "must be an absolute path of letters, digits, '.', '_', '-' and '/'")
-
 QUESTIONS: tuple[Question, ...] = (
     Question(
         "hosts",
@@ -128,7 +132,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "approvers",
         "User group that approves",
-        "its id, mentioned when something waits for a decision; empty: whoever RACKMEDIC_APPROVERS names",
+        "its id, mentioned when something waits for a decision; empty: the people in RACKMEDIC_APPROVERS",
         refuses=_build_pattern_validator(r"S[A-Z0-9]{5,}", "must be a user-group id like S0123456789"),
     ),
     Question(
@@ -170,8 +174,10 @@ def find_answer_problems(given: Answers, skus: tuple[str, ...]) -> list[str]:
     strays = [
         f"{stray}: there is no such question; there are {', '.join(QUESTIONS_BY_ID)}" for stray in given if stray not in QUESTIONS_BY_ID
     ]
-    wrong = [f"{question.id}: {no}" for question in QUESTIONS if (no := find_answer_problem(question, given.get(question.id, "")))]
-    return strays + wrong + find_sku_problems(given.get("sku", ""), skus)
+    problems = [
+        f"{question.id}: {problem}" for question in QUESTIONS if (problem := find_answer_problem(question, given.get(question.id, "")))
+    ]
+    return strays + problems + find_sku_problems(given.get("sku", ""), skus)
 
 
 def find_sku_problems(answer: str, skus: tuple[str, ...]) -> list[str]:
@@ -181,3 +187,21 @@ def find_sku_problems(answer: str, skus: tuple[str, ...]) -> list[str]:
 def render_answers_template(folder: str) -> str:
     rows = [f"# {question.asks}: {question.teaches}\n{question.id}: {get_default(question, folder)}".rstrip() for question in QUESTIONS]
     return "\n\n".join(rows) + "\n"
+
+
+# Asks until an answer is valid.
+
+
+def prompt_for_answer(question: Question, default: str, refuses: Callable[[str], str]) -> str:
+    """Raises Refusal without a terminal."""
+    if not sys.stdin.isatty():
+        raise Refusal("there is no terminal to ask: fill in `rackmedic init --questions > answers.yaml` and give it with --answers", 2)
+    print_text(f"\n{question.asks}", err=True)
+    print_text(f"  {question.teaches}", err=True)
+    while True:
+        answer: str = typer.prompt(
+            "  ", default=default, show_default=bool(default), prompt_suffix="> ", hide_input=question.secret, err=True
+        )
+        if not (refusal := refuses(answer.strip())):
+            return answer.strip()
+        print_text(f"  {refusal}", err=True)

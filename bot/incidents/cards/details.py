@@ -9,10 +9,10 @@ from bot.cards import blocks
 from bot.cards.blocks import Block
 from bot.cards.text import Line, Part, bold, code, italic
 from bot.incidents.cards import report_rows
-from bot.incidents.cards.handoff import build_timeline
+from bot.incidents.cards.handoff_content import build_timeline
 from bot.incidents.cards.report_rows import CauseTitles
 from bot.refusal import Refusal
-from graph.extraction import stat_text
+from graph.extraction import report_texts
 from graph.guide_rendering import render_guide_steps
 from graph.incident_view import IncidentView
 from graph.report import PlannedAction, Report
@@ -22,8 +22,14 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import fill_slots
 
 # Causes shown with evidence; characters of one cause's evidence, and of all evidence.
-MAX_CAUSES, MAX_CAUSE_EVIDENCE_CHARS, MAX_EVIDENCE_CHARS = 6, 2400, 4800
-MAX_WALK_STEPS, MAX_BOOTS, MAX_ACTIONS, MAX_TIMELINE_ENTRIES = 12, 8, 8, 8  # rows shown of each list
+MAX_CAUSES = 6
+MAX_CAUSE_EVIDENCE_CHARS = 2400
+MAX_EVIDENCE_CHARS = 4800
+# rows shown of each list
+MAX_WALK_STEPS = 12
+MAX_BOOTS = 8
+MAX_ACTIONS = 8
+MAX_TIMELINE_ENTRIES = 8
 MAX_PART_CHARS = 1300  # of any other part
 
 
@@ -31,10 +37,11 @@ class NoReportYet(Refusal):
     """There is nothing to show."""
 
     def __init__(self) -> None:
-        super().__init__("Nothing is concluded here yet, so there are no details. The card above says what is being looked at.")
+        super().__init__("No diagnosis yet, so there are no details. The card above shows what is being checked.")
 
 
-MAX_DEVICES, NO_FACT_KEY = 8, ""
+MAX_DEVICES = 8
+NO_FACT_KEY = ""
 _HCA_IDS = (("PCI", "ib.bdf"), ("GUID", "ib.guid"), ("leaf switch", "fabric.leaf"), ("switch port", NO_FACT_KEY))
 _GPU_IDS = (
     ("model", "gpu.product"),
@@ -46,7 +53,7 @@ _GPU_IDS = (
 )
 # Kind of device → (name on site, key of the fact).
 HARDWARE_IDS: Mapping[str, Sequence[tuple[str, str]]] = {"gpu": _GPU_IDS, "mlx5_": _HCA_IDS, "ib": _HCA_IDS}
-INCIDENT_WENT_ON_TEXT = "The incident went on after this card; this is how it stands now."
+INCIDENT_WENT_ON_TEXT = "The incident has changed since this card; this is its status now."
 
 
 def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[str, str], shown: str, facts: Sequence[Fact] = ()) -> Block:
@@ -70,12 +77,12 @@ def render_details(incident: IncidentView, titles: CauseTitles, boots: Mapping[s
             *_render_part("Advice", [(report.next_step,)] if report.next_step else []),
             *_render_part("By hand", [(f"• {row}",) for row in report.by_hand]),
             *_render_part("Looked at", _render_cost(incident.stats, report)),
-            *_render_quoted("The way there", _format_walk(incident, titles)),
+            *_render_quoted("How it was found", _format_walk(incident, titles)),
             *_render_quoted("What happened", _format_timeline(incident)),
             *_render_part(
-                "Put up for decision", [_render_action(row) for row in report.actions[:MAX_ACTIONS]], len(report.actions) - MAX_ACTIONS
+                "Waiting for approval", [_render_action(row) for row in report.actions[:MAX_ACTIONS]], len(report.actions) - MAX_ACTIONS
             ),
-            *_render_part("Known by", _render_ids(incident, boots)),
+            *_render_part("Identifiers", _render_ids(incident, boots)),
         ],
     )
 
@@ -87,18 +94,21 @@ def render_hardware_ids(causes: Sequence[Hypothesis], facts: Iterable[Fact]) -> 
     lines: list[Line] = []
     for device in devices[:MAX_DEVICES]:
         host, _, name = device.partition("/")
-        ids = [(says, read.get((host, "" if key == "fabric.leaf" else name, key))) for says, key in HARDWARE_IDS[_get_device_kind(device)]]
+        ids = [
+            (id_name, read.get((host, "" if key == "fabric.leaf" else name, key)))
+            for id_name, key in HARDWARE_IDS[_get_device_kind(device)]
+        ]
         parts: list[Part] = [bold(device)]
-        for says, value in ids:
-            parts += [f" · {says} ", code(str(value)) if value is not None else "not read"]
+        for sentence, value in ids:
+            parts += [f" · {sentence} ", code(str(value)) if value is not None else "not read"]
         lines.append(tuple(parts))
     rest = len(devices) - MAX_DEVICES
     return [*lines, *([(f"… {rest} more devices",)] if rest > 0 else [])]
 
 
 def _get_device_kind(device: str) -> str:
-    found = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
-    return found[1] if found else ""
+    match = re.fullmatch(r"[^/]+/(gpu|mlx5_|ib)[0-9]{1,3}", device)
+    return match[1] if match else ""
 
 
 def find_boot_ids(facts: Iterable[Fact]) -> dict[str, str]:
@@ -127,9 +137,9 @@ def _render_causes(report: Report, titles: CauseTitles) -> list[Block]:
 
 
 def _render_ruled_out(incident: IncidentView, report: Report, titles: CauseTitles) -> list[Line]:
-    known = {row.label for row in report.ruled_out}
+    ruled_out_labels = {row.label for row in report.ruled_out}
     return report_rows.render_ruled_out(
-        (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in known)), titles
+        (*report.ruled_out, *(row for row in _list_by_verdict(incident, "rejected") if row.label not in ruled_out_labels)), titles
     )
 
 
@@ -143,7 +153,7 @@ def _list_by_verdict(incident: IncidentView, verdict: str) -> list[Hypothesis]:
 
 def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
     together = f", {stats.check_seconds:.0f} s of checks together"
-    lines: list[Line] = [(stat_text.format_cost(stats) + together,)] if stats.checks else []
+    lines: list[Line] = [(report_texts.format_cost(stats) + together,)] if stats.checks else []
     lines += [(f"{stats.exclusive_gpu_seconds:.0f} GPU seconds of exclusive tests",)] if stats.exclusive_gpu_seconds else []
     lines += (
         [(f"{stats.model_calls} model calls, {stats.tokens_in} tokens in, {stats.tokens_out} out, ${stats.usd:.3f}",)]
@@ -154,7 +164,7 @@ def _render_cost(stats: IncidentCosts, report: Report) -> list[Line]:
 
 
 def _format_walk(incident: IncidentView, titles: CauseTitles) -> list[str]:
-    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({why})' if why else ''}" for path, did, why in incident.search_steps]
+    lines = [f"{titles.get(path) or path or 'all'}: {did}{f' ({reason})' if reason else ''}" for path, did, reason in incident.search_steps]
     return [*lines[:MAX_WALK_STEPS], *([f"… {len(lines) - MAX_WALK_STEPS} more steps"] if len(lines) > MAX_WALK_STEPS else [])]
 
 
@@ -174,9 +184,9 @@ def _render_action(row: PlannedAction) -> Line:
 
 def _render_ids(incident: IncidentView, boots: Mapping[str, str]) -> list[Line]:
     concerned = sorted({host for row in (incident.report.root_causes if incident.report else ()) for host in row.hosts} & set(boots))
-    named = concerned or sorted(boots)
-    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named[:MAX_BOOTS]]
-    lines += [(f"… {len(named) - MAX_BOOTS} more boots",)] if len(named) > MAX_BOOTS else []
+    named_hosts = concerned or sorted(boots)
+    lines: list[Line] = [(f"boot of {host}: ", code(boots[host])) for host in named_hosts[:MAX_BOOTS]]
+    lines += [(f"… {len(named_hosts) - MAX_BOOTS} more boots",)] if len(named_hosts) > MAX_BOOTS else []
     return [(f"incident {incident.id}",), *lines]
 
 

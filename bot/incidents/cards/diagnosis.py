@@ -7,21 +7,93 @@ from typing import Any
 
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
-from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click, parse_select_choice
 from bot.cards.text import Line, Part, bold, code, italic, parse_backticks
-from bot.incidents.cards import drained_nodes, feedback, incident_menu, question, report_rows, shared_causes
+from bot.incidents.cards import feedback, incident_menu, report_rows
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
-from bot.lessons.cards import guide_status, ideas, recalled_lessons, site_notes
-from graph.extraction import stat_text
-from graph.extraction.unknown_names import format_report_unknowns
+from bot.lessons import cards
+from graph.extraction import report_texts
+from graph.extraction.report_texts import format_report_unknowns
 from graph.report import HostFinding, Report
 from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import fold_host_names
+from tools.inventory.name_suggestions import UnknownName
 
-HAND_OFF_ACTION_ID, RECHECK_ACTION_ID, DETAILS_ACTION_ID = "diagnosis.hand_off", "diagnosis.recheck", "diagnosis.details"
+# Links to incidents that own a cause of this report.
+
+OTHER_THREAD_TEXT = "another thread"
+
+
+def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Block]:
+    """Render a line per owning incident. `links`: incident → thread, where readable."""
+    return [
+        _render_shared_cause(report, incident, links.get(incident, OTHER_THREAD_TEXT))
+        for incident in dict.fromkeys(row.incident for row in report.shared)
+    ]
+
+
+def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
+    """Render the readable threads of cited closed incidents."""
+    links_of_threads = [links[row.incident] for row in report.threads if row.incident in links]
+    return (
+        [blocks.line_section("↪ Threads: ", *[part for link in links_of_threads for part in (link, " · ")][:-1])]
+        if links_of_threads
+        else []
+    )
+
+
+def _render_shared_cause(report: Report, incident: str, where: Part) -> Block:
+    rows = [row for row in report.shared if row.incident == incident]
+    hosts = fold_host_names(host for row in rows for host in row.hosts)
+    covers_all = {row.label for row in rows} == {row.label for row in report.root_causes}
+    subject_parts: tuple[Part, ...] = (bold(hosts), " is") if hosts and not covers_all else ("This is",)
+    later = " I look again here when that is over." if any(row.waits for row in rows) else ""
+    return blocks.line_section("↪ ", *subject_parts, " worked on in ", where, f", and decided there.{later}")
+
+
+# Questions to the reporter, and ideas, which RackMedic never runs.
+
+MAX_QUESTIONS = 5
+HOST_CHOICE_ACTION_ID = "question.meant"
+SELECT_ACTIONS = {HOST_CHOICE_ACTION_ID: "reply"}  # a choice counts as a reply of the person who chose
+
+
+def render_host_choice(incident: str, item: str, unknown: Sequence[UnknownName]) -> list[Block]:
+    """Offer hosts with names similar to the unknown ones."""
+    offered = {row.name: [(host, host) for host in row.nearest if len(host) <= blocks.MAX_OPTION_VALUE_CHARS] for row in unknown}
+    return (
+        [blocks.select_row(HOST_CHOICE_ACTION_ID, encode_button_value(incident, item), "Which host is meant?", offered)]
+        if any(offered.values())
+        else []
+    )
+
+
+def parse_host_choice(payload: Mapping[str, Any]) -> ButtonClick:
+    return parse_select_choice(payload, SELECT_ACTIONS)
+
+
+def render_question_blocks(questions: Sequence[str], suggestions: Sequence[str] = ()) -> list[Block]:
+    question_lines = [(f"{n}. {words}",) for n, words in enumerate(questions[:MAX_QUESTIONS], 1)]
+    ideas = [(f"• {words}",) for words in suggestions[:MAX_QUESTIONS]]
+    hint = (italic("Answer here in your own words, or attach the log."),)
+    return [
+        *([blocks.section((bold("Please tell me"),), *question_lines, hint)] if question_lines else []),
+        *([blocks.section((bold("Worth a try by hand"), " (I run none of these)"), *ideas)] if ideas else []),
+    ]
+
+
+def render_question_card(questions: Sequence[str], suggestions: Sequence[str] = ()) -> Card:
+    return blocks.build_card(
+        f"I have a question: {questions[0]}" if questions else "Some ideas",
+        render_question_blocks(questions, suggestions) or [blocks.line_section("–")],
+    )
+
+
+HAND_OFF_ACTION_ID = "diagnosis.hand_off"
+RECHECK_ACTION_ID = "diagnosis.recheck"
+DETAILS_ACTION_ID = "diagnosis.details"
 BUTTONS = {HAND_OFF_ACTION_ID: "hand_off", RECHECK_ACTION_ID: "recheck", DETAILS_ACTION_ID: "details"}
-
 NO_LINKS: Mapping[str, Part] = {}
 # Marks that differ in shape, not only in colour; and the default headline.
 OUTCOME_HEADLINES: Mapping[DiagnosisOutcome, tuple[str, str]] = {
@@ -30,29 +102,25 @@ OUTCOME_HEADLINES: Mapping[DiagnosisOutcome, tuple[str, str]] = {
     "abstained": ("❓", "No root cause found yet"),
     "handed_off": ("🎫", "Handed to a human"),
 }
-
 # Before the answer to a question about hosts.
 FOUND_MARKS: Mapping[HostFinding, str] = {"fault": "🔴", "nothing": "✅", "odd": "⚠", "blind": "❓"}
-
 OUTSIDE_IDEA_TEXT = "A model that read your report wrote this. Nothing on the machines shows it."
 NOT_KEPT_TEXT = "The outputs behind this are not kept: the evidence store takes nothing now"
 MAX_FILES_CHARS = 1500  # of all lines about files
-
-SLURM_NAME_PATTERN, MAX_EXCLUDED_HOSTS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"), 32
+SLURM_NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MAX_EXCLUDED_HOSTS = 32
 JOB_LABEL_PREFIXES = ("USER.", "FRAMEWORK.")
 KUBERNETES_COMMANDS = (("cordon_node",), ("uncordon_node",), ("evict_pods",))
 # Evidence lines of a single cause, and of each of several; causes shown in full, and further ones by name; failed
 # checks, log lines, ideas, and tasks for people.
-MAX_SINGLE_CAUSE_LINES, MAX_LINES_PER_CAUSE, MAX_CAUSES, MAX_NAMED_CAUSES, MAX_UNOBSERVED, MAX_LOG_LINES, MAX_IDEAS, MAX_MANUAL_TASKS = (
-    2,
-    1,
-    2,
-    3,
-    3,
-    6,
-    2,
-    2,
-)
+MAX_SINGLE_CAUSE_LINES = 2
+MAX_LINES_PER_CAUSE = 1
+MAX_CAUSES = 2
+MAX_NAMED_CAUSES = 3
+MAX_UNOBSERVED = 3
+MAX_LOG_LINES = 6
+MAX_IDEAS = 2
+MAX_MANUAL_TASKS = 2
 
 
 def render_diagnosis(
@@ -74,9 +142,9 @@ def render_diagnosis(
             report.reply,
             [
                 *_render_answer(report.reply),
-                *shared_causes.render_thread_links(report, links),
+                *render_thread_links(report, links),
                 *_render_files(report),
-                *drained_nodes.render_return_buttons(incident, report.held),
+                *report_rows.render_return_buttons(incident, report.held),
                 *_render_host_choice(incident, report),
                 _render_small_print(incident, report, None),
             ],
@@ -93,18 +161,18 @@ def render_diagnosis(
             *_render_host_choice(incident, report),
             *_render_causes(own, titles, named=len(own) > 1),
             *_render_also_seen(report, titles),
-            *shared_causes.render_shared_causes(report, links),
-            *recalled_lessons.render_recalled_lessons(report, titles),
-            *site_notes.render_site_notes(report),
+            *render_shared_causes(report, links),
+            *cards.render_recalled_lessons(report, titles),
+            *cards.render_site_notes(report),
             *_render_files(report),
             *_render_logs(report, own),
             *_render_likely_cause(report, titles),
             *_render_peer_differences(report),
             *_render_old_events(report),
             *([blocks.section((bold("Perhaps:"), f" {report.outside}"), (italic(OUTSIDE_IDEA_TEXT),))] if report.outside else []),
-            *ideas.render_ideas(report.ideas),
-            *question.render_question_blocks(report.questions, report.suggestions[:MAX_IDEAS]),
-            *guide_status.render_guide(report),
+            *cards.render_ideas(report.ideas),
+            *render_question_blocks(report.questions, report.suggestions[:MAX_IDEAS]),
+            *cards.render_guide(report),
             *_render_next_steps(report, own, titles, stats, mended=mended),
             *([blocks.line_section(f"🔁 {report.look_again}")] if report.look_again else []),
             _render_small_print(incident, report, stats),
@@ -125,7 +193,7 @@ def parse_diagnosis_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def _render_host_choice(incident: str, report: Report) -> list[Block]:
-    return question.render_host_choice(incident, report.item, report.unknown_hosts)
+    return render_host_choice(incident, report.item, report.unknown_hosts)
 
 
 def _render_answer(reply: str) -> list[Block]:
@@ -151,11 +219,13 @@ def _render_also_seen(report: Report, titles: CauseTitles) -> list[Block]:
 def _render_recheck_hint(report: Report) -> list[Block]:
     """Say how to get remediations for causes outside the question."""
     up = {row.label for row in report.actions}
-    theirs = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
-    causes = [row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in theirs]
-    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in theirs)
+    shared_targets = {(row.label, host) for row in report.shared for host in row.hosts or [""]}
+    causes = [
+        row for row in report.root_causes if row.label in report.also_seen and row.label not in up and (row.label, "") not in shared_targets
+    ]
+    hosts = fold_host_names(host for row in causes for host in row.hosts if (row.label, host) not in shared_targets)
     return (
-        [blocks.line_section("No fix of it is put up for decision. Say ", code(f"recheck {hosts}"), " to be shown one.")] if hosts else []
+        [blocks.line_section("No fix for it is waiting for approval. To ask for one, say ", code(f"recheck {hosts}"), ".")] if hosts else []
     )
 
 
@@ -181,7 +251,7 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
         (
             bold("And:"),
             f" {report_rows.get_cause_title(h.label, titles)} (",
-            bold(report_rows.format_cause_place(h) or "no machine at fault"),
+            bold(report_rows.format_cause_place(h) or "not a host fault"),
             ")",
         )
         for h in rest[:MAX_NAMED_CAUSES]
@@ -192,8 +262,8 @@ def _render_cause_names(causes: Sequence[Hypothesis], titles: CauseTitles) -> li
 def _render_unobserved(report: Report) -> list[Line]:
     """Render unobserved checks; give reasons only where no cause was found."""
     if report.outcome == "diagnosed":
-        seen = report_rows.render_unobserved_summary(report.could_not_look)
-        return [(bold("Could not look:"), " ", *seen)] if seen else []
+        unobserved_summary = report_rows.render_unobserved_summary(report.could_not_look)
+        return [(bold("Could not look:"), " ", *unobserved_summary)] if unobserved_summary else []
     lines = report_rows.render_unobserved(report.could_not_look, most=MAX_UNOBSERVED)
     return [(bold("Could not look"),), *lines] if lines else []
 
@@ -221,13 +291,15 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
     row = report.likely
     if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
         return []
-    who = (
+    model_note = (
         f"a model that read all of this gives it {report_rows.format_confidence(row.p)}"
         if row.by == "reading"
         else f"the facts make it {report_rows.format_confidence(row.p)}"
     )
-    why: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
-    return [blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {who}"), *why)]
+    reason_lines: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
+    return [
+        blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {model_note}"), *reason_lines)
+    ]
 
 
 def _render_next_steps(
@@ -268,9 +340,9 @@ def _render_exclude_option(report: Report, own: Sequence[Hypothesis], stats: Inc
 
 
 def _render_small_print(incident: str, report: Report, stats: IncidentCosts | None) -> Block:
-    looked = stat_text.format_hosts_and_makespan(stats) if stats else ""
+    coverage = report_texts.format_hosts_and_makespan(stats) if stats else ""
     alone = "without a model" if report.without_model and not report.reply else ""
-    return blocks.context((italic(" · ".join(part for part in (incident, looked, alone) if part)),))
+    return blocks.context((italic(" · ".join(part for part in (incident, coverage, alone) if part)),))
 
 
 def _render_buttons(incident: str, report: Report) -> Block:

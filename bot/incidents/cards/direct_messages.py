@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
@@ -22,7 +23,7 @@ MAX_REQUEST_WORDS: Final = 8  # a longer message is a report, which belongs into
 KNOWN_REQUESTS: Final = (
     ("help", "this list"),
     ("status", "your incidents, and the open ones of the channels that you are in"),
-    ("approvals", "what waits for your decision; approving is done in the thread"),
+    ("approvals", "what waits for your approval; you approve in the thread"),
 )
 
 
@@ -31,16 +32,20 @@ def classify_request(text: str) -> DirectRequest:
     words = [word.casefold() for word in re.findall(r"[^\W_][\w.-]{0,60}", text[:400])]
     if len(words) > MAX_REQUEST_WORDS or any(char.isdigit() for word in words for char in word):
         return "elsewhere"
-    found: list[DirectRequest] = [name for name, known in REQUEST_WORDS.items() if known & set(words)]
-    return found[0] if found else "elsewhere" if words else "help"
+    requests: list[DirectRequest] = [name for name, request_words in REQUEST_WORDS.items() if request_words & set(words)]
+    return requests[0] if requests else "elsewhere" if words else "help"
 
 
 def render_direct_help(channels: Sequence[str]) -> Card:
     rows = [(code(say), f" {means}") for say, means in KNOWN_REQUESTS]
-    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
     parts = [
         blocks.section((bold("In this conversation:"),), *rows),
-        *([blocks.line_section(bold("To begin a diagnosis:"), " mention me with what is wrong in", *where, ".")] if where else []),
+        *(
+            [blocks.line_section(bold("To begin a diagnosis:"), " mention me with what is wrong in", *channel_parts, ".")]
+            if channel_parts
+            else []
+        ),
     ]
     return blocks.build_card("What I understand here", parts)
 
@@ -56,16 +61,52 @@ def render_direct_status(mine: Sequence[OpenIncident], others: Sequence[OpenInci
 
 def render_direct_approvals(waiting: Sequence[Block]) -> Card:
     """Render what waits for this person's decision."""
-    how = blocks.context(("Open the thread to decide: there the whole card is, and there alone Approve counts.",))
-    return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, how])
+    hint = blocks.context(("To approve, open the thread: only the Approve button on the full card counts.",))
+    return blocks.build_card("Waiting for your decision", [blocks.header("Waiting for your decision"), *waiting, hint])
 
 
 def render_other_channels(why: str, channels: Sequence[str]) -> Card:
-    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *where)])
+    channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *channel_parts)])
 
 
 def render_not_answered_here(why: str, channels: Sequence[str]) -> Card:
-    where = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    known = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
-    return blocks.build_card(why, [blocks.line_section(f"↪ {why}", *((" →", *where) if where else ()), " Here I know ", *known)])
+    channel_parts = [part for channel in channels if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    request_parts = [part for say, _ in KNOWN_REQUESTS for part in (code(say), " ")]
+    return blocks.build_card(
+        why, [blocks.line_section(f"↪ {why}", *((" →", *channel_parts) if channel_parts else ()), " Here I know ", *request_parts)]
+    )
+
+
+# Suggested prompts, status lines and thread titles. Pure. No user text gets into them.
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedPrompt:
+    """Slack sends `says` as the user's message; `wish` is the request."""
+
+    says: str
+    wish: DirectRequest
+
+
+# Slack shows at most four
+SUGGESTED_PROMPTS: Final = (
+    SuggestedPrompt("Which incidents are open?", "status"),
+    SuggestedPrompt("What waits for my approval?", "approvals"),
+    SuggestedPrompt("Help: what can I ask here?", "help"),
+)
+PROMPTS_TITLE: Final = "Ask me"
+# Shown after our name while stored data is read.
+READING_STATUS_TEXTS: Final[Mapping[DirectRequest, str]] = {
+    "status": "is reading what is open…",
+    "approvals": "is looking at what waits for you…",
+}
+THREAD_TITLES: Final[Mapping[DirectRequest, str]] = {
+    "status": "Open incidents",
+    "approvals": "Waiting for your decision",
+    "help": "What can be asked",
+}
+
+
+def build_prompt_payload(prompts: Sequence[SuggestedPrompt]) -> list[dict[str, str]]:
+    return [{"title": prompt.says, "message": prompt.says} for prompt in prompts]

@@ -10,8 +10,11 @@ from bot.cards.blocks import Block
 from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, OldButton, encode_button_value
 
 VOTE_ACTION_ID = "feedback.vote"
-USEFUL, NOT_USEFUL = "useful", "not_useful"
-CALLBACK_ID, REASON_BLOCK_ID, WORDS_BLOCK_ID = "feedback.submit", "feedback.reason", "feedback.words"
+USEFUL = "useful"
+NOT_USEFUL = "not_useful"
+CALLBACK_ID = "feedback.submit"
+REASON_BLOCK_ID = "feedback.reason"
+WORDS_BLOCK_ID = "feedback.words"
 MAX_WORDS_CHARS = 500
 REASONS: Mapping[str, str] = {
     "wrong_cause": "The cause is wrong",
@@ -47,12 +50,12 @@ def parse_feedback_click(payload: Mapping[str, Any]) -> ButtonClick:
     try:
         action = payload["actions"][0]
         value = json.loads(action["value"])
-        about = json.loads(value["about"])
+        subject = json.loads(value["about"])
         if action["action_id"] != VOTE_ACTION_ID or value["vote"] not in (USEFUL, NOT_USEFUL):
             raise OldButton
-        return ButtonClick(value["vote"], str(about["incident"]), str(about["item"]))
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+        return ButtonClick(value["vote"], str(subject["incident"]), str(subject["item"]))
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
 
 
 def render_feedback_form(incident: str, item: str) -> Block:
@@ -78,13 +81,13 @@ def parse_feedback_form(payload: Mapping[str, Any]) -> NegativeFeedback:
     """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
     try:
         view = payload["view"]
-        about = json.loads(view["private_metadata"])
+        subject = json.loads(view["private_metadata"])
         values = view["state"]["values"]
-        incident, item = str(about["incident"]), str(about["item"])
+        incident, item = str(subject["incident"]), str(subject["item"])
         reason = str((values[REASON_BLOCK_ID][REASON_BLOCK_ID].get("selected_option") or {}).get("value", ""))
         words = str(values[WORDS_BLOCK_ID][WORDS_BLOCK_ID].get("value") or "").strip()[:MAX_WORDS_CHARS]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise OldButton from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise OldButton from error
     if reason not in REASONS:
         raise BadForm({REASON_BLOCK_ID: "Choose what comes nearest."})
     return NegativeFeedback(incident, item, reason, words)

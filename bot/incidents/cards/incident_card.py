@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, Part, bold, code
-from bot.incidents.cards import diagnosis, drained_nodes, progress
+from bot.incidents.cards import diagnosis, progress, report_rows
 from bot.incidents.cards.incident_status import STATUS_SIGNS, IncidentStatus
 from bot.incidents.cards.progress import ProgressCard
 from bot.incidents.cards.report_rows import CauseTitles
@@ -43,12 +43,17 @@ def render_incident_card(living: IncidentCardView) -> Card:
     if living.standing and living.standing.closed and not living.busy:
         report = _remove_open_guide(report)
     mended = living.standing is not None and living.standing.mended and not living.busy
-    found = diagnosis.render_diagnosis(living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended)
+    diagnosis_blocks = diagnosis.render_diagnosis(
+        living.incident, report, living.stats, living.links, living.titles, living.mark, mended=mended
+    )
     head = [progress.render_progress_steps(living.busy)] if living.busy else _render_status(living.standing)
-    first = 1 if found.blocks[0]["type"] == "header" else 0
-    said = f" {living.standing.first_line}" if living.standing else ""
-    back = [] if living.report.reply else drained_nodes.render_return_buttons(living.incident, living.report.held)
-    return blocks.build_card(f"{found.text}{said}", [*found.blocks[:first], *head, *_render_changed(living), *back, *found.blocks[first:]])
+    first = 1 if diagnosis_blocks.blocks[0]["type"] == "header" else 0
+    first_line = f" {living.standing.first_line}" if living.standing else ""
+    back = [] if living.report.reply else report_rows.render_return_buttons(living.incident, living.report.held)
+    return blocks.build_card(
+        f"{diagnosis_blocks.text}{first_line}",
+        [*diagnosis_blocks.blocks[:first], *head, *_render_changed(living), *back, *diagnosis_blocks.blocks[first:]],
+    )
 
 
 def render_cured_message(standing: IncidentStatus, what: str) -> Card:
@@ -63,7 +68,7 @@ def render_look_finished(report: Report) -> Card:
     icon, words = diagnosis.OUTCOME_HEADLINES[report.outcome]
     head = f"{icon} {report.headline or words}"
     return blocks.build_card(
-        head, [blocks.clipped_section((bold(head),), ("All of it is on my first message in this thread.",), room=MAX_SUMMARY_CHARS)]
+        head, [blocks.clipped_section((bold(head),), ("Details are on my first message in this thread.",), room=MAX_SUMMARY_CHARS)]
     )
 
 

@@ -34,7 +34,7 @@ STATUS_SIGNS: Mapping[StatusSign, SignRow] = {
     "looking": SignRow("🔎", "mag_right", "RackMedic is looking"),
     "people": SignRow("🔴", "red_circle", "a fault was found and waits for people"),
     "unclear": SignRow("❓", "question", "no cause was found, or an answer is needed"),
-    "well": SignRow("✅", "white_check_mark", "healthy, mended or closed"),
+    "well": SignRow("✅", "white_check_mark", "healthy, fixed or closed"),
     "ticket": SignRow("🎫", "ticket", "a person has it"),
 }
 MAX_LINES = 3
@@ -64,9 +64,9 @@ class IncidentStatus:
 
 # Outcomes that leave work to people while the incident is open.
 OUTCOME_TEXTS: Mapping[RemediationOutcome, str] = {
-    "unknown": "nobody knows whether it ran; look, and say so on its card",
+    "unknown": "unknown whether it ran; check the host, then answer on its card",
     "ticket": "for people",
-    "undecided": "nobody decided",
+    "undecided": "no decision",
     "denied": "rejected",
     "stopped": "stopped",
 }
@@ -74,11 +74,11 @@ ACTION_STATE_TEXTS: Mapping[State, str] = {
     State.PENDING: "waiting for approval",
     State.APPROVED: "approved, starts as soon as it may",
     State.EXECUTING: "running",
-    State.DONE: "ran, being proved",
+    State.DONE: "ran, being verified",
 }
 LOST_CONTACT_TEXT = "running when contact with the host was lost"
 WAIT_TEXTS: Mapping[str, str] = {
-    "approval": "not put up for decision yet",
+    "approval": "not proposed yet",
     "idle": "waiting until the node is drained and without jobs",
     "node_back": "waiting for the host to answer",
 }
@@ -107,8 +107,8 @@ def get_incident_status(
                 mended=cured,
             )
         case "handed_off":
-            waits = incident_view.ticket is not None and incident_view.ticket.state == "waiting"
-            has = f"{taken_by} has it{', and it waits for others' if waits else ''}."
+            is_waiting = incident_view.ticket is not None and incident_view.ticket.state == "waiting"
+            has = f"{taken_by} has it{', and it waits for others' if is_waiting else ''}."
             first = has if taken_by else "Waiting for a person to take it."
             return IncidentStatus("ticket", (first, *_list_human_tasks(incident_view.remediations)[:MAX_LINES]))
         case "watching":
@@ -124,13 +124,13 @@ def get_incident_status(
 
 
 def _build_watched_status(remediations: Sequence[Remediation]) -> IncidentStatus:
-    due = min((row.due for row in remediations if row.waiting_for == "proof" and row.due), default=None)
-    if due is None:
+    due_at = min((row.due for row in remediations if row.waiting_for == "proof" and row.due), default=None)
+    if due_at is None:
         return IncidentStatus(
-            "well", ("Cured: proved again, the fault did not come back.",), "closed by itself if all stays quiet", mended=True
+            "well", ("Cured: re-checked, the fault did not come back.",), "closes automatically if nothing more happens", mended=True
         )
     mended = not any(row.drained for row in remediations)
-    return IncidentStatus("well", (f"Mended: passes now, to be proved again at {due:%H:%M} UTC.",), mended=mended)
+    return IncidentStatus("well", (f"Fixed; re-check at {due_at:%H:%M} UTC.",), mended=mended)
 
 
 def _build_report_status(incident_view: IncidentView, theirs: Collection[str]) -> IncidentStatus:
@@ -138,16 +138,16 @@ def _build_report_status(incident_view: IncidentView, theirs: Collection[str]) -
     if report is None:
         return IncidentStatus("looking", ("Received.",))
     if report.outcome == "no_fault":
-        return IncidentStatus("well", ("Nothing to mend here.",))
+        return IncidentStatus("well", ("Nothing to fix here.",))
     if ended := _list_human_tasks(incident_view.remediations):
         return IncidentStatus("people", ended[:MAX_LINES])
     fault: StatusSign = "people" if report.outcome == "diagnosed" or report.root_causes else "unclear"
     if report.questions:
         return IncidentStatus(fault, ("Waiting for an answer.",))
     if report.about and report.about.found == "nothing" and not report.actions:
-        return IncidentStatus("well", ("Nothing to mend on what was asked about.",))
+        return IncidentStatus("well", ("Nothing to fix on the hosts you asked about.",))
     if incident_view.origin and incident_view.origin.customer and is_settled_for_tenant(incident_view, theirs.__contains__):
-        return IncidentStatus("well", ("Answered: the customer was told how to mend it.",), "closed by itself if all stays quiet")
+        return IncidentStatus("well", ("Answered: the customer was told how to fix it.",), "closes automatically if nothing more happens")
     return IncidentStatus(fault, (_describe_other_incidents(report) or "Waiting for people.",))
 
 
@@ -156,8 +156,8 @@ def _describe_other_incidents(report: Report) -> str:
     if not is_owned_elsewhere(report):
         return ""
     if all(row.label in report.also_seen for row in report.root_causes):
-        asked = fold_host_names(report.about.hosts) if report.about else "what was asked about"
-        return f"No cause is proven on {asked}; what else was seen is worked on in another thread."
+        subject = fold_host_names(report.about.hosts) if report.about else "what was asked about"
+        return f"No cause is proven on {subject}; what else was seen is worked on in another thread."
     return "Worked on and decided in another thread."
 
 
@@ -183,24 +183,29 @@ def _build_repair_status(
         groups.setdefault((row.label, row.rung, len(row.rungs), _describe_wait(row, records, lost)), []).append(row)
     parts = sorted(groups.values(), key=lambda rows: _get_priority(rows[0], records))
     doubt = _list_human_tasks([row for row in remediations if row.outcome == "unknown"])
-    told, rest = (
+    under_way, rest = (
         [parts[0], *(rows for rows in parts[1:] if _is_under_way(rows[0], records))],
         [rows for rows in parts[1:] if not _is_under_way(rows[0], records)],
     )
     people = _list_human_tasks([row for row in remediations if row.outcome == "ticket"])
-    lines = [*doubt, *(_describe_step_progress(rows, records, lost) for rows in told), *_summarize_other_repairs(rest, records), *people]
+    lines = [
+        *doubt,
+        *(_describe_step_progress(rows, records, lost) for rows in under_way),
+        *_summarize_other_repairs(rest, records),
+        *people,
+    ]
     more = len(lines) - MAX_LINES
-    shown = lines[:MAX_LINES] if more <= 0 else [*lines[: MAX_LINES - 1], f"and {more + 1} more fixes"]
+    shown_lines = lines[:MAX_LINES] if more <= 0 else [*lines[: MAX_LINES - 1], f"and {more + 1} more fixes"]
     if len(lines) > 1:
-        return IncidentStatus("people", tuple(shown), _describe_next_step(parts[0]))
+        return IncidentStatus("people", tuple(shown_lines), _describe_next_step(parts[0]))
     step = f"{_format_step_count(parts[0][0])}: {_describe_wait(parts[0][0], records, lost)}"
-    return IncidentStatus("people", tuple(shown), _describe_next_step(parts[0]), _list_plan_tasks(parts[0], records), step)
+    return IncidentStatus("people", tuple(shown_lines), _describe_next_step(parts[0]), _list_plan_tasks(parts[0], records), step)
 
 
 def _is_under_way(remediation: Remediation, records: Mapping[str, ActionRecord]) -> bool:
     """Return whether it runs, or waits for something other than a decision or its turn."""
-    seen = records.get(remediation.approval)
-    return remediation.waiting_for in ("idle", "node_back") or (seen is not None and seen.state in BEGUN_STATES)
+    record = records.get(remediation.approval)
+    return remediation.waiting_for in ("idle", "node_back") or (record is not None and record.state in BEGUN_STATES)
 
 
 def _summarize_other_repairs(groups: Sequence[Sequence[Remediation]], records: Mapping[str, ActionRecord]) -> list[str]:
@@ -223,15 +228,15 @@ def _format_step_count(remediation: Remediation) -> str:
 
 def _list_plan_tasks(remediations: Sequence[Remediation], records: Mapping[str, ActionRecord]) -> tuple[tuple[str, TaskStatus], ...]:
     first, steps = remediations[0], _list_step_indexes(remediations[0])
-    seen = records.get(first.approval)
-    now: TaskStatus = "in_progress" if seen and seen.state in BEGUN_STATES else "pending"
+    record = records.get(first.approval)
+    now: TaskStatus = "in_progress" if record and record.state in BEGUN_STATES else "pending"
     states: list[TaskStatus] = ["complete" if n < first.rung else now if n == first.rung else "pending" for n in steps]
     return tuple((_describe_step(remediations, n), status) for n, status in zip(steps, states, strict=True))
 
 
 def _describe_next_step(remediations: Sequence[Remediation]) -> str:
     after = _list_step_indexes(remediations[0])[_get_step_position(remediations[0]) + 1 :]
-    return _describe_step(remediations, after[0]) if after else "proved again later"
+    return _describe_step(remediations, after[0]) if after else "re-checked later"
 
 
 def _list_step_indexes(remediation: Remediation) -> list[int]:
@@ -250,27 +255,27 @@ def _describe_step(remediations: Sequence[Remediation], step: int) -> str:
     """Describe a step; fold several hosts, and show `…` for arguments that differ."""
     rows = [row.model_copy(update={"rung": step}) for row in remediations]
     hosts = fold_host_names(name for row in rows for name in row.target.split(","))
-    said = {format_current_step(row) for row in rows}
-    words = said.pop() if len(said) == 1 else _describe_common_step([row.rungs[step] for row in rows], hosts)
+    descriptions = {format_current_step(row) for row in rows}
+    words = descriptions.pop() if len(descriptions) == 1 else _describe_common_step([row.rungs[step] for row in rows], hosts)
     return words if hosts in words else f"{words}, {hosts}"
 
 
 def _describe_common_step(steps: Sequence[RemediationStep], hosts: str) -> str:
     args = [{"approval": "…", **step.args} for step in steps]
-    given = {name: {row.get(name, "…") for row in args} for name in args[0]}
-    values = {name: hosts if name == "node" else found.pop() if len(found) == 1 else "…" for name, found in given.items()}
+    values_by_name = {name: {row.get(name, "…") for row in args} for name in args[0]}
+    values = {name: hosts if name == "node" else values.pop() if len(values) == 1 else "…" for name, values in values_by_name.items()}
     return fill_slots(REMEDIES[steps[0].remedy].does, values)
 
 
 def _describe_wait(remediation: Remediation, records: Mapping[str, ActionRecord], lost: Collection[str]) -> str:
-    seen = records.get(remediation.approval)
-    if seen and seen.state is State.EXECUTING and remediation.approval in lost:
+    record = records.get(remediation.approval)
+    if record and record.state is State.EXECUTING and remediation.approval in lost:
         return LOST_CONTACT_TEXT
-    if remediation.waiting_for == "approval" and seen and seen.state in ACTION_STATE_TEXTS:
-        return ACTION_STATE_TEXTS[seen.state] + (f" until {seen.decide_by:%H:%M} UTC" if seen.state is State.PENDING else "")
+    if remediation.waiting_for == "approval" and record and record.state in ACTION_STATE_TEXTS:
+        return ACTION_STATE_TEXTS[record.state] + (f" until {record.decide_by:%H:%M} UTC" if record.state is State.PENDING else "")
     return WAIT_TEXTS.get(remediation.waiting_for, "waiting for the other fixes on this host")
 
 
 def _get_priority(remediation: Remediation, records: Mapping[str, ActionRecord]) -> int:
-    seen = records.get(remediation.approval)
-    return STATE_PRIORITY.index(seen.state) if seen and seen.state in STATE_PRIORITY else len(STATE_PRIORITY)
+    record = records.get(remediation.approval)
+    return STATE_PRIORITY.index(record.state) if record and record.state in STATE_PRIORITY else len(STATE_PRIORITY)

@@ -10,45 +10,45 @@ from bot.incidents.cards.home import OpenIncident
 
 # What an internal error leaves true: after a message, a decision about an action, a command.
 MESSAGE_ERROR_TEXT: Line = (
-    "A message or click here changes nothing on any host by itself. What was noted down is kept; reply ",
+    "A message or click here changes nothing on any host. What I stored is kept; reply ",
     code("recheck"),
     " to try again.",
 )
 DECISION_ERROR_TEXT: Line = (
-    "I broke off in between, so look there first: the card shows whether your click counted. ",
-    "What is approved starts by itself. You may press again; your word counts once.",
+    "I stopped midway, so check the card first: it shows whether your click counted. ",
+    "Approved actions start automatically. You may press again; your vote counts once.",
 )
-COMMAND_ERROR_TEXT: Line = ("I broke off in between, so it may have taken effect: ", code("/rackmedic status"), " shows how things stand.")
+COMMAND_ERROR_TEXT: Line = ("I stopped midway, so it may have taken effect. Check ", code("/rackmedic status"), ".")
 """What is known when something broke: behind a message, a decision about an action, a command."""
 
 
 def render_refusal(words: str, instead: Sequence[str] = ()) -> Card:
     """Render a Refusal and the channels (`instead`, ids) to go to."""
-    where = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
-    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *where) if where else ()))])
+    channel_parts = [part for channel in instead if SLACK_ID_PATTERN.fullmatch(channel) for part in (" ", channel_link(channel))]
+    return blocks.build_card(words, [blocks.line_section(f"🚫 {words}", *((" →", *channel_parts) if channel_parts else ()))])
 
 
 def render_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Say that another thread works on it and has the message."""
-    where, rest = "another thread", "What you wrote is added there, and I answer there."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where  # an alert's thread begins with its first turn
+    thread_text, rest = "another thread", "What you wrote is added there, and I answer there."
+    link = thread_link(team, channel, thread_ts, thread_text) if thread_ts else thread_text  # an alert's thread begins with its first turn
     return blocks.build_card(
-        f"I am on this already, in {where}. {rest}", [blocks.line_section("↪ I am on this already, in ", link, f". {rest}")]
+        f"I already work on this in {thread_text}. {rest}", [blocks.line_section("↪ I already work on this in ", link, f". {rest}")]
     )
 
 
 def render_ask_in_joined_thread(team: str, channel: str, thread_ts: str) -> Card:
     """Answer a request in a thread whose report joined another."""
-    where, rest = "another thread", "Ask there, or mention me here with what is wrong."
-    link = thread_link(team, channel, thread_ts, where) if thread_ts else where
-    words = "I did nothing with that: I work on this in "
-    return blocks.build_card(f"{words}{where}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
+    thread_text, rest = "another thread", "Ask there, or mention me here and say what is wrong."
+    link = thread_link(team, channel, thread_ts, thread_text) if thread_ts else thread_text
+    words = "I ignored this message: I work on this in "
+    return blocks.build_card(f"{words}{thread_text}. {rest}", [blocks.line_section(f"↪ {words}", link, f". {rest}")])
 
 
 def render_joined_hidden_thread() -> Card:
     """Say that others reported the same in a thread that these readers may not see."""
-    words = "I am on this already for others, in a thread that this channel cannot read."
-    rest = "I look for you as well and answer here; what is to be decided is decided there."
+    words = "I already work on this in a thread that this channel cannot read."
+    rest = "I answer you here; approvals are given there."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"↪ {words} {rest}")])
 
 
@@ -58,40 +58,42 @@ def render_in_progress(words: str) -> Card:
 
 def render_not_stored(will_retry: bool) -> Card:
     words = "My store does not answer, so I could not note this down."
-    rest = "Slack will send it again by itself." if will_retry else "Please try again in a minute."
+    rest = "Slack will send it again automatically." if will_retry else "Please try again in a minute."
     return blocks.build_card(f"{words} {rest}", [blocks.line_section(f"⏳ {words} {rest}")])
 
 
 def render_empty_report() -> Card:
-    words = "That tells me nothing to look into. Say what is wrong, as in "
+    words = "I found no problem to check in that. Say what is wrong, for example: "
     example = "job 4711 hangs on gpu-[017-020]"
-    shown = blocks.line_section(words, code(example), "; ", code("status"), " lists what is open, ", code("help"), " what I understand.")
-    return blocks.build_card(f"{words}{example}; status lists what is open, help what I understand.", [shown])
+    example_section = blocks.line_section(
+        words, code(example), "; ", code("status"), " lists open incidents, ", code("help"), " lists what I understand."
+    )
+    return blocks.build_card(f"{words}{example}; status lists open incidents, help lists what I understand.", [example_section])
 
 
 def render_edit_ignored() -> Card:
-    words = "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own."
+    words = "I do not read edits. Write what is new as a new message."
     return blocks.build_card(words, [blocks.line_section(f"✏️ {words}")])
 
 
 def render_thread_deleted(row: OpenIncident) -> Card:
     words = f"The first message of {row.id} was deleted"
-    what = f": {row.headline}." if row.headline else "."
-    lines = [f"Still held: {held.render_line()}" for held in row.held]
-    lines += ["It is not closed." if row.lifecycle != "closed" else ""]
-    rest = "My Home tab lists it with a button to ask for a node's return; " if row.held else "My Home tab lists it; "
+    headline_text = f": {row.headline}." if row.headline else "."
+    lines = [f"Still held: {node.render_line()}" for node in row.held]
+    lines += ["The incident is still open." if row.lifecycle != "closed" else ""]
+    rest = "My Home tab lists it, with a button to return a node; " if row.held else "My Home tab lists it; "
     link = thread_link(row.team, row.channel, row.thread_ts, "the thread") if row.thread_ts else "the thread"
-    shown = [blocks.line_section("⚠️ ", bold(words), what), *(blocks.line_section(line) for line in lines if line)]
+    sections = [blocks.line_section("⚠️ ", bold(words), headline_text), *(blocks.line_section(line) for line in lines if line)]
     return blocks.build_card(
-        f"{words}{what} {' '.join(lines)}".strip(), [*shown, blocks.line_section(rest, "what was found stands in ", link, ".")]
+        f"{words}{headline_text} {' '.join(lines)}".strip(), [*sections, blocks.line_section(rest, "the findings are in ", link, ".")]
     )
 
 
 def render_answer_limit(most: timedelta) -> Card:
     """Announce the answer limit; `most` is the longest silence."""
-    words = "I have answered a lot here in the last minutes, so I am quiet for a little"
+    words = "I answered a lot here in the last minutes, so I am quiet now"
     until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
-    passed = f"⏳ {words} and pass over what is written: {until}. "
+    passed = f"⏳ {words} and ignore messages: {until}. "
     return blocks.build_card(
         f"{words}: {until}.",
         [blocks.line_section(passed, code("stop"), ", ", code("hand off"), " and ", code("close"), " still reach me.")],
@@ -99,7 +101,7 @@ def render_answer_limit(most: timedelta) -> Card:
 
 
 def render_not_understood() -> Card:
-    words = "I did not understand that as something for me, so I did nothing. "
+    words = "I did not think that was meant for me, so I did nothing. "
     rest = "Mention me and I answer; "
     return blocks.build_card(
         f"{words}{rest}help lists what I understand.", [blocks.line_section(words, rest, code("help"), " lists what I understand.")]
@@ -114,6 +116,6 @@ def render_internal_error(reference: str, known: Line) -> Card:
         [
             blocks.line_section(f"💥 {headline}."),
             blocks.line_section(*known),
-            blocks.context(("For whoever runs me: the log has it under ", bold(reference), ".")),
+            blocks.context(("For the operator: see the log under ", bold(reference), ".")),
         ],
     )

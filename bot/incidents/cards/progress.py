@@ -76,11 +76,11 @@ def render_progress_steps(card: ProgressCard) -> Block:
     at = next((n for n, stages in enumerate(STEP_STAGES.values()) if card.stage in stages), 0)
     states: list[TaskStatus] = ["complete" if n < at else "in_progress" if n == at else "pending" for n in range(len(STEP_STAGES))]
     count = f"{card.done} of {card.total} checks" if card.total else ""
-    told = [
+    step_lines = [
         " · ".join(filter(None, (title, count if n == LOOK_STEP_INDEX else "", describe_current_activity(card) if n == at else "")))
         for n, title in enumerate(STEP_STAGES)
     ]
-    return blocks.plan(_format_headline(card), zip(told, states, strict=True))
+    return blocks.plan(_format_headline(card), zip(step_lines, states, strict=True))
 
 
 def describe_current_activity(card: ProgressCard) -> str:
@@ -88,9 +88,9 @@ def describe_current_activity(card: ProgressCard) -> str:
     if not card.awaited:
         return card.line
     first, *more = card.awaited
-    others = f" and {len(more)} more" if more else ""
-    waits = f"{first.hosts}: {first.asked}{others}, {card.seconds} s"
-    return f"still checking {waits}" if card.likely else f"waiting for {waits}"
+    others_note = f" and {len(more)} more" if more else ""
+    wait_text = f"{first.hosts}: {first.asked}{others_note}, {card.seconds} s"
+    return f"still checking {wait_text}" if card.likely else f"waiting for {wait_text}"
 
 
 def _format_headline(card: ProgressCard) -> str:
@@ -102,6 +102,6 @@ def _format_headline(card: ProgressCard) -> str:
 def _render_hypotheses(card: ProgressCard) -> list[Block]:
     if not card.hypotheses:
         return []
-    shown: list[Line] = [(f"• {words}",) for words in card.hypotheses[:MAX_HYPOTHESES]]
+    hypothesis_lines: list[Line] = [(f"• {words}",) for words in card.hypotheses[:MAX_HYPOTHESES]]
     more: list[Line] = [(f"… and {len(card.hypotheses) - MAX_HYPOTHESES} more",)] if len(card.hypotheses) > MAX_HYPOTHESES else []
-    return [blocks.section((bold("Suspected"),), *shown, *more)]
+    return [blocks.section((bold("Suspected"),), *hypothesis_lines, *more)]

@@ -1,24 +1,32 @@
-"""Rows that several cards share."""
+"""Rows and buttons that several cards share."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from types import MappingProxyType
+from typing import Any
 
-from bot.cards.text import Line, bold, code
+from bot.cards import blocks
+from bot.cards.blocks import Block
+from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
+from bot.cards.text import Line, bold, clip_text, code
 from graph.extraction.log_digests import format_log_digest, select_telling_templates
-from graph.extraction.stat_text import format_confidence_percent
-from graph.extraction.uploaded_files import format_file_read as file_in_words
-from graph.report import FileReadResult
+from graph.extraction.report_texts import format_confidence_percent
+from graph.extraction.uploaded_files import format_file_read
+from graph.report import FileReadResult, ReturnableNode
 from graph.state import Evidence, Hypothesis, LogDigest, UnobservedCheck
 from kb.fact_text import is_readable_line
 from tools.inventory.host_ranges import fold_host_names
 
+# Rows that several cards share.
+
 CauseTitles = Mapping[str, str]  # label → title
 NO_CAUSE_TITLES: CauseTitles = MappingProxyType({})
-
-MAX_UNOBSERVED, MAX_NAMED_UNOBSERVED, MAX_RIVALS = 6, 2, 1  # rows shown before the rest is counted
+# rows shown before the rest is counted
+MAX_UNOBSERVED = 6
+MAX_NAMED_UNOBSERVED = 2
+MAX_RIVALS = 1
 MAX_DEVICES = 4
 MARKUP_PATTERN = re.compile(r"^\s{0,200}<|</[A-Za-z_]|/>")
 
@@ -49,23 +57,23 @@ def format_confidence(p: float) -> str:
 
 def render_cause_place(hypothesis: Hypothesis) -> Line:
     """Return for example `gpu-017/gpu5 · 99 % sure`."""
-    return (bold(format_cause_place(hypothesis) or "no machine at fault"), f" · {format_confidence(hypothesis.confidence)} sure")
+    return (bold(format_cause_place(hypothesis) or "not a host fault"), f" · {format_confidence(hypothesis.confidence)} sure")
 
 
 def render_evidence_summary(hypothesis: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:
     """Return the first evidence in words, the decisive first. `sources`: with check and time."""
-    said = _group_evidence_by_text(hypothesis)
-    shown = said[:most] or ([(hypothesis.because, [])] if hypothesis.because else [])
-    return [(f"• {words}", *(_render_source(hypothesis, rows) if sources else ())) for words, rows in shown]
+    evidence_by_text = _group_evidence_by_text(hypothesis)
+    shown_evidence = evidence_by_text[:most] or ([(hypothesis.because, [])] if hypothesis.because else [])
+    return [(f"• {words}", *(_render_source(hypothesis, rows) if sources else ())) for words, rows in shown_evidence]
 
 
 def _group_evidence_by_text(hypothesis: Hypothesis) -> list[tuple[str, list[Evidence]]]:
-    found: dict[str, list[Evidence]] = {}
+    evidence_by_text: dict[str, list[Evidence]] = {}
     for row in hypothesis.evidence:
-        found.setdefault(row.says or (row.line.strip() if is_readable_line(row.line) else f"see {row.check} in the details"), []).append(
-            row
-        )
-    return sorted(found.items(), key=lambda one: one[0] != hypothesis.because)
+        evidence_by_text.setdefault(
+            row.says or (row.line.strip() if is_readable_line(row.line) else f"see {row.check} in the details"), []
+        ).append(row)
+    return sorted(evidence_by_text.items(), key=lambda one: one[0] != hypothesis.because)
 
 
 def _render_source(hypothesis: Hypothesis, rows: Sequence[Evidence]) -> Line:
@@ -85,14 +93,14 @@ def render_rivals(rows: Sequence[Hypothesis], titles: CauseTitles) -> list[Line]
 
 def format_evidence(rows: Sequence[Evidence]) -> list[str]:
     """Return monospace lines under `host · check`, with UTC times. XML is replaced by words."""
-    shown = sorted(rows, key=lambda e: (e.host, e.check))
-    days = {e.time.date() for e in shown if e.time}
+    ordered = sorted(rows, key=lambda e: (e.host, e.check))
+    days = {e.time.date() for e in ordered if e.time}
     lines: list[str] = []
-    for (host, check), group in groupby(shown, key=lambda e: (e.host, e.check)):
+    for (host, check), group in groupby(ordered, key=lambda e: (e.host, e.check)):
         lines.append(f"{host or 'ticket'} · {check}")
         for e in group:
-            said = (e.says or e.key) if MARKUP_PATTERN.search(e.line) else e.line.strip()
-            lines.append(f"  {_format_time(e.time, len(days) > 1)}{said}")
+            quoted = (e.says or e.key) if MARKUP_PATTERN.search(e.line) else e.line.strip()
+            lines.append(f"  {_format_time(e.time, len(days) > 1)}{quoted}")
     return lines
 
 
@@ -111,7 +119,7 @@ def render_unobserved(rows: Sequence[UnobservedCheck], most: int = MAX_UNOBSERVE
     grouped: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.check, row.why), []).append(row.host)
-    lines: list[Line] = [(bold(fold_host_names(names)), f" {check}: {why}") for (check, why), names in list(grouped.items())[:most]]
+    lines: list[Line] = [(bold(fold_host_names(names)), f" {check}: {reason}") for (check, reason), names in list(grouped.items())[:most]]
     return lines if len(grouped) <= most else [*lines, (f"… and {len(grouped) - most} more",)]
 
 
@@ -120,15 +128,46 @@ def render_unobserved_summary(rows: Sequence[UnobservedCheck]) -> Line:
     grouped: dict[str, list[str]] = {}
     for row in rows:
         grouped.setdefault(row.check, []).append(row.host)
-    named = [f"{fold_host_names(names)} {check}" for check, names in list(grouped.items())[:MAX_NAMED_UNOBSERVED]]
+    unobserved_names = [f"{fold_host_names(names)} {check}" for check, names in list(grouped.items())[:MAX_NAMED_UNOBSERVED]]
     rest = len(grouped) - MAX_NAMED_UNOBSERVED
-    return (", ".join(named), f" and {rest} more" if rest > 0 else "") if named else ()
+    return (", ".join(unobserved_names), f" and {rest} more" if rest > 0 else "") if unobserved_names else ()
 
 
 def render_files(rows: Sequence[FileReadResult]) -> list[Line]:
-    return [(code(row.name), f" {file_in_words(row)}") for row in rows]
+    return [(code(row.name), f" {format_file_read(row)}") for row in rows]
 
 
 def format_logs(digests: Sequence[LogDigest]) -> list[str]:
     """Return monospace lines: name and size of each log, then its most telling templates."""
     return [line for digest in select_telling_templates(digests) for line in format_log_digest(digest)]
+
+
+# Buttons that ask for a drained node's return. A click checks the node; it runs no action.
+
+ASK_RETURN_ACTION_ID = "held.ask_return"
+BUTTONS = {ASK_RETURN_ACTION_ID: "ask_return"}
+MAX_NODES = 5
+MAX_NODE_NAME_CHARS = 40
+
+
+def render_return_buttons(incident: str, nodes: Sequence[ReturnableNode]) -> list[Block]:
+    """Render each button in its own row: action ids must be unique in a row."""
+    return [
+        blocks.actions(
+            blocks.button(
+                f"Ask again to return {clip_text(one.host, MAX_NODE_NAME_CHARS)}",
+                ASK_RETURN_ACTION_ID,
+                encode_button_value(incident, one.ladder),
+            )
+        )
+        for one in nodes[:MAX_NODES]
+    ]
+
+
+def render_return_button(incident: str, remediation: str) -> Block:
+    return blocks.button("Ask again to return", ASK_RETURN_ACTION_ID, encode_button_value(incident, remediation))
+
+
+def parse_return_click(payload: Mapping[str, Any]) -> ButtonClick:
+    """Parse a click; its item is the remediation's id."""
+    return parse_button_click(payload, BUTTONS)

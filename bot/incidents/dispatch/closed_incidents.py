@@ -1,12 +1,10 @@
-"""Index a closed incident after its last report; remove a reopened one."""
+"""Index a closed incident after its last turn; remove a reopened one."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from bot.incidents.dispatch.dispatcher import ReportPublisher
-from bot.store.closed_incident_index import ClosedIncidentIndex
+from bot.store.closed_incidents import ClosedIncidentIndex
 from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosureOutcome
-from graph.context import Progress
 from graph.incident.lifecycle import is_all_cured
 from graph.incident_view import IncidentView
 from graph.report import Report
@@ -79,18 +77,9 @@ def _list_proven_remedies(remediation: Remediation) -> list[str]:
     return [step.remedy for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix" and step.plan == remediation.tried]
 
 
-class ClosedIncidentObserver:
-    """Updates the index after each report, under the incident's lease, so a row has one writer."""
-
-    def __init__(self, publisher: ReportPublisher, earlier: ClosedIncidentIndex, clock: Clock) -> None:
-        self._board, self._earlier, self._clock = publisher, earlier, clock
-
-    async def publish_progress(self, progress: Progress) -> None:
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        await self._board.publish_report(incident, state, report)
-        if (row := build_closed_incident(state, self._clock.now())) is not None:
-            await self._earlier.save_incident(row)
-        else:
-            await self._earlier.remove_incident(incident)
+async def update_closed_incident(index: ClosedIncidentIndex, clock: Clock, incident: str, state: IncidentState, report: Report) -> None:
+    """Index the incident once it is closed, and remove it while it is not: a row has one writer, the lease's holder."""
+    if (row := build_closed_incident(state, clock.now())) is not None:
+        await index.save_incident(row)
+    else:
+        await index.remove_incident(incident)

@@ -1,8 +1,9 @@
-"""The dispatcher: every inbox item completes exactly one turn, and its report is posted once.
+"""The dispatcher: every inbox item completes exactly one turn, and each observer completes once for it.
 
-Invariants: one worker per incident (the lease); the inbox's head is the item in progress; an item leaves only after its
-report was posted; a turn that raises is dead-lettered after three attempts and does not stop the dispatcher; Redis
-trouble is waited out.
+Invariants: one worker per incident (the lease); the inbox's head is the item in progress; observers run after the turn
+was stored, in the order of their table; an item leaves only after all of them completed, the one that posts the report
+included; a turn that raises is dead-lettered after three attempts and does not stop the dispatcher; Redis trouble is
+waited out.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import contextlib
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -22,11 +23,10 @@ from bot.incidents.dispatch.fair_semaphore import NO_TENANT, FairSemaphore
 from bot.incidents.dispatch.fingerprint import compute_fingerprint_after_turn
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Lease, Leases
-from bot.incidents.dispatch.machine_effects import format_machine_effects
 from bot.refusal import TooEarly
 from bot.tasks import cancel_tasks, to_coroutine
 from graph.checkpoints.fence import LostLease, WorkerStopping
-from graph.context import Progress
+from graph.context import Progress, discard_progress
 from graph.incident_view import IncidentView
 from graph.remediation.drained_nodes import has_drained_nodes
 from graph.report import Report
@@ -34,24 +34,37 @@ from graph.state import InboxItem, IncidentState, Lifecycle, Origin
 from kb.redact import redact_stored_data
 from tools.clock import Clock
 
+# What a failed turn may have changed on machines; never a claim that nothing happened.
+
+
+def format_machine_effects(item: InboxItem) -> str:
+    """Return a sentence for the thread. An action ran, or not, before its result's turn."""
+    if item.kind != "action_result":
+        return "A message changes nothing on any host; approved actions continue, as their cards show."
+    approval, remedy = str(item.data.get("approval", "")), str(item.data.get("remedy", "an action"))
+    if not approval:
+        return "It was news about a fix in progress; its cards say what was done on the machines."
+    if item.data.get("event") == "unknown":
+        return f"Unknown whether {remedy} ran ({approval}); its card says what to check."
+    if item.data.get("ran"):
+        return f"{remedy} ran ({approval}), and its card says how it ended; I could not work out what follows from it."
+    return f"{approval} ({remedy}) is over without having run, as its card says; I could not work out what follows from it."
+
+
 log = structlog.get_logger()
 # Delays between attempts while Redis is away; after the last, the sweeper retries.
 REDIS_BACKOFF_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
-EARLY_REPORT_RETRY_DELAY = timedelta(seconds=5)  # after a report raised TooEarly
-
-
-class ReportPublisher(Protocol):
-    """`publish_report` may be called twice for one item and posts once. Raises TooEarly to be retried."""
-
-    async def publish_progress(self, progress: Progress) -> None: ...
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None: ...
+TOO_EARLY_RETRY_DELAY = timedelta(seconds=5)  # after an observer raised TooEarly
+# Called with the incident, its state after the turn, and the turn's report. Idempotent: a killed worker's call is
+# repeated. Raises TooEarly to be called again, however often.
+TurnObserver = Callable[[str, IncidentState, Report], Awaitable[None]]
+REPORT_OBSERVER = "report"  # the name of the observer that posts the report
 
 
 class TurnGate(Protocol):
     """Whether an item may begin now."""
 
-    async def get_retry_time(self, item: InboxItem) -> datetime | None:
+    async def admit_item(self, item: InboxItem) -> datetime | None:
         """Return when to ask again, or None where the item may begin."""
         ...
 
@@ -90,25 +103,29 @@ class TurnLimits:
     at_once: int = 32  # concurrent turns of this process
     raises: int = 3  # attempts of a turn that raises, before its item is dead-lettered
     crashes: int = 10  # attempts of a turn that kills the process, before its item is dead-lettered
-    # Attempts to post a report whose process ended meanwhile, before its item is dead-lettered. More than `crashes`:
-    # the turn is complete, a post may wait long for Slack's rate limits, and it is idempotent.
+    # Attempts to run the observers of a stored turn whose process ended meanwhile, before its item is dead-lettered.
+    # More than `crashes`: the turn is complete, a post may wait long for Slack's rate limits, and all are idempotent.
     cuts: int = 30
-    posts: int = 10  # attempts to post a report, with growing delays, before its item is dead-lettered
+    # Attempts to run the observers that raise, with growing delays of at most five minutes, before the item is
+    # dead-lettered. A report is tried for 80 minutes: Slack may be away for an hour.
+    posts: int = 24
+    observes: int = 10  # while the report is posted and only others raise
     keep_closed: timedelta = timedelta(days=30)
 
 
 class Dispatcher:
-    """Calls for the same incident are idempotent."""
+    """Calls for the same incident are idempotent. `observers` run after each turn, in this order; names are stored."""
 
     def __init__(
         self,
         inbox: Inbox,
         leases: Leases,
         turns: TurnRunner,
-        publisher: ReportPublisher,
+        observers: Mapping[str, TurnObserver],
         *,
         clock: Clock,
         timers: TimerPlanner,
+        progress: Callable[[Progress], Awaitable[None]] = discard_progress,
         fetch: Callable[[InboxItem], Awaitable[InboxItem]] = return_item_unchanged,
         home: OriginResolver | None = None,
         limits: TurnLimits | None = None,
@@ -119,7 +136,8 @@ class Dispatcher:
         self._inbox = inbox
         self._leases = leases
         self._turns = turns
-        self._board = publisher
+        self._observers = observers
+        self._progress = progress
         self._clock = clock
         self._timers = timers
         self._fetch = fetch
@@ -164,16 +182,16 @@ class Dispatcher:
             try:
                 async with self._hold_slot(incident):
                     await self._process_under_lease(incident)
-            except Exception as e:
-                if not _is_redis_unavailable(e):
+            except Exception as error:
+                if not _is_redis_unavailable(error):
                     raise
-                log.warning("desk.redis_away", incident=incident, error=str(e))
+                log.warning("dispatcher.redis_away", incident=incident, error=str(error))
                 await self._pause(seconds * random.uniform(0.5, 1.5))  # noqa: S311  spreads retries
             else:
                 return
             if self._stopping:
                 return
-        log.error("desk.redis_away_for_long", incident=incident)
+        log.error("dispatcher.redis_away_for_long", incident=incident)
 
     @contextlib.asynccontextmanager
     async def _hold_slot(self, incident: str) -> AsyncIterator[None]:
@@ -193,11 +211,11 @@ class Dispatcher:
             again_at: datetime | None = None
             try:
                 again_at = await self._process_items(lease)
-            except LostLease as e:
+            except LostLease as error:
                 lease.held = False
-                log.warning("desk.lost_lease", why=str(e))
-            except WorkerStopping as e:
-                log.info("desk.drained", where=str(e))
+                log.warning("dispatcher.lost_lease", why=str(error))
+            except WorkerStopping as error:
+                log.info("dispatcher.drained", where=str(error))
             finally:
                 if lease.held:
                     await lease.release(again_at=again_at or self._clock.now())
@@ -209,31 +227,29 @@ class Dispatcher:
                 if (again_at := await self._process_item(lease, items[0])) is not None:
                     return again_at
             elif await self._inbox.drop_damaged_item(lease.incident, lease.token):
-                log.error("desk.damaged_item", incident=lease.incident)
+                log.error("dispatcher.damaged_item", incident=lease.incident)
             elif await lease.release():
                 return None
         return None
 
     async def _process_item(self, lease: Lease, item: InboxItem) -> datetime | None:
-        if self._gate is not None and (again_at := await self._gate.get_retry_time(item)) is not None:
+        if self._gate is not None and (again_at := await self._gate.admit_item(item)) is not None:
             return again_at
         begun, tries = await self._inbox.begin_attempt(item.incident, item.id, owed=self._owed.pop(item.id, 0))
         if tries.begun > self._limits.crashes or tries.raised >= self._limits.raises or tries.cut > self._limits.cuts:
-            ended = (
-                f"a turn was begun {tries.begun} times and raised {tries.raised} times; posting its report was cut off {tries.cut} times"
-            )
+            ended = f"a turn was begun {tries.begun} times and raised {tries.raised} times; what follows it was cut off {tries.cut} times"
             return await self._abandon_item(lease, item, ended)
         try:
             report = await lease.guard(self._run_turn(item), lambda: self._stopping)
         except (LostLease, WorkerStopping, asyncio.CancelledError):
             await self._inbox.add_attempts(item.incident, item.id, begun, -1)
             raise
-        except Exception as e:
-            if _is_redis_unavailable(e):
+        except Exception as error:
+            if _is_redis_unavailable(error):
                 self._owed[item.id] += 1
                 raise
-            return await self._handle_turn_error(lease, item, e)
-        return await self._publish_and_finish(lease, item, report)
+            return await self._handle_turn_error(lease, item, error)
+        return await self._observe_and_finish(lease, item, report)
 
     async def _run_turn(self, item: InboxItem) -> Report:
         """Fetch files and thread inside the turn: the acknowledged item holds only pointers."""
@@ -242,7 +258,7 @@ class Dispatcher:
 
     async def _handle_turn_error(self, lease: Lease, item: InboxItem, error: Exception) -> datetime | None:
         raised = await self._inbox.add_attempts(item.incident, item.id, "raised", 1)
-        log.exception("desk.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
+        log.exception("dispatcher.turn_raised", item=item.id, kind=item.kind, attempt=raised, exc_info=error)
         if raised >= self._limits.raises:
             return await self._abandon_item(lease, item, f"{type(error).__name__}: {error}")
         await self._publish_progress(
@@ -250,13 +266,13 @@ class Dispatcher:
         )
         return self._clock.now() + timedelta(seconds=2**raised)
 
-    async def _publish_and_finish(self, lease: Lease, item: InboxItem, report: Report) -> datetime | None:
+    async def _observe_and_finish(self, lease: Lease, item: InboxItem, report: Report) -> datetime | None:
         state = await self._turns.load_state(item.incident)
         about = compute_fingerprint_after_turn(state)
         if can_release_causes(IncidentView(state)):
             await self._inbox.release_causes(item.incident)
         await self._inbox.add_fingerprint(item.incident, about)  # before the post: a reader may report the same at once
-        if (again_at := await self._publish_report(lease, item, state, report)) is not None:
+        if (again_at := await self._observe_turn(lease, item, state, report)) is not None:
             return again_at
         if self._gate is not None:
             await self._gate.record_reported(item, state)
@@ -267,28 +283,48 @@ class Dispatcher:
         await self._inbox.finish_item(item.incident, lease.token, item.id, lifecycle, timers, keep=keep, fingerprint=about)
         return None
 
-    async def _publish_report(self, lease: Lease, item: InboxItem, state: IncidentState, report: Report) -> datetime | None:
-        if not await self._inbox.mark_posting(item.incident, lease.token, item.id):
+    async def _observe_turn(self, lease: Lease, item: InboxItem, state: IncidentState, report: Report) -> datetime | None:
+        """Run the observers that have not completed. Return when to run those that failed again."""
+        done = await self._inbox.begin_observing(item.incident, lease.token, item.id)
+        if done is None:
             return None
-        try:
-            await lease.guard(to_coroutine(self._board.publish_report(item.incident, state, report)))
-        except LostLease:
-            raise
-        except Exception as e:
-            if _is_redis_unavailable(e):
+        failed = await lease.guard(self._run_observers(lease, item, state, report, done))
+        if not failed:
+            await self._inbox.finish_observing(item.incident, lease.token, item.id)
+            return None
+        if unavailable := [error for error in failed.values() if _is_redis_unavailable(error)]:
+            raise unavailable[0]
+        self._owed[item.id] += 1
+        if early := [error for error in failed.values() if isinstance(error, TooEarly)]:
+            log.warning("dispatcher.report_waits", item=item.id, observers=[*failed], error=str(early[0]))
+            return self._clock.now() + TOO_EARLY_RETRY_DELAY
+        unposted = await self._inbox.add_attempts(item.incident, item.id, "unposted", 1)
+        if unposted < (self._limits.posts if REPORT_OBSERVER in failed else self._limits.observes):
+            return self._clock.now() + timedelta(seconds=min(2**unposted, 300))
+        why = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in failed.items())
+        await self._dead_letter_item(lease, item, f"its turn is stored, and this could not be done after it: {why}")
+        return self._clock.now()
+
+    async def _run_observers(
+        self, lease: Lease, item: InboxItem, state: IncidentState, report: Report, done: Sequence[str]
+    ) -> Mapping[str, Exception]:
+        """Run each observer, whatever the others raise; record who completed; return who failed, with the error."""
+        failed: dict[str, Exception] = {}
+        for name, observe in self._observers.items():
+            if name in done:
+                continue
+            try:
+                await observe(item.incident, state, report)
+            except LostLease:
                 raise
-            self._owed[item.id] += 1
-            if isinstance(e, TooEarly):
-                log.warning("desk.report_waits", item=item.id, error=str(e))
-                return self._clock.now() + EARLY_REPORT_RETRY_DELAY
-            unposted = await self._inbox.add_attempts(item.incident, item.id, "unposted", 1)
-            log.exception("desk.report_not_posted", item=item.id, attempt=unposted, exc_info=e)
-            if unposted < self._limits.posts:
-                return self._clock.now() + timedelta(seconds=min(2**unposted, 300))
-            await self._dead_letter_item(lease, item, f"its report could not be posted: {e}")
-            return self._clock.now()
-        await self._inbox.mark_posted(item.incident, lease.token, item.id)
-        return None
+            except Exception as error:
+                failed[name] = error
+                if not isinstance(error, TooEarly) and not _is_redis_unavailable(error):
+                    log.exception("dispatcher.observer_failed", item=item.id, observer=name, exc_info=error)
+            else:
+                done = (*done, name)
+                await self._inbox.mark_observed(item.incident, lease.token, item.id, done)
+        return failed
 
     async def _abandon_item(self, lease: Lease, item: InboxItem, why: str) -> datetime | None:
         report = Report(
@@ -299,21 +335,21 @@ class Dispatcher:
             next_step="Ask again in other words, or press Hand off.",
         )
         await lease.guard(to_coroutine(self._turns.abandon_turn(item)))
-        if (again_at := await self._publish_report(lease, item, await self._turns.load_state(item.incident), report)) is not None:
+        if (again_at := await self._observe_turn(lease, item, await self._turns.load_state(item.incident), report)) is not None:
             return again_at
         await self._dead_letter_item(lease, item, why)
         return None
 
     async def _dead_letter_item(self, lease: Lease, item: InboxItem, why: str) -> None:
-        log.error("desk.set_aside", item=item.id, kind=item.kind, why=why)
+        log.error("dispatcher.set_aside", item=item.id, kind=item.kind, why=why)
         letter = {"incident": item.incident, "why": why, "at": self._clock.now().isoformat(), "item": item.model_dump(mode="json")}
         await self._inbox.dead_letter_item(item.incident, lease.token, item.id, json.dumps(redact_stored_data(letter)))
 
     async def _publish_progress(self, progress: Progress) -> None:
         try:
-            await self._board.publish_progress(progress)
-        except Exception as e:
-            log.warning("desk.progress_not_shown", error=str(e))
+            await self._progress(progress)
+        except Exception as error:
+            log.warning("dispatcher.progress_not_shown", error=str(error))
 
 
 def can_release_causes(incident_view: IncidentView) -> bool:
@@ -323,7 +359,7 @@ def can_release_causes(incident_view: IncidentView) -> bool:
 
 def _log_task_error(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("desk.failed", incident=task.get_name(), exc_info=error)
+        log.error("dispatcher.failed", incident=task.get_name(), exc_info=error)
 
 
 def _is_redis_unavailable(error: Exception) -> bool:

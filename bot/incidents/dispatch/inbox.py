@@ -28,6 +28,8 @@ from tools.clock import Clock
 DEDUPE_RETENTION = timedelta(days=8)  # Slack may redeliver for hours
 AttemptKind = Literal["begun", "cut"]
 DUE_WORK = "work"
+# Values of `incident:posted`, by item: the turn is stored, followed by the observers that completed; all completed.
+BEGUN_MARK, OBSERVED_MARK = "posting", "posted"
 MAX_DEAD_LETTER_CHARS = 4000
 EMPTY_FINGERPRINT = IncidentFingerprint()
 
@@ -49,7 +51,7 @@ async def never_join(incident: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AttemptCounts:
-    """For one item: turns begun, turns that raised, failed posts, posts repeated after their worker died."""
+    """For one item: turns begun, turns that raised, failed runs of observers, runs repeated after their worker died."""
 
     begun: int = 0
     raised: int = 0
@@ -85,7 +87,7 @@ class Inbox:
         self._open = redis.register_script(scripts.OPEN_INCIDENT_SCRIPT)
         self._enqueue = redis.register_script(scripts.ENQUEUE_ITEM_SCRIPT)
         self._finish = redis.register_script(scripts.FINISH_ITEM_SCRIPT)
-        self._post = redis.register_script(scripts.MARK_REPORT_SCRIPT)
+        self._mark = redis.register_script(scripts.MARK_TURN_SCRIPT)
         self._set_aside = redis.register_script(scripts.DEAD_LETTER_SCRIPT)
         self._come_due = redis.register_script(scripts.COLLECT_DUE_SCRIPT)
         self._fire = redis.register_script(scripts.FIRE_TIMER_SCRIPT)
@@ -208,7 +210,7 @@ class Inbox:
     # A turn, under the lease
 
     async def begin_attempt(self, incident: str, item: str, *, owed: int = 0) -> tuple[AttemptKind, AttemptCounts]:
-        """Count an attempt of the turn (`begun`) or of posting its report (`cut`). `owed` earlier ones are taken off."""
+        """Count an attempt of the turn (`begun`) or of its observers (`cut`). `owed` earlier ones are taken off."""
         what: AttemptKind = (
             "cut" if await to_coroutine(self._redis.hexists(self._names.incident_key(incident, "posted"), item)) else "begun"
         )
@@ -218,12 +220,18 @@ class Inbox:
     async def add_attempts(self, incident: str, item: str, what: Literal["begun", "raised", "unposted", "cut"], by: int) -> int:
         return int(await to_coroutine(self._redis.hincrby(self._names.incident_key(incident, "tries"), f"{item} {what}", by)))
 
-    async def mark_posting(self, incident: str, token: str, item: str) -> bool:
-        """Return False where the report was posted."""
-        return await self._mark_report(incident, token, item, "posting") != b"posted"
+    async def begin_observing(self, incident: str, token: str, item: str) -> Sequence[str] | None:
+        """Record that the turn is stored. Return the observers that completed, or None where all did."""
+        before = (await self._mark_turn(incident, token, item, BEGUN_MARK)).decode().split()
+        return None if before == [OBSERVED_MARK] else before[1:]
 
-    async def mark_posted(self, incident: str, token: str, item: str) -> None:
-        await self._mark_report(incident, token, item, "posted")
+    async def mark_observed(self, incident: str, token: str, item: str, observers: Sequence[str]) -> None:
+        """Record all observers that completed so far. Raises LostLease."""
+        await self._mark_turn(incident, token, item, " ".join((BEGUN_MARK, *observers)))
+
+    async def finish_observing(self, incident: str, token: str, item: str) -> None:
+        """Record that all observers completed. Raises LostLease."""
+        await self._mark_turn(incident, token, item, OBSERVED_MARK)
 
     async def finish_item(
         self,
@@ -320,12 +328,13 @@ class Inbox:
         if await self._finish(keys=keys, args=[token, incident, item, letter, *rest]) == scripts.LEASE_LOST:
             raise LostLease(f"{incident}: another worker has it; {item} stays for them")
 
-    async def _mark_report(self, incident: str, token: str, item: str, mark: str) -> bytes:
-        before = await self._post(
+    async def _mark_turn(self, incident: str, token: str, item: str, mark: str) -> bytes:
+        """Set the mark, unless the turn has one (`BEGUN_MARK`) or its last one. Return the mark before."""
+        before = await self._mark(
             keys=[self._names.lease_key(incident), self._names.incident_key(incident, "posted")], args=[token, item, mark]
         )
         if before == scripts.LEASE_LOST:
-            raise LostLease(f"{incident}: another worker has it and posts the report of {item}")
+            raise LostLease(f"{incident}: another worker has it and does what follows the turn of {item}")
         return cast(bytes, before)
 
     async def _get_bound_incident(self, thread: str) -> str | None:

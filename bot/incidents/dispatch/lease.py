@@ -109,8 +109,8 @@ class Lease:
             try:
                 if not await self._renew_once():
                     return
-            except RedisError as e:
-                log.warning("lease.renewal_failed", incident=self.incident, error=str(e))
+            except RedisError as error:
+                log.warning("lease.renewal_failed", incident=self.incident, error=str(error))
             else:
                 shown = time.monotonic()
 

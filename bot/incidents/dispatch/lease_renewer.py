@@ -68,7 +68,7 @@ class LeaseRenewer:
                 try:
                     if not client.eval(self.script, len(keys), *keys, *args()):
                         return
-                except RedisError as e:
-                    log.warning("lease.renewal_failed", incident=incident, error=str(e))
+                except RedisError as error:
+                    log.warning("lease.renewal_failed", incident=incident, error=str(error))
                 else:
                     shown = time.monotonic()

@@ -241,10 +241,12 @@ redis.call('LTRIM', KEYS[4], -1000, -1)
 return 1
 """
 
-MARK_REPORT_SCRIPT = """
+# KEYS: lease, marks by item. ARGV: lease token, item, mark. `posting` begins, `posted` is the last one.
+MARK_TURN_SCRIPT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
 local before = redis.call('HGET', KEYS[2], ARGV[2]) or ''
-if before ~= 'posted' then redis.call('HSET', KEYS[2], ARGV[2], ARGV[3]) end
+if before == 'posted' or (ARGV[3] == 'posting' and before ~= '') then return before end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 return before
 """
 

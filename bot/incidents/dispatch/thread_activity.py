@@ -11,10 +11,8 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from bot.incidents.dispatch.dispatcher import ReportPublisher
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from graph.context import Progress
 from graph.dialogue.addressed import PreviousSpeaker
 from graph.incident_view import IncidentView
 from graph.report import Report
@@ -26,6 +24,7 @@ ANSWER_WINDOW: Final = timedelta(minutes=5)
 MAX_ANSWERS_PER_WINDOW: Final = 60  # of one thread; several people who work on a real incident stay below
 # Longest mute after too many answers: until half of them are available again.
 MAX_MUTE_DURATION: Final = ANSWER_WINDOW / 2
+SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # their turns may end without a message
 
 # Let the activity expire with its closed incident.
 _SYNC_EXPIRY_LUA = """
@@ -165,7 +164,16 @@ class ThreadActivity:
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
         await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
 
-    async def is_first_ignored(self, incident: str, ts: str) -> bool:
+    async def record_report(self, incident: str, state: IncidentState, report: Report) -> None:
+        """Record a turn's report as our message. Its time is after the item's, as our clock may be behind Slack's."""
+        rows = IncidentView(state)
+        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)
+        silent = rows.item.kind in SILENT_ITEM_KINDS and not report.reply and not reminds and not rows.is_timer_recheck
+        ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
+        asked = bool(report.questions) and not report.reply
+        await self.record_reply(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)
+
+    async def record_ignored_reply(self, incident: str, ts: str) -> bool:
         """Return whether `ts` is the first ignored message of a window; stable per message."""
         key, now = self._names.incident_key(incident, "pulse"), self._clock.now().timestamp()
         told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
@@ -187,27 +195,3 @@ class ThreadActivity:
 
     def _get_keys(self, incident: str) -> list[str]:
         return [self._names.incident_key(incident), self._names.incident_key(incident, "pulse")]
-
-
-SILENT_ITEM_KINDS: Final = frozenset({"ask", "timer", "action_result"})  # their turns may end without a message
-
-
-class ThreadActivityObserver:
-    """Records each report as our message in the thread."""
-
-    def __init__(self, publisher: ReportPublisher, pulse: ThreadActivity, clock: Clock) -> None:
-        self._board, self._pulse, self._clock = publisher, pulse, clock
-
-    async def publish_progress(self, progress: Progress) -> None:
-        """Progress does not count as thread activity."""
-        await self._board.publish_progress(progress)
-
-    async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
-        """The recorded time is after the item's, as our clock may be behind Slack's."""
-        await self._board.publish_report(incident, state, report)
-        rows = IncidentView(state)
-        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)
-        silent = rows.item.kind in SILENT_ITEM_KINDS and not report.reply and not reminds and not rows.is_timer_recheck
-        ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
-        asked = bool(report.questions) and not report.reply
-        await self._pulse.record_reply(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)

@@ -123,8 +123,8 @@ class StreamWakeups:
     async def wake(self, incident: str) -> None:
         try:
             await self._task.kiq(incident)
-        except Exception as e:
-            log.warning("wakeup.lost", incident=incident, error=str(e))
+        except Exception as error:
+            log.warning("wakeup.lost", incident=incident, error=str(error))
 
     async def aclose(self) -> None:
         """Stop receiving; the dispatcher drains what runs."""
@@ -146,9 +146,9 @@ class StreamWakeups:
             try:
                 await self._broker.startup()
                 await self._build_receiver().listen(self._finish)
-            except Exception as e:
+            except Exception as error:
                 if not self._stopping.is_set():
-                    log.warning("wakeups.cut_off", error=_format_root_error(e))
+                    log.warning("wakeups.cut_off", error=_format_root_error(error))
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), RECONNECT_PAUSE_SECONDS)
 

@@ -3,17 +3,18 @@ approver may resume.
 """
 
 from bot.cards.blocks import Block, Card, build_card
-from bot.incidents.cards import direct_messages as words
-from bot.incidents.cards import home
-from bot.incidents.context import HandlerContext, guard_store, require_approvals, translate_ledger_errors
+from bot.incidents.cards import direct_messages, home
+from bot.incidents.context import require_approvals, translate_ledger_errors
 from bot.incidents.handlers import slack_markup
 from bot.incidents.handlers.home import require_operator
 from bot.incidents.handlers.open_work import get_brake_status, list_open_incidents, list_pending_actions, render_quota_waits
+from bot.incidents.handlers.services import OpenWorkServices
 from bot.policy import channels as policy
 from bot.policy.channels import SlackPlace
 from bot.refusal import Refusal
 from bot.remediation.cards import brakes
 from bot.slack.payloads import Payload
+from bot.store.unreachable import guard_store
 from bot.tenants.cards.phrases import get_phrase
 from graph.state import Origin
 
@@ -24,117 +25,115 @@ UNKNOWN_COMMAND = (
 )
 
 
-async def handle_command(handler_context: HandlerContext, payload: Payload) -> Card:
+async def handle_command(services: OpenWorkServices, payload: Payload) -> Card:
     """Handle `/rackmedic …`; return the card for its user."""
     word, _, rest = slack_markup.render_plain_text(str(payload.get("text") or "")).strip().partition(" ")
     match word.lower(), rest.strip():
         case ("" | "help", _):
             return home.render_help(slack_markup.list_help_rows())
         case ("stop", why):
-            return await _handle_stop(handler_context, payload, why)
+            return await _handle_stop(services, payload, why)
         case ("resume", group):
-            return await _handle_resume(handler_context, payload, group)
+            return await _handle_resume(services, payload, group)
         case ("status", ""):
-            return await _handle_status(handler_context, payload)
+            return await _handle_status(services, payload)
         case _:
             raise Refusal(UNKNOWN_COMMAND)
 
 
-async def answer_direct_message(handler_context: HandlerContext, team: str, user: str, wish: words.DirectRequest) -> Card:
+async def answer_direct_message(services: OpenWorkServices, team: str, user: str, wish: direct_messages.DirectRequest) -> Card:
     """Answer a direct message. Refuse strangers; point tenants to their channels."""
-    who = await handler_context.people.get_person(user)
+    who = await services.context.people.get_person(user)
     ours = who.human and who.team == team
-    if theirs := await _list_tenant_channels(handler_context, user, ours=ours):
-        return words.render_other_channels(get_phrase("direct", handler_context.bound[theirs[0]].language), theirs)
+    if theirs := await _list_tenant_channels(services, user, ours=ours):
+        return direct_messages.render_other_channels(get_phrase("direct", services.context.channel_bindings[theirs[0]].language), theirs)
     if not ours:
         raise policy.ChannelNotServed("im")
-    channels = policy.list_operator_channels(handler_context.bound)[: policy.MAX_NAMED_CHANNELS]
+    channels = policy.list_operator_channels(services.context.channel_bindings)[: policy.MAX_NAMED_CHANNELS]
     match wish:
         case "help":
-            return words.render_direct_help(channels)
+            return direct_messages.render_direct_help(channels)
         case "status":
-            await require_operator(handler_context, user, team)
-            return await _render_own_status(handler_context, user)
+            await require_operator(services.context, user, team)
+            return await _render_own_status(services, user)
         case "approvals":
-            await require_operator(handler_context, user, team)
-            return words.render_direct_approvals(
+            await require_operator(services.context, user, team)
+            return direct_messages.render_direct_approvals(
                 brakes.render_waiting_approvals(
-                    await list_pending_actions(handler_context, f"{team}:{user}"), "No action waits for your decision."
+                    await list_pending_actions(services, f"{team}:{user}"), "No action waits for your decision."
                 )
             )
         case _:
-            return words.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
+            return direct_messages.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
 
 
-async def _list_tenant_channels(handler_context: HandlerContext, user: str, *, ours: bool) -> list[str]:
+async def _list_tenant_channels(services: OpenWorkServices, user: str, *, ours: bool) -> list[str]:
     """Return the user's tenant channels; none for a colleague in an operator channel."""
-    if not handler_context.customers or (
-        ours and await handler_context.people.is_in_any(user, policy.list_operator_channels(handler_context.bound))
+    if not services.context.tenant_channels or (
+        ours and await services.context.people.is_in_any(user, policy.list_operator_channels(services.context.channel_bindings))
     ):
         return []
-    return [channel for channel in handler_context.customers if await handler_context.people.is_in_any(user, (channel,))]
+    return [channel for channel in services.context.tenant_channels if await services.context.people.is_in_any(user, (channel,))]
 
 
-async def _render_own_status(handler_context: HandlerContext, user: str) -> Card:
-    rows = await list_open_incidents(handler_context)
-    may = {channel for channel in {row.channel for row in rows} if channel and await handler_context.people.is_in_any(user, (channel,))}
+async def _render_own_status(services: OpenWorkServices, user: str) -> Card:
+    rows = await list_open_incidents(services)
+    may = {channel for channel in {row.channel for row in rows} if channel and await services.context.people.is_in_any(user, (channel,))}
     mine = [row for row in rows if user in row.owners | {row.opened_by}]
     others = [row for row in rows if row not in mine and row.channel in may]
-    return words.render_direct_status(mine, others, handler_context.clock.now(), await render_quota_waits(handler_context, buttons=False))
+    return direct_messages.render_direct_status(
+        mine, others, services.context.clock.now(), await render_quota_waits(services, buttons=False)
+    )
 
 
-async def _handle_status(handler_context: HandlerContext, payload: Payload) -> Card:
-    await handler_context.admit_user(SlackPlace(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
-    await handler_context.require_permission("command.status", str(payload["user_id"]), str(payload["channel_id"]))
+async def _handle_status(services: OpenWorkServices, payload: Payload) -> Card:
+    await services.context.admit_user(SlackPlace(str(payload["team_id"]), str(payload["channel_id"])), str(payload["user_id"]))
+    await services.context.require_permission("command.status", str(payload["user_id"]), str(payload["channel_id"]))
     listed = home.render_incident_list(
-        await list_open_incidents(handler_context), handler_context.clock.now(), await render_quota_waits(handler_context)
+        await list_open_incidents(services), services.context.clock.now(), await render_quota_waits(services)
     )
-    return build_card("Open incidents", [*listed, *await _render_remediation_status(handler_context)])
+    return build_card("Open incidents", [*listed, *await _render_remediation_status(services)])
 
 
-async def _handle_stop(handler_context: HandlerContext, payload: Payload, why: str) -> Card:
+async def _handle_stop(services: OpenWorkServices, payload: Payload, why: str) -> Card:
     """Stop all remedies and announce it."""
-    who, user = await _authorize_command(handler_context, payload, "stop")
+    who, user = await _authorize_command(services, payload, "stop")
     async with guard_store(), translate_ledger_errors():
-        await require_approvals(handler_context).book.stop(who, why)
-    return await _announce_to_operators(
-        handler_context, payload, brakes.render_stop_notice(await handler_context.people.get_name(user), why)
-    )
+        await require_approvals(services.context).book.stop(who, why)
+    return await _announce_to_operators(services, payload, brakes.render_stop_notice(await services.context.people.get_name(user), why))
 
 
-async def _handle_resume(handler_context: HandlerContext, payload: Payload, group: str) -> Card:
+async def _handle_resume(services: OpenWorkServices, payload: Payload, group: str) -> Card:
     """Resume remedies; with a group, reset its breaker."""
-    who, user = await _authorize_command(handler_context, payload, "resume")
-    book = require_approvals(handler_context).book
+    who, user = await _authorize_command(services, payload, "resume")
+    book = require_approvals(services.context).book
     async with guard_store(), translate_ledger_errors():
         if group and group not in (await book.get_brake_status()).breakers:
             raise Refusal(NO_SUCH_BREAKER)
         await (book.reset_breaker(group, who) if group else book.resume(who))
-    return await _announce_to_operators(
-        handler_context, payload, brakes.render_resume_notice(await handler_context.people.get_name(user), group)
-    )
+    return await _announce_to_operators(services, payload, brakes.render_resume_notice(await services.context.people.get_name(user), group))
 
 
-async def _render_remediation_status(handler_context: HandlerContext) -> list[Block]:
-    now = await get_brake_status(handler_context)
+async def _render_remediation_status(services: OpenWorkServices) -> list[Block]:
+    now = await get_brake_status(services)
     if now is None:
         return []
     return [
         *brakes.render_brake_status(now),
-        *brakes.render_waiting_approvals(await list_pending_actions(handler_context), "No action waits for a decision."),
+        *brakes.render_waiting_approvals(await list_pending_actions(services), "No action is waiting for approval."),
     ]
 
 
-async def _authorize_command(handler_context: HandlerContext, payload: Payload, word: str) -> tuple[str, str]:
+async def _authorize_command(services: OpenWorkServices, payload: Payload, word: str) -> tuple[str, str]:
     """Return (`TEAM:USER`, user). Raises Refusal."""
     team, user, channel = (str(payload[name]) for name in ("team_id", "user_id", "channel_id"))
-    await handler_context.admit_user(SlackPlace(team, channel), user, fresh=True)
-    await handler_context.require_permission(f"command.{word}", user, channel)
+    await services.context.admit_user(SlackPlace(team, channel), user, fresh=True)
+    await services.context.require_permission(f"command.{word}", user, channel)
     return f"{team}:{user}", user
 
 
-async def _announce_to_operators(handler_context: HandlerContext, payload: Payload, note: Card) -> Card:
-    for channel in policy.list_operator_channels(handler_context.bound):
-        key = f"{channel} brakes {payload.get('trigger_id') or handler_context.clock.now().isoformat()}"
-        await handler_context.queue_reply(Origin(kind="slack", team=str(payload["team_id"]), channel=channel), key, note)
+async def _announce_to_operators(services: OpenWorkServices, payload: Payload, note: Card) -> Card:
+    for channel in policy.list_operator_channels(services.context.channel_bindings):
+        key = f"{channel} brakes {payload.get('trigger_id') or services.context.clock.now().isoformat()}"
+        await services.context.queue_reply(Origin(kind="slack", team=str(payload["team_id"]), channel=channel), key, note)
     return note

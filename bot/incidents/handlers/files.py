@@ -55,8 +55,8 @@ class ItemFetcher:
             return EarlierMessages()
         try:
             self._us = self._us or str((await self._client.auth_test())["user_id"])
-        except SLACK_ERRORS as trouble:
-            return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(trouble)}]")
+        except SLACK_ERRORS as error:
+            return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(error)}]")
         return await fetch_earlier_messages(self._client, item.data["root"], self._us)
 
     async def _fetch_attachments(self, incident: str, files: Sequence[SlackFile]) -> list[Attachment]:
@@ -69,10 +69,10 @@ class ItemFetcher:
                 size, text = await self._read_text(file, room)
                 room -= len(text)
                 attachments.append(Attachment(name=file.name, sha256=await self._evidence.put_text(incident, text), size=size))
-            except FileNotRead as no:
-                attachments.append(Attachment(name=file.name, size=file.size, unread=no.why))
-            except SLACK_ERRORS as trouble:
-                log.warning("files.not_handed_out", incident=incident, trouble=format_slack_error(trouble))
+            except FileNotRead as error:
+                attachments.append(Attachment(name=file.name, size=file.size, unread=error.why))
+            except SLACK_ERRORS as error:
+                log.warning("files.not_handed_out", incident=incident, trouble=format_slack_error(error))
                 attachments.append(Attachment(name=file.name, size=file.size, unread="refused"))
         return attachments
 
@@ -124,5 +124,5 @@ def unpack_gzip(raw: bytes, most: int) -> bytes:
     """Unpack at most `most` bytes."""
     try:
         return zlib.decompressobj(wbits=31).decompress(raw, most)
-    except zlib.error as wrong:
-        raise FileNotRead("broken") from wrong
+    except zlib.error as error:
+        raise FileNotRead("broken") from error

@@ -14,15 +14,16 @@ from bot.alerts.posted_alerts import parse_posted_alerts
 from bot.cards.blocks import Card, build_card
 from bot.incidents.cards import home, notes
 from bot.incidents.cards.direct_messages import classify_request
-from bot.incidents.context import HandlerContext, guard_store
 from bot.incidents.dispatch.thread_activity import MAX_MUTE_DURATION, AnswerPermit, PreviousActivity
 from bot.incidents.handlers import slack_markup
-from bot.incidents.handlers.intake import open_or_join_incident
+from bot.incidents.handlers.open_or_join import open_or_join_incident
 from bot.incidents.handlers.open_work import list_open_incidents, load_open_incident, render_quota_waits
+from bot.incidents.handlers.services import MessageServices
 from bot.policy import channels as policy
 from bot.refusal import Refusal
-from bot.slack.client import build_message_args as blocks_of
+from bot.slack.client import build_message_args
 from bot.slack.payloads import DeletedMessage, EditedMessage, IncomingMessage
+from bot.store.unreachable import guard_store
 from graph.dialogue.addressed import (
     Addressing,
     ThreadSituation,
@@ -38,7 +39,7 @@ from graph.dialogue.read import parse_message
 from graph.dialogue.said import ParsedMessage
 from graph.state import InboxItem, InboxItemKind, Origin
 
-NO_INCIDENT = "There is no incident in this thread yet. Mention me with what is wrong, for example: job 4711 hangs on gpu-[017-020]."
+NO_INCIDENT = "There is no incident in this thread yet. Mention me and say what is wrong, for example: job 4711 hangs on gpu-[017-020]."
 BOT_NAME: Final = "rackmedic"
 MAX_PARSED_CHARS = 2000  # read to find the request; all characters are stored
 MAX_REQUEST_WORDS = 8  # of a message that only requests something
@@ -78,171 +79,169 @@ class IntakeResult:
     opened: bool = False
 
 
-async def handle_message(handler_context: HandlerContext, message: IncomingMessage) -> IntakeResult:
+async def handle_message(services: MessageServices, message: IncomingMessage) -> IntakeResult:
     """Store, answer or ignore a message. Raises Refusal (to show), StoreUnreachable (do not acknowledge)."""
-    async with handler_context.in_order.acquire(f"{message.channel} {message.root}"):
-        return await _handle_in_order(handler_context, message)
+    async with services.thread_locks.acquire(f"{message.channel} {message.root}"):
+        return await _handle_in_order(services, message)
 
 
-async def handle_edit(handler_context: HandlerContext, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
+async def handle_edit(services: MessageServices, edit: EditedMessage, first: Callable[[str], bool]) -> IntakeResult:
     """Handle an edit as a message if the thread has no incident, or if the edit added the mention.
 
     Else tell the author once (`first`) that it is not read again: an approval may rest on the original.
     """
     async with guard_store():
-        incident = await handler_context.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
+        incident = await services.context.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
     if incident is None or not edit.called_before:
-        return await handle_message(handler_context, edit.now)
-    policy.require_operator_channel(edit.now.place, handler_context.bound)
+        return await handle_message(services, edit.now)
+    policy.require_operator_channel(edit.now.place, services.context.channel_bindings)
     if first(f"{edit.now.key} is not read again"):
-        handler_context.tasks.spawn_task("not_read_again", _post_not_read_again(handler_context, edit.now))
+        services.context.tasks.spawn_task("not_read_again", _post_not_read_again(services, edit.now))
     return IntakeResult(incident)
 
 
-async def _post_not_read_again(handler_context: HandlerContext, message: IncomingMessage) -> None:
+async def _post_not_read_again(services: MessageServices, message: IncomingMessage) -> None:
     thread = message.root if message.in_thread else None
-    told = blocks_of(notes.render_edit_ignored())
-    await handler_context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **told)
+    told = build_message_args(notes.render_edit_ignored())
+    await services.context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **told)
 
 
-async def handle_deletion(handler_context: HandlerContext, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
+async def handle_deletion(services: MessageServices, gone: DeletedMessage, first: Callable[[str], bool]) -> None:
     """Tell operators once that an incident's first message was deleted, if work or drained nodes remain."""
     async with guard_store():
-        incident = await handler_context.inbox.find_incident(gone.team, gone.channel, gone.ts)
-    row = handler_context.bound.get(gone.channel)
+        incident = await services.context.inbox.find_incident(gone.team, gone.channel, gone.ts)
+    row = services.context.channel_bindings.get(gone.channel)
     if incident is None or row is None:
         return
-    work = await load_open_incident(handler_context, incident)
+    work = await load_open_incident(services.open_work, incident)
     if (work.lifecycle == "closed" and not work.held) or not first(f"{gone.team}.{gone.channel}.{gone.ts} deleted"):
         return
     where = row.internal if row.kind == "tenant" else gone.channel
     if where:
-        await handler_context.queue_reply(
+        await services.context.queue_reply(
             Origin(kind="slack", team=gone.team, channel=where), f"{gone.channel}.{gone.ts} deleted", notes.render_thread_deleted(work)
         )
 
 
-async def _handle_in_order(handler_context: HandlerContext, message: IncomingMessage) -> IntakeResult:
+async def _handle_in_order(services: MessageServices, message: IncomingMessage) -> IntakeResult:
     async with guard_store():
-        incident = await handler_context.inbox.find_incident(message.team, message.channel, message.root)
-    if incident is None and await _in_joined_thread(handler_context, message):
+        incident = await services.context.inbox.find_incident(message.team, message.channel, message.root)
+    if incident is None and await _in_joined_thread(services, message):
         return IntakeResult()
     if incident is None and not message.mention:
         return IntakeResult()
     if incident is None and message.place.type == "im":
         async with guard_store():
-            await handler_context.direct.store(
+            await services.direct_messages.store(
                 _build_origin(message), message.key, message.at, classify_request(slack_markup.render_plain_text(message.raw))
             )
         return IntakeResult()
-    policy.require_operator_channel(message.place, handler_context.bound)
+    policy.require_operator_channel(message.place, services.context.channel_bindings)
     if message.alert:
-        return await _handle_alert(handler_context, message, incident)
-    said = await parse_incoming_message(handler_context, message, _build_origin(message))
+        return await _handle_alert(services, message, incident)
+    said = await parse_incoming_message(services, message, _build_origin(message))
     if incident is not None:
-        return await _handle_reply(handler_context, message, said, incident)
-    policy.require_colleague(await handler_context.people.get_person(message.user), message.team)
-    await handler_context.require_permission(f"intent.{said.intent}", message.user, message.channel)
-    return await _handle_first_mention(handler_context, message, said)
+        return await _handle_reply(services, message, said, incident)
+    policy.require_colleague(await services.context.people.get_person(message.user), message.team)
+    await services.context.require_permission(f"intent.{said.intent}", message.user, message.channel)
+    return await _handle_first_mention(services, message, said)
 
 
-async def _handle_alert(handler_context: HandlerContext, message: IncomingMessage, incident: str | None) -> IntakeResult:
+async def _handle_alert(services: MessageServices, message: IncomingMessage, incident: str | None) -> IntakeResult:
     """Read listed alerts where the format is known, else a report."""
     said = ParsedMessage(intent=Intent.NEW_FACTS, text=slack_markup.render_plain_text(message.raw))
     if incident:
-        return await _store_message(handler_context, message, said, incident)
-    posted = parse_posted_alerts(said.text, f"{message.channel} {message.source}") if handler_context.posted else None
-    if handler_context.posted is None or posted is None:
-        return await _open_incident(handler_context, message, said)
+        return await _store_message(services, message, said, incident)
+    posted = parse_posted_alerts(said.text, f"{message.channel} {message.source}") if services.submit_alert_batch else None
+    if services.submit_alert_batch is None or posted is None:
+        return await _open_incident(services, message, said)
     async with guard_store():
-        told = await handler_context.posted(message.channel, message.ts, posted)
+        told = await services.submit_alert_batch(message.channel, message.ts, posted)
     return IntakeResult(told[0] if told else "")
 
 
-async def parse_incoming_message(handler_context: HandlerContext, message: IncomingMessage, origin: Origin) -> ParsedMessage:
+async def parse_incoming_message(services: MessageServices, message: IncomingMessage, origin: Origin) -> ParsedMessage:
     """Parse the request by rules, off the event loop. A bare mention asks for the status."""
     text = slack_markup.render_plain_text(slack_markup.strip_bot_mention(message.raw, message.us))
     if not text and not message.files:
         return ParsedMessage(intent=Intent.STATUS)
-    said = await asyncio.to_thread(parse_message, text[:MAX_PARSED_CHARS], handler_context.vocabulary_of(origin), message.at)
+    said = await asyncio.to_thread(parse_message, text[:MAX_PARSED_CHARS], services.vocabulary_of(origin), message.at)
     return said.model_copy(update={"text": text})
 
 
-async def _handle_reply(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _handle_reply(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
     async with guard_store():
-        before = await handler_context.pulse.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
-    what = await classify_message_addressing(handler_context, arrival, said, before)
+        before = await services.thread_activity.record_message(incident, arrival.ts, arrival.user, question=said.text.endswith("?"))
+    what = await classify_message_addressing(services, arrival, said, before)
     if what is Addressing.SILENCE:
         return (
-            await _answer_passed_over(handler_context, arrival, said, incident)
-            if _is_alone_with_bot(handler_context, arrival, said, before)
+            await _answer_passed_over(services, arrival, said, incident)
+            if _is_alone_with_bot(services, arrival, said, before)
             else IntakeResult()
         )
     said = mark_as_new_facts(said) if what is Addressing.TAKE else said
     if arrival.mention or said.kind != "reply":
-        policy.require_colleague(await handler_context.people.get_person(arrival.user), arrival.team)
-        await handler_context.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
+        policy.require_colleague(await services.context.people.get_person(arrival.user), arrival.team)
+        await services.context.require_permission(f"intent.{said.intent}", arrival.user, arrival.channel)
     async with guard_store():
         always = said.intent in ALWAYS_ANSWERED_INTENTS
-        may = await handler_context.pulse.admit_answer(
+        may = await services.thread_activity.admit_answer(
             incident, arrival.ts, always=always, mention=arrival.mention, alone=not before.others
         )
     if may is not AnswerPermit.GO:
         return (
-            await _post_answer(handler_context, arrival, notes.render_answer_limit(MAX_MUTE_DURATION))
+            await _post_answer(services, arrival, notes.render_answer_limit(MAX_MUTE_DURATION))
             if may is AnswerPermit.TRIP
             else IntakeResult()
         )
     if said.intent is Intent.HELP:
-        return await _post_answer(handler_context, arrival, home.render_help(slack_markup.list_help_rows()))
-    return await _store_message(handler_context, arrival, said, incident)
+        return await _post_answer(services, arrival, home.render_help(slack_markup.list_help_rows()))
+    return await _store_message(services, arrival, said, incident)
 
 
-def _is_alone_with_bot(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
-    paused = before.quiet_until is not None and before.quiet_until > handler_context.clock.now()
-    wanted = not (handler_context.bound[arrival.channel].mention_only or paused or before.lifecycle == "closed")
+def _is_alone_with_bot(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity) -> bool:
+    paused = before.quiet_until is not None and before.quiet_until > services.context.clock.now()
+    wanted = not (services.context.channel_bindings[arrival.channel].mention_only or paused or before.lifecycle == "closed")
     return wanted and not before.others and bool(said.text) and not find_call(said.text, (arrival.us, BOT_NAME))
 
 
-async def _answer_passed_over(
-    handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str
-) -> IntakeResult:
+async def _answer_passed_over(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
     """Say that it was not understood: once per window, but for each request."""
     async with guard_store():
-        first = await handler_context.pulse.is_first_ignored(incident, arrival.ts)
-    return await _post_answer(handler_context, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
+        first = await services.thread_activity.record_ignored_reply(incident, arrival.ts)
+    return await _post_answer(services, arrival, notes.render_not_understood()) if first or is_request(said) else IntakeResult()
 
 
-async def _in_joined_thread(handler_context: HandlerContext, message: IncomingMessage) -> bool:
+async def _in_joined_thread(services: MessageServices, message: IncomingMessage) -> bool:
     """Handle a message in a thread whose report joined another incident; return whether it is done.
 
     A mention that reports something is read as a report.
     """
-    if not message.in_thread or message.alert or handler_context.bound.get(message.channel) is None:
+    if not message.in_thread or message.alert or services.context.channel_bindings.get(message.channel) is None:
         return False
     async with guard_store():
-        incident = await handler_context.inbox.find_joined_incident(message.team, message.channel, message.root)
-        other = await handler_context.inbox.get_origin(incident) if incident else None
-    if other is None or not policy.can_follow_thread(_build_origin(message), other, handler_context.bound):
+        incident = await services.context.inbox.find_joined_incident(message.team, message.channel, message.root)
+        other = await services.context.inbox.get_origin(incident) if incident else None
+    if other is None or not policy.can_follow_thread(_build_origin(message), other, services.context.channel_bindings):
         return False
-    said = await parse_incoming_message(handler_context, message, _build_origin(message))
+    said = await parse_incoming_message(services, message, _build_origin(message))
     us = (message.us, BOT_NAME)
     mentioned = message.mention or is_mentioned(said.text, us)
     to_somebody_else = bool(find_call(said.text, us)) and not mentioned
     if message.mention and not (said.text and is_request_only(said) and said.intent in INCIDENT_INTENTS):
         return False
-    if to_somebody_else or not is_request(said) or (handler_context.bound[message.channel].mention_only and not mentioned):
+    if to_somebody_else or not is_request(said) or (services.context.channel_bindings[message.channel].mention_only and not mentioned):
         return not message.mention
-    policy.require_operator_channel(message.place, handler_context.bound)
-    await _post_answer(handler_context, message, notes.render_ask_in_joined_thread(other.team, other.channel, other.thread_ts))
+    policy.require_operator_channel(message.place, services.context.channel_bindings)
+    await _post_answer(services, message, notes.render_ask_in_joined_thread(other.team, other.channel, other.thread_ts))
     return True
 
 
 async def classify_message_addressing(
-    handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
+    services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, before: PreviousActivity
 ) -> Addressing:
     """Return whether a message is for us. Slack is asked for names only where a name could matter."""
-    row, us = handler_context.bound[arrival.channel], (arrival.us, BOT_NAME)
+    row, us = services.context.channel_bindings[arrival.channel], (arrival.us, BOT_NAME)
     here = ThreadSituation(
         mentioned=arrival.mention or is_mentioned(said.text, us),
         called=find_call(said.text, us),
@@ -250,7 +249,7 @@ async def classify_message_addressing(
         after_question=before.after_question,
         asked=before.asked,
         mention_only=row.mention_only,
-        paused=before.quiet_until is not None and before.quiet_until > handler_context.clock.now(),
+        paused=before.quiet_until is not None and before.quiet_until > services.context.clock.now(),
         closed=before.lifecycle == "closed",
         files=bool(arrival.files),
         alone=not before.others,
@@ -258,34 +257,34 @@ async def classify_message_addressing(
     what = classify_addressing(said, here)
     if what is Addressing.SILENCE or here.mentioned or here.called or " " not in said.text:
         return what
-    told = await asyncio.gather(*(handler_context.people.get_name(user) for user in before.others))
+    told = await asyncio.gather(*(services.context.people.get_name(user) for user in before.others))
     names = {word for name in told for word in name.split() if len(word) > 2}
     return classify_addressing(said, replace(here, called=find_call(said.text, us, names)))
 
 
-async def _store_message(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
+async def _store_message(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage, incident: str) -> IntakeResult:
     data = {} if arrival.alert else said.build_item_data()
     async with guard_store():
-        new = await handler_context.inbox.enqueue(build_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
+        new = await services.context.inbox.enqueue(build_item(arrival, said, incident, kind=said.kind, data=data), arrival.key)
     if new:
-        handler_context.notify_stored(incident)
+        services.context.notify_stored(incident)
     return IntakeResult(incident)
 
 
-async def _handle_first_mention(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+async def _handle_first_mention(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
     """List open incidents, help, or open an incident."""
     bare = said.text == "" and not arrival.files
     if bare and arrival.in_thread:
-        return await _open_incident(handler_context, arrival, said)
+        return await _open_incident(services, arrival, said)
     if bare or (is_request_only(said) and said.intent in BOT_INTENTS and not arrival.files and not has_complaint(said.text, arrival.at)):
-        return await _post_answer(handler_context, arrival, home.render_help(slack_markup.list_help_rows()))
+        return await _post_answer(services, arrival, home.render_help(slack_markup.list_help_rows()))
     if is_request_only(said) and said.intent is Intent.STATUS:
-        return await _post_open_incidents(handler_context, arrival)
+        return await _post_open_incidents(services, arrival)
     if is_request_only(said) and said.intent in INCIDENT_INTENTS and not arrival.files:
         raise Refusal(NO_INCIDENT)
     if not (arrival.in_thread or arrival.files) and is_empty_message(said, arrival.at):
-        return await _post_answer(handler_context, arrival, notes.render_empty_report())
-    return await _open_incident(handler_context, arrival, said)
+        return await _post_answer(services, arrival, notes.render_empty_report())
+    return await _open_incident(services, arrival, said)
 
 
 def is_request_only(message: ParsedMessage) -> bool:
@@ -294,9 +293,9 @@ def is_request_only(message: ParsedMessage) -> bool:
     return message.sure and not names and len(message.text.split()) <= MAX_REQUEST_WORDS
 
 
-async def _open_incident(handler_context: HandlerContext, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
+async def _open_incident(services: MessageServices, arrival: IncomingMessage, said: ParsedMessage) -> IntakeResult:
     make = partial(build_item, arrival, said, kind="mention", data={})
-    received = await open_or_join_incident(handler_context, _build_origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
+    received = await open_or_join_incident(services, _build_origin(arrival), arrival.key, said.text, make, alert=arrival.alert)
     return IntakeResult(received.incident, received.opened)
 
 
@@ -312,19 +311,19 @@ def build_item(arrival: IncomingMessage, said: ParsedMessage, incident: str, *, 
     return InboxItem(id=arrival.key, kind=kind, incident=incident, at=arrival.at, user=arrival.user, text=said.text, data={**data, **more})
 
 
-async def _post_answer(handler_context: HandlerContext, message: IncomingMessage, shown: Card) -> IntakeResult:
+async def _post_answer(services: MessageServices, message: IncomingMessage, shown: Card) -> IntakeResult:
     """Queue an answer; of a mention's two events only one answers."""
     if not message.twin:
-        await handler_context.queue_reply(_build_origin(message), message.key, shown)
+        await services.context.queue_reply(_build_origin(message), message.key, shown)
     return IntakeResult()
 
 
-async def _post_open_incidents(handler_context: HandlerContext, message: IncomingMessage) -> IntakeResult:
-    rows = await list_open_incidents(handler_context)
+async def _post_open_incidents(services: MessageServices, message: IncomingMessage) -> IntakeResult:
+    rows = await list_open_incidents(services.open_work)
     return await _post_answer(
-        handler_context,
+        services,
         message,
         build_card(
-            "Open incidents", home.render_incident_list(rows, handler_context.clock.now(), await render_quota_waits(handler_context))
+            "Open incidents", home.render_incident_list(rows, services.context.clock.now(), await render_quota_waits(services.open_work))
         ),
     )

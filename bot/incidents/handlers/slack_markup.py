@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.intents import INTENTS, Intent, describe_intent
 
 # The most useful ones; the full list is too long to read.
 HELP_INTENTS: Final = (
@@ -26,7 +26,7 @@ HELP_INTENTS: Final = (
 
 def list_help_rows() -> list[tuple[str, str]]:
     """Return (what to say, what it means) rows."""
-    return [(INTENTS[intent].form, INTENTS[intent].means) for intent in HELP_INTENTS]
+    return [(INTENTS[intent].form, describe_intent(intent)) for intent in HELP_INTENTS]
 
 
 MAX_MENTION_CHARS = 128  # of one mention, with the name that Slack may add

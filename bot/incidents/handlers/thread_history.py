@@ -14,10 +14,11 @@ from bot.slack.client import SLACK_ERRORS
 from bot.slack.payloads import MAX_FILES, Payload, SlackFile, get_full_text, parse_files
 from kb.numbers import parse_seconds
 
-PAGE_SIZE, MAX_PAGES = 200, 5
+PAGE_SIZE = 200
+MAX_PAGES = 5
 MAX_TIMESTAMP_SECONDS = 1e10
-# Prose, so that the mention still fits the item; and everything with pasted blocks.
-MAX_PROSE_CHARS, MAX_TOTAL_CHARS = 3000, 200_000
+MAX_PROSE_CHARS = 3000  # Prose, so that the mention still fits the item
+MAX_TOTAL_CHARS = 200_000  # everything with pasted blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ async def fetch_earlier_messages(client: AsyncWebClient, where: Mapping[str, Any
         return EarlierMessages()
     try:
         messages, more = await _fetch_messages(client, str(where["channel"]), str(where["ts"]), str(where.get("upto") or ""))
-    except SLACK_ERRORS as trouble:
-        return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(trouble)}]")
+    except SLACK_ERRORS as error:
+        return EarlierMessages(f"[the beginning of this thread could not be read: {format_slack_error(error)}]")
     said = combine_messages([message for message in messages if not us or message.get("user") != us])
     note = f"\n\n[only the first {len(messages):,} messages of this thread were read]" if more else ""
     return EarlierMessages(said.text + note, said.files)

@@ -31,12 +31,12 @@ class AbandonedMessageSweeper:
             try:
                 await self.messages.clear_abandoned(incident)
                 await self.catch_up(incident)
-            except (*SLACK_ERRORS, UpdateInProgress, Refusal) as trouble:
-                log.warning("forsaken.not_settled", incident=incident, error=str(trouble)[:200])
+            except (*SLACK_ERRORS, UpdateInProgress, Refusal) as error:
+                log.warning("abandoned_message.not_settled", incident=incident, error=str(error)[:200])
             except RedisError:
                 raise
             except Exception:
-                log.exception("forsaken.failed", incident=incident)  # one bad row must not hide the others
+                log.exception("abandoned_message.failed", incident=incident)  # one bad row must not hide the others
         return len(gone)
 
     async def run(self) -> None:

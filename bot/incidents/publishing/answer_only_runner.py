@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.slack.posted_messages import PostedCards
-from graph.context import Progress
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 
@@ -25,5 +24,3 @@ class AnswerOnlyRunner:
 
     async def prune_thread(self, incident: str, keep: timedelta | None) -> None:
         await self.cards.set_retention(incident, closed=True)
-
-    async def publish_progress(self, progress: Progress) -> None: ...

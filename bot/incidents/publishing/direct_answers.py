@@ -13,14 +13,14 @@ from redis.exceptions import RedisError
 
 from bot.cards.blocks import Card
 from bot.incidents.cards import notes
-from bot.incidents.cards.direct_messages import DirectRequest
-from bot.incidents.cards.suggested_prompts import READING_STATUS_TEXTS, THREAD_TITLES
-from bot.incidents.context import StoreUnreachable, render_refusal
+from bot.incidents.cards.direct_messages import READING_STATUS_TEXTS, THREAD_TITLES, DirectRequest
+from bot.incidents.context import render_refusal
 from bot.incidents.direct_messages import DirectMessages
 from bot.incidents.publishing.answer_only_runner import AnswerOnlyRunner
 from bot.refusal import Refusal
 from bot.slack.client import SLACK_ERRORS
 from bot.slack.posted_messages import IdempotentPoster
+from bot.store.unreachable import StoreUnreachable
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from tools.clock import Clock
@@ -33,7 +33,7 @@ AnswerRenderer = Callable[[str, str, DirectRequest], Awaitable[Card]]  # team, u
 
 @dataclass(frozen=True, slots=True)
 class DirectAnswers(AnswerOnlyRunner):
-    """Turns and publisher of the dispatcher of direct messages."""
+    """Turns of the dispatcher of direct messages, and the observer that posts their answers."""
 
     direct: DirectMessages
     answer_to: AnswerRenderer
@@ -69,8 +69,8 @@ class DirectAnswers(AnswerOnlyRunner):
             return False, notes.render_refusal(report.headline)
         try:
             return True, await self.answer_to(origin.team, item.user, item.data["wish"])
-        except Refusal as no:
-            return False, render_refusal(no)
+        except Refusal as error:
+            return False, render_refusal(error)
         except (RedisError, StoreUnreachable, *SLACK_ERRORS):
             raise
         except Exception:

@@ -61,12 +61,12 @@ class IncidentReportWriter:
         try:
             async with self._one:
                 await self._upload_report(incident, place, await gathered(), form)
-        except Refusal as no:
-            await self._post_ephemeral(place, in_their_words or notes.render_refusal(str(no)))
-        except SLACK_ERRORS as trouble:
-            log.warning("pages.not_posted", incident=incident, error=str(trouble)[:200])
+        except Refusal as error:
+            await self._post_ephemeral(place, in_their_words or notes.render_refusal(str(error)))
+        except SLACK_ERRORS as error:
+            log.warning("pages.not_posted", incident=incident, error=str(error)[:200])
             await self._post_ephemeral(
-                place, in_their_words or notes.render_refusal(REPORT_FAILED.format(why="somebody did not answer", incident=incident))
+                place, in_their_words or notes.render_refusal(REPORT_FAILED.format(why="a service did not answer", incident=incident))
             )
         except Exception:
             log.exception("pages.bug", incident=incident)
@@ -88,5 +88,5 @@ class IncidentReportWriter:
             await self._client.chat_postEphemeral(
                 channel=place.channel, user=place.user, thread_ts=place.thread_ts, **build_message_args(card)
             )
-        except SLACK_ERRORS as trouble:
-            log.warning("pages.not_told", error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("pages.not_told", error=str(error)[:200])

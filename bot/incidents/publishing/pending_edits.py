@@ -35,9 +35,9 @@ class PendingEdits:
     async def _try_edit(self, origin: Origin, incident: str, name: str, ts: str, card: Card) -> None:
         try:
             await self.client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
-        except SLACK_ERRORS as trouble:
-            if not (isinstance(trouble, SlackApiError) and trouble.response["error"] in UNEDITABLE_ERRORS):
-                log.warning("edit.follows_later", incident=incident, card=name, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            if not (isinstance(error, SlackApiError) and error.response["error"] in UNEDITABLE_ERRORS):
+                log.warning("edit.follows_later", incident=incident, card=name, error=str(error)[:200])
                 await self.cards.set(incident, _build_pending_key(name), ts)
                 return
             log.info("edit.message_gone", incident=incident, card=name)

@@ -83,9 +83,9 @@ class ProgressUpdates:
                 turn = self._turn[incident] = await self._messages.get_turn_number(incident)
             if not await self._messages.show_progress(living, turn):
                 self._forget_incident(incident)
-        except (*SLACK_ERRORS, RedisError, Refusal) as trouble:
+        except (*SLACK_ERRORS, RedisError, Refusal) as error:
             refused = self._refused[incident] = self._refused.get(incident, 0) + 1
-            log.warning("living_card.not_painted", incident=incident, times=refused, error=str(trouble)[:200])
+            log.warning("living_card.not_painted", incident=incident, times=refused, error=str(error)[:200])
         else:
             self._refused.pop(incident, None)
 

@@ -49,8 +49,8 @@ class StatusReactions:
                     if name != wanted:
                         await self._call_slack("remove", origin, name)
                 await self._call_slack("add", origin, wanted)
-            except SLACK_ERRORS as trouble:
-                self._handle_error(incident, trouble)
+            except SLACK_ERRORS as error:
+                self._handle_error(incident, error)
                 return
             await self.cards.set(incident, "sign", wanted)
 
@@ -58,8 +58,8 @@ class StatusReactions:
         ask = self.client.reactions_add if what == "add" else self.client.reactions_remove
         try:
             await ask(channel=origin.channel, timestamp=origin.thread_ts, name=name)
-        except SlackApiError as no:
-            if no.response["error"] not in ALREADY_DONE_ERRORS:
+        except SlackApiError as error:
+            if error.response["error"] not in ALREADY_DONE_ERRORS:
                 raise
 
     def _handle_error(self, incident: str, trouble: Exception) -> None:

@@ -91,8 +91,8 @@ class ReportAttachments:
     async def _log_slack_errors(self, incident: str, upload: Awaitable[None]) -> None:
         try:
             await upload
-        except SLACK_ERRORS as trouble:
-            log.warning("board.output_not_uploaded", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("board.output_not_uploaded", incident=incident, error=str(error)[:200])
 
 
 def has_attachments(report: Report, state: IncidentState) -> bool:

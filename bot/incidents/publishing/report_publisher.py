@@ -10,8 +10,8 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.cards.blocks import Card
-from bot.incidents.cards import diagnosis, incident_card, notes, question, ticket
-from bot.incidents.cards.handoff import Handoff, build_handoff, format_evidence_file, list_output_digests
+from bot.incidents.cards import diagnosis, handoff_card, incident_card, notes
+from bot.incidents.cards.handoff_content import Handoff, build_handoff, format_evidence_file, list_output_digests
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
 from bot.incidents.publishing.incident_reports import IncidentReportWriter
@@ -19,14 +19,14 @@ from bot.incidents.publishing.pending_edits import PendingEdits
 from bot.incidents.publishing.progress_updates import ProgressUpdates
 from bot.incidents.publishing.report_attachments import ReportAttachments, has_attachments
 from bot.incidents.publishing.status_messages import REPORT_EVENT_TYPE, get_no_state
-from bot.incidents.publishing.thread_links import NO_CHANNELS, build_thread_links
+from bot.incidents.publishing.thread_roots import NO_CHANNELS, build_thread_links
 from bot.policy import channels as policy
 from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import SLACK_ERRORS
 from bot.slack.people import People
 from bot.slack.posted_messages import POSTING, IdempotentPoster, OriginLookup, PostedCards
-from bot.trackers.cards import ticket_form
-from bot.trackers.cards.ticket_form import TrackerChoices
+from bot.trackers import cards as ticket_form
+from bot.trackers.cards import TrackerChoices
 from graph.context import Progress
 from graph.incident_view import IncidentView
 from graph.report import Report
@@ -145,7 +145,7 @@ class SlackReportPublisher:
             return None
         if item.get("kind") == "timer" and not report.reply and not IncidentView(state).is_timer_recheck:
             asks = (item.get("data") or {}).get("why") == REMINDER_DUE and report.questions
-            return question.render_question_card(report.questions) if asks else None
+            return diagnosis.render_question_card(report.questions) if asks else None
         rows = IncidentView(state)
         held = rows.ticket or HandoffTicket()
         told = (item.get("data") or {}).get("said") or {}
@@ -215,7 +215,9 @@ class SlackReportPublisher:
         )
         return await self._redact_for_channel(
             origin,
-            ticket.render_ticket(replace(handoff, ticket=named), self._titles, ticket_form.render_open_buttons(incident, self._trackers)),
+            handoff_card.render_ticket(
+                replace(handoff, ticket=named), self._titles, ticket_form.render_open_buttons(incident, self._trackers)
+            ),
         )
 
     async def _upload_evidence(self, origin: Origin, incident: str, handoff: Handoff, facts: str) -> None:
@@ -234,8 +236,8 @@ class SlackReportPublisher:
                     filename=name,
                     title=f"Evidence of incident {incident}",
                 )
-        except SLACK_ERRORS as trouble:
-            log.warning("board.evidence_not_uploaded", incident=incident, error=str(trouble)[:200])
+        except SLACK_ERRORS as error:
+            log.warning("board.evidence_not_uploaded", incident=incident, error=str(error)[:200])
             return
         await self._cards.set(incident, "file", name)
 

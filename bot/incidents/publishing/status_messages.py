@@ -20,7 +20,7 @@ from bot.incidents.cards.incident_card import IncidentCardView
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.cards.progress import ProgressCard
 from bot.incidents.publishing.reactions import StatusReactions
-from bot.incidents.publishing.thread_links import NO_CHANNELS, build_thread_links
+from bot.incidents.publishing.thread_roots import NO_CHANNELS, build_thread_links
 from bot.policy import channels as policy
 from bot.refusal import TooEarly
 from bot.slack.client import SLACK_ERRORS
@@ -133,10 +133,10 @@ class StatusMessages:
                 if here:
                     await self.cards.set(incident, "living_item", report.item)
                 await self._show_status(origin, incident, state)
-        except (*SLACK_ERRORS, UpdateInProgress) as trouble:
+        except (*SLACK_ERRORS, UpdateInProgress) as error:
             if here:
                 raise
-            log.warning("living.follows_later", incident=incident, error=str(trouble)[:200])
+            log.warning("status_message.follows_later", incident=incident, error=str(error)[:200])
         else:
             await self._update_reaction(origin, incident, state)
         return here
@@ -199,8 +199,8 @@ class StatusMessages:
     async def _load_records(self, incident: str) -> Sequence[ActionRecord]:
         try:
             return await self._records_of(incident)
-        except Refused as why:
-            log.warning("living.records_unreadable", incident=incident, why=str(why)[:200])
+        except Refused as error:
+            log.warning("status_message.records_unreadable", incident=incident, why=str(error)[:200])
             return ()
 
     async def _get_origin(self, incident: str) -> Origin | None:

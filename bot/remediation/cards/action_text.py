@@ -28,9 +28,9 @@ STATE_HEADLINES: Mapping[State, str] = {
     State.PENDING: "Approve?",
     State.APPROVED: "Approved:",
     State.EXECUTING: "Running:",
-    State.DONE: "Ran, being proved:",
+    State.DONE: "Ran, being verified:",
     State.FAILED: "Did not work:",
-    State.UNKNOWN: "Nobody knows whether it ran:",
+    State.UNKNOWN: "Unknown whether it ran:",
     State.DENIED: "Rejected:",
     State.EXPIRED: "Expired:",
     State.SUPERSEDED: "Superseded:",
@@ -67,17 +67,17 @@ LOST_CONTACT_TEXT = ("📡", "Lost contact:")  # For a running action whose host
 STATE_WORDS: Mapping[State, str] = {
     **{state: state.value for state in State},
     State.EXECUTING: "running",
-    State.DONE: "ran, being proved",
+    State.DONE: "ran, being verified",
     State.DENIED: "rejected",
-    State.REVOKED: "taken back",
+    State.REVOKED: "revoked",
 }
 
 PROOF_TEXTS: Mapping[str, str] = {
-    "passes_now": "The checks that found the fault find it no more. It is looked at again after the next job or some hours.",
+    "passes_now": "The checks that found the fault no longer report it. Re-check after the next job or in some hours.",
     "unchanged": "The fault is still there.",
-    "worse": "There is more wrong than before. The target is not returned to service.",
-    "cured": "Looked at again later: the fault has not come back.",
-    "recurred": "Looked at again later: the fault came back.",
+    "worse": "More is wrong than before. The target stays out of service.",
+    "cured": "Re-checked later: the fault has not come back.",
+    "recurred": "Re-checked later: the fault came back.",
 }
 # For actions proved by the scheduler.
 SCHEDULER_PROOF_TEXTS: Mapping[str, str] = {"passes_now": "The scheduler shows it.", "unchanged": "The scheduler does not show it."}
@@ -112,8 +112,8 @@ def render_impact(record: ActionRecord) -> list[Line]:
     remedy = _find_remedy(record.action)
     if remedy is None or record.state not in OPEN_STATES:
         return []
-    waits: list[Line] = [(bold("Until it is approved:"), f" {remedy.waiting}.")] if record.state is State.PENDING else []
-    return [(bold("Outage:"), f" {remedy.outage}."), *waits]
+    waiting_lines: list[Line] = [(bold("Until it is approved:"), f" {remedy.waiting}.")] if record.state is State.PENDING else []
+    return [(bold("Outage:"), f" {remedy.outage}."), *waiting_lines]
 
 
 def format_time_limit(action: Action) -> str:
@@ -130,15 +130,15 @@ def describe_actions(actions: Sequence[Action]) -> str:
         remedy = REMEDIES.get(actions[0].remedy)
     if remedy is None or len(actions) == 1:
         return describe_action(actions[0])
-    said = {name: {escape_ambiguous(action.args.get(name, "")) for action in actions} for name in remedy.args}
-    values = {name: found.pop() if len(found) == 1 else "…" for name, found in said.items()}
+    values_by_name = {name: {escape_ambiguous(action.args.get(name, "")) for action in actions} for name in remedy.args}
+    values = {name: values.pop() if len(values) == 1 else "…" for name, values in values_by_name.items()}
     hosts = escape_ambiguous(fold_hosts_exactly([action.target for action in actions]))
     return fill_slots(remedy.does, values | {"target": hosts} | ({"node": hosts} if "node" in values else {}))
 
 
 def describe_blast_radius(action: Action) -> str:
     remedy = _find_remedy(action)
-    return remedy.blast if remedy else "not known: the catalogue has no such remedy any more"
+    return remedy.blast if remedy else "unknown: this remedy is no longer in the catalogue"
 
 
 def format_targets(action: Action) -> str:
@@ -201,16 +201,17 @@ def is_refused(record: ActionRecord) -> bool:
 def describe_outcome(record: ActionRecord) -> str:
     """Return the proof's result as a sentence; empty without one."""
     if record.action.remedy == "run_check" and record.outcome:
-        return "The check has answered; what it says goes into the diagnosis."
+        return "The check has answered; the diagnosis uses its output."
     return (PROOF_TEXTS if is_repair(record.action) else {**PROOF_TEXTS, **SCHEDULER_PROOF_TEXTS})[record.outcome] if record.outcome else ""
 
 
 def describe_proof(action: Action) -> str:
     if not action.proof:
-        return "none: what it prints is the answer"
+        return "not applicable, its output is the answer"
     if not is_repair(action):
-        return "the scheduler must show it"
-    return f"{', '.join(action.proof)}{' without the fault' if action.proves else ''}"
+        return "the scheduler shows the change"
+    checks = ", ".join(action.proof)
+    return f"{checks} without the fault" if action.proves else checks
 
 
 def is_repair(action: Action) -> bool:
@@ -227,8 +228,8 @@ def format_headline(record: ActionRecord, held: str = "") -> str:
 def format_short_headline(record: ActionRecord, held: str = "") -> str:
     """Return the headline without the risk."""
     mark, begins = get_state_headline(record, held)
-    said, where = describe_action(record.action), escape_ambiguous(format_targets(record.action))
-    return f"{mark} {begins} {said}" if where in said else f"{mark} {begins} {said}, {where}"
+    description, place = describe_action(record.action), escape_ambiguous(format_targets(record.action))
+    return f"{mark} {begins} {description}" if place in description else f"{mark} {begins} {description}, {place}"
 
 
 def summarize_action(action: Action) -> str:
@@ -240,10 +241,10 @@ def summarize_action(action: Action) -> str:
 
 def describe_fault_condition(action: Action) -> str:
     """Return the fault as a condition, with its recheck; empty without a fault."""
-    found = action.fault
-    if found is None:
+    fault = action.fault
+    if fault is None:
         return ""
-    return f"the fault is still there: {found.says} ({_describe_recheck(found)})"
+    return f"the fault is still there: {fault.says} ({_describe_recheck(fault)})"
 
 
 def describe_fault_briefly(action: Action) -> str:
@@ -252,12 +253,12 @@ def describe_fault_briefly(action: Action) -> str:
 
 
 def _describe_recheck(found: FaultCondition) -> str:
-    told = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
+    checks_note = f" by {', '.join(map(escape_ambiguous, found.checks))}" if found.checks else ""
     return {
-        "read": f"read again{told}" + (f", up to {found.reads} times" if found.reads > 1 else ""),
-        "boot": f"told{told}; stands for boot {escape_ambiguous(found.boot_id[:8])}",
+        "read": (checks_note.strip() or "read again") + (f", up to {found.reads} times" if found.reads > 1 else ""),
+        "boot": f"reported{checks_note}; valid for boot {escape_ambiguous(found.boot_id[:8])}",
         "silence": f"{escape_ambiguous(found.host)} still does not answer",
-        "proved": f"as it was proved{told}",
+        "proved": f"proved{checks_note}; read again only if the host has changed",
     }[found.lasts]
 
 

@@ -14,7 +14,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, StaleCard
 from bot.cards.text import Line, Part, bold, clip_text, count_utf16_units, escape_ambiguous, exact_code, strip_markup
-from bot.remediation.cards import action_text, card_parts, deleted_files, killed_process, wave_queue
+from bot.remediation.cards import action_text, card_parts, side_effects
 from tools.action import Action
 from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, is_digest
@@ -22,14 +22,15 @@ from tools.ledger.states import OPEN_STATES, State
 from tools.remedies import REMEDIES
 
 ClickAction = Literal["approve", "reject_form", "edit_form", "revoke", "ask_again", "ran", "not_ran", "approve_all", "show_all", "let_go"]
-APPROVE_ACTION_ID, REJECT_ACTION_ID, EDIT_ACTION_ID, REVOKE_ACTION_ID = (
-    "approval.approve",
-    "approval.reject",
-    "approval.edit",
-    "approval.revoke",
-)
-ASK_AGAIN_ACTION_ID, RAN_ACTION_ID, NOT_RAN_ACTION_ID = "approval.ask_again", "approval.ran", "approval.not_ran"
-APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID = "approval.approve_all", "approval.show_all"
+APPROVE_ACTION_ID = "approval.approve"
+REJECT_ACTION_ID = "approval.reject"
+EDIT_ACTION_ID = "approval.edit"
+REVOKE_ACTION_ID = "approval.revoke"
+ASK_AGAIN_ACTION_ID = "approval.ask_again"
+RAN_ACTION_ID = "approval.ran"
+NOT_RAN_ACTION_ID = "approval.not_ran"
+APPROVE_ALL_ACTION_ID = "approval.approve_all"
+SHOW_ALL_ACTION_ID = "approval.show_all"
 BUTTONS: Mapping[str, ClickAction] = {
     APPROVE_ACTION_ID: "approve",
     REJECT_ACTION_ID: "reject_form",
@@ -40,7 +41,7 @@ BUTTONS: Mapping[str, ClickAction] = {
     NOT_RAN_ACTION_ID: "not_ran",
     APPROVE_ALL_ACTION_ID: "approve_all",
     SHOW_ALL_ACTION_ID: "show_all",
-    wave_queue.LET_GO_ACTION_ID: "let_go",
+    card_parts.LET_GO_ACTION_ID: "let_go",
 }
 # These buttons name every action that they affect.
 MULTI_ACTION_BUTTON_IDS = frozenset({APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID})
@@ -75,8 +76,8 @@ class ApprovalCardView:
     held: str = ""  # Why an approved action waits, or that the host does not answer.
     tail: Sequence[str] = ()  # Last lines of the output.
     warning: str = ""  # Shown on every card, e.g. that the ledger's store may lose data.
-    queued: wave_queue.QueuedHosts | None = None  # Hosts that wait behind this card.
-    known: killed_process.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
+    queued: card_parts.QueuedHosts | None = None  # Hosts that wait behind this card.
+    known: side_effects.KnownRows = ()  # The process that it ends, the files that it deletes, and the like.
 
 
 def render_approval_card(view: ApprovalCardView) -> Card:
@@ -84,13 +85,13 @@ def render_approval_card(view: ApprovalCardView) -> Card:
     try:
         core = _render_core(record, view.group)
         proof, identity = card_parts.render_small_print(record, view.seen, view.seen_at), card_parts.render_identity(record)
-    except TooLong as why:
-        return _render_too_large(view, str(why))
-    made = blocks.build_card(
+    except TooLong as error:
+        return _render_too_large(view, str(error))
+    card = blocks.build_card(
         action_text.format_headline(record, view.held),
         [
             blocks.header(_format_headline(record, view.held)),
-            *wave_queue.render_queue(view.queued, 1, encode_action(record)),
+            *card_parts.render_queue(view.queued, 1, encode_action(record)),
             *core,
             *_render_impact(view),
             *card_parts.render_warning(view.warning),
@@ -105,8 +106,8 @@ def render_approval_card(view: ApprovalCardView) -> Card:
         ],
     )
     return (
-        made
-        if all(block in made.blocks for block in (*core, proof, identity))
+        card
+        if all(block in card.blocks for block in (*core, proof, identity))
         else _render_too_large(view, "its parts together are longer than a message may be")
     )
 
@@ -115,15 +116,15 @@ def parse_card_click(payload: Mapping[str, Any]) -> CardClick:
     """Parse a click. Raise StaleCard for an unknown button or value."""
     try:
         action = payload["actions"][0]
-        does, carried = BUTTONS[action["action_id"]], json.loads(action["value"])
+        choice, carried = BUTTONS[action["action_id"]], json.loads(action["value"])
         rows = carried["each"] if action["action_id"] in MULTI_ACTION_BUTTON_IDS else [[carried["approval"], carried["digest"]]]
         each = tuple(dict.fromkeys((str(approval), str(digest)) for approval, digest in rows))
         approval, digest = each[0]
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
     if len(each) > MAX_ACTIONS_PER_BUTTON or not all(is_digest(digest) for _, digest in each):
         raise StaleCard
-    return CardClick(does, approval, digest, each if action["action_id"] in MULTI_ACTION_BUTTON_IDS else ())
+    return CardClick(choice, approval, digest, each if action["action_id"] in MULTI_ACTION_BUTTON_IDS else ())
 
 
 def encode_action(record: ActionRecord) -> str:
@@ -164,8 +165,8 @@ def _format_headline(record: ActionRecord, held: str = "") -> str:
 
 def _render_core(record: ActionRecord, group: str) -> list[Block]:
     """Render who decides, where and what, without cutting a character."""
-    action, asked = record.action, card_parts.render_decision_request(record, group)
-    where: Line = (
+    action, request_blocks = record.action, card_parts.render_decision_request(record, group)
+    place_line: Line = (
         bold("On"),
         " ",
         *action_text.render_place(action),
@@ -173,14 +174,17 @@ def _render_core(record: ActionRecord, group: str) -> list[Block]:
         bold(escape_ambiguous(action.risk)),
         f": {action_text.describe_blast_radius(action)}",
     )
-    return [blocks.exact_section(*([asked] if asked else []), where), blocks.exact_code_section(format_command(action))]
+    return [
+        blocks.exact_section(*([request_blocks] if request_blocks else []), place_line),
+        blocks.exact_code_section(format_command(action)),
+    ]
 
 
 def _render_impact(view: ApprovalCardView) -> list[Block]:
     """Render outage, cost of waiting and affected objects, while the action can be stopped."""
     lines = [
         *action_text.render_impact(view.record),
-        *(deleted_files.render_known_lines(view.record.action, view.known) if view.record.state in OPEN_STATES else []),
+        *(side_effects.render_known_lines(view.record.action, view.known) if view.record.state in OPEN_STATES else []),
     ]
     return [blocks.clipped_section(*lines, room=MAX_IMPACT_CHARS)] if lines else []
 
@@ -188,7 +192,7 @@ def _render_impact(view: ApprovalCardView) -> list[Block]:
 def _render_all_buttons(view: ApprovalCardView) -> list[Block]:
     """Add a button for all files if the card hides some."""
     rows, record = render_buttons(view.record), view.record
-    if record.state not in OPEN_STATES or not deleted_files.has_hidden_files(view.known):
+    if record.state not in OPEN_STATES or not side_effects.has_hidden_files(view.known):
         return rows
     show = blocks.button("Show all", SHOW_ALL_ACTION_ID, encode_actions([record]))
     return [*rows[:-1], blocks.actions(*(rows[-1]["elements"] if rows else ()), show)]
@@ -211,8 +215,8 @@ def _render_too_large(view: ApprovalCardView, why: str) -> Card:
                     " on ",
                     bold(escape_ambiguous(action_text.format_targets(record.action))[:200]),
                 ),
-                ("Host, command and digest must be readable whole on this card, and they do not fit: ", why, "."),
-                ("Nothing runs. Do this one by hand, or with fewer hosts at once. The audit log holds the action whole.",),
+                ("The card must show host, command and digest in full, and they do not fit: ", why, "."),
+                ("Nothing runs. Do it by hand, or with fewer hosts at once. The audit log has the whole action.",),
             ),
             *card_parts.render_status(record, view.names, view.began, view.held),
             blocks.exact_context(("digest ", exact_code(record.digest))),
@@ -229,7 +233,7 @@ def render_buttons(record: ActionRecord) -> list[Block]:
             approve = blocks.button("Approve", APPROVE_ACTION_ID, value, style="primary", ask=_render_approve_dialog(record.action))
             return [blocks.actions(approve, _render_reject_button(record), *edit)]
         case State.APPROVED:
-            sure = blocks.confirm("Take it back?", "It has not started. Nothing will run; RackMedic may propose it anew.", "Revoke")
+            sure = blocks.confirm("Revoke the approval?", "It has not started and will not run. RackMedic may propose it again.", "Revoke")
             return [blocks.actions(blocks.button("Revoke", REVOKE_ACTION_ID, value, style="danger", ask=sure))]
         case State.EXPIRED:
             return [blocks.actions(blocks.button("Ask again", ASK_AGAIN_ACTION_ID, value))]
@@ -248,8 +252,8 @@ def count_button_chars(action: Action) -> int:
     """Return the total length of button and dialog texts, in the state that has most."""
     deciding = blocks.count_text_chars(_render_approve_dialog(action)) + len("ApproveReject…Edit…")
     vouching = sum(
-        blocks.count_text_chars(_render_outcome_dialog(action, label, ran)) + len(label)
-        for label, ran in (("It ran", True), ("It did not run", False))
+        blocks.count_text_chars(_render_outcome_dialog(action, label, did_run)) + len(label)
+        for label, did_run in (("It ran", True), ("It did not run", False))
     )
     return max(deciding, vouching, 200)
 
@@ -262,14 +266,18 @@ def _render_approve_dialog(action: Action) -> Block:
     """Render Slack's confirmation, with host and command whole if they fit."""
     host = escape_ambiguous(action_text.format_targets(action))
     via = f", via {escape_ambiguous(action.via)}" if action.via != action.target else ""
-    whole = format_command(action)
-    told = f"On {host}{via}: {escape_ambiguous(whole)}"
-    if count_utf16_units(strip_markup(told)) > MAX_CONFIRM_CHARS:
-        told = f"On {host}{via}. The card shows the whole command ({len(whole):,} characters): read it there first."
-    if count_utf16_units(strip_markup(told)) > MAX_CONFIRM_CHARS:
-        told = f"The card shows the hosts and the whole command ({len(whole):,} characters): read them there first."
-    told = told if count_utf16_units(strip_markup(f"{APPROVERS_ONLY} {told}")) > MAX_CONFIRM_CHARS else f"{APPROVERS_ONLY} {told}"
-    return blocks.confirm(clip_text(f"{action_text.describe_action(action)}?", 100), told, "Run it once", "Not now")
+    command = format_command(action)
+    dialog_text = f"On {host}{via}: {escape_ambiguous(command)}"
+    if count_utf16_units(strip_markup(dialog_text)) > MAX_CONFIRM_CHARS:
+        dialog_text = f"On {host}{via}. The card shows the whole command ({len(command):,} characters): read it there first."
+    if count_utf16_units(strip_markup(dialog_text)) > MAX_CONFIRM_CHARS:
+        dialog_text = f"The card shows the hosts and the whole command ({len(command):,} characters): read them there first."
+    dialog_text = (
+        dialog_text
+        if count_utf16_units(strip_markup(f"{APPROVERS_ONLY} {dialog_text}")) > MAX_CONFIRM_CHARS
+        else f"{APPROVERS_ONLY} {dialog_text}"
+    )
+    return blocks.confirm(clip_text(f"{action_text.describe_action(action)}?", 100), dialog_text, "Run it once", "Not now")
 
 
 def _render_outcome_button(record: ActionRecord, label: str, action_id: str, ran: bool) -> Block:
@@ -277,7 +285,7 @@ def _render_outcome_button(record: ActionRecord, label: str, action_id: str, ran
 
 
 def _render_outcome_dialog(action: Action, label: str, ran: bool) -> Block:
-    told: Part = "ran" if ran else "did not run"
+    outcome: Part = "ran" if ran else "did not run"
     host = escape_ambiguous(action_text.format_targets(action))
-    text = f"You looked at {host if len(host) < 150 else 'the host'} and vouch that it {told}. This is audited and unlocks the target."
-    return blocks.confirm("You have looked?", text, label)
+    text = f"You checked {host if len(host) < 150 else 'the host'} and confirm that it {outcome}. This is audited and unlocks the target."
+    return blocks.confirm("Did you check the host?", text, label)

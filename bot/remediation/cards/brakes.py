@@ -8,10 +8,11 @@ from bot.cards.blocks import Block, Card
 from bot.cards.text import Line, Part, bold, code, format_slack_date, format_utc_time, thread_link
 from bot.remediation.cards import action_text, card_parts
 from tools.ledger.brakes import BrakeStatus
-from tools.ledger.headroom import BrakeHeadroom
+from tools.ledger.reader import BrakeHeadroom
 from tools.ledger.record import ActionRecord
 
-MAX_WAITING_ACTIONS, MAX_GROUPS = 20, 5
+MAX_WAITING_ACTIONS = 20
+MAX_GROUPS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +32,17 @@ def render_stop_notice(who: str, why: str) -> Card:
         [
             blocks.section(
                 ("🛑 ", bold(f"{who} stopped all repairs"), because),
-                ("No remedy starts from now on. What runs already goes on and is reported. Looking goes on.",),
-                ("An approver lets them go on with ", code("/rackmedic resume"), "."),
+                ("No new remedy starts. Running ones finish and are reported. Diagnosis continues.",),
+                ("An approver resumes with ", code("/rackmedic resume"), "."),
             )
         ],
     )
 
 
 def render_resume_notice(who: str, group: str = "") -> Card:
-    what = f"reset the breaker of group {group}" if group else "let repairs go on"
+    effect = f"reset the breaker of group {group}" if group else "resumed repairs"
     return blocks.build_card(
-        f"🟢 {who} {what}", [blocks.line_section("🟢 ", bold(f"{who} {what}"), ". What was approved may start again.")]
+        f"🟢 {who} {effect}", [blocks.line_section("🟢 ", bold(f"{who} {effect}"), ". Approved actions may start again.")]
     )
 
 
@@ -54,13 +55,18 @@ def render_brake_status(status: BrakeStatus) -> list[Block]:
         )
     for group in status.breakers:
         lines.append(
-            ("🛑 ", bold(f"The breaker of group {group} is open"), ". After a look, an approver says ", code(f"/rackmedic resume {group}"))
+            (
+                "🛑 ",
+                bold(f"The breaker of group {group} is open"),
+                ". Check the hosts; then an approver resumes with ",
+                code(f"/rackmedic resume {group}"),
+            )
         )
     if status.unknown:
-        lines.append(("❓ Nobody knows whether these ran: ", code(", ".join(status.unknown)), ". Their hosts are locked."))
+        lines.append(("❓ Unknown whether these ran: ", code(", ".join(status.unknown)), ". Their hosts are locked."))
     if status.executing:
         lines.append(("🔧 Running: ", code(", ".join(status.executing))))
-    return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Nothing holds repairs back, and none runs.",))]
+    return [blocks.section(*lines)] if lines else [blocks.context(("🟢 Repairs are not blocked, and none is running.",))]
 
 
 def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
@@ -71,9 +77,11 @@ def render_change_allowance(room: BrakeHeadroom) -> list[Block]:
         lines.append((bold(row.group), f": hosts at once {row.busy} of {row.at_once} · {window}"))
     rest = len(room.groups) - MAX_GROUPS
     lines += [(f"… and {rest} more groups, no busier",)] if rest > 0 else []
-    for one in room.incidents[:MAX_GROUPS]:
-        spent = f" changed {one.changed} of {brakes.blast_hosts} hosts that one incident may in {_format_minutes(brakes.blast_seconds)}"
-        lines.append((code(one.incident), spent, f"; room again from {format_utc_time(one.again)}"))
+    for incident in room.incidents[:MAX_GROUPS]:
+        spent = (
+            f" changed {incident.changed} of {brakes.blast_hosts} hosts that one incident may in {_format_minutes(brakes.blast_seconds)}"
+        )
+        lines.append((code(incident.incident), spent, f"; room again from {format_utc_time(incident.again)}"))
     if not room.incidents:
         lines.append(
             (f"One incident may change {brakes.blast_hosts} hosts in {_format_minutes(brakes.blast_seconds)}; none has changed any.",)
@@ -89,8 +97,8 @@ def render_waiting_approvals(rows: Sequence[WaitingApproval], nothing: str) -> l
     """Render pending actions in the given order; `nothing` is the text for none."""
     if not rows:
         return [blocks.context((nothing,))]
-    shown = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
-    return shown if len(rows) <= MAX_WAITING_ACTIONS else [*shown, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
+    sections = [blocks.section(*_render_waiting_row(row)) for row in rows[:MAX_WAITING_ACTIONS]]
+    return sections if len(rows) <= MAX_WAITING_ACTIONS else [*sections, blocks.context((f"… and {len(rows) - MAX_WAITING_ACTIONS} more",))]
 
 
 def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:
@@ -98,7 +106,7 @@ def _render_waiting_row(row: WaitingApproval) -> tuple[Line, ...]:
     link: tuple[Part, ...] = (" · ", thread_link(row.team, row.channel, row.thread_ts, "open the thread")) if row.thread_ts else ()
     until: Line = (
         card_parts.format_approval_count(record),
-        ", decide until ",
+        ", decide by ",
         format_slack_date(record.decide_by),
         f" ({format_utc_time(record.decide_by)})",
         *link,

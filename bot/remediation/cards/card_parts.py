@@ -1,21 +1,98 @@
 """The parts of an approval card around its core: approvers, status, conditions, votes. Long texts are cut."""
 
+import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from bot.cards import blocks
 from bot.cards.blocks import Block
-from bot.cards.text import BadId, Line, Part, bold, clip_text, code, exact_code, format_slack_date, format_utc_time, italic, mention_group
+from bot.cards.text import (
+    BadId,
+    Line,
+    Part,
+    bold,
+    clip_text,
+    code,
+    escape_ambiguous,
+    exact_code,
+    format_slack_date,
+    format_utc_time,
+    italic,
+    mention_group,
+)
 from bot.remediation.cards import action_text
 from tools.checks import CHECKS
 from tools.execution.conditions import ConditionResult
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
 
-NOBODY_MAY_APPROVE_TEXT = "Nobody may approve this"
+# The hosts that wait behind a card, and the button that releases the next wave after a failure.
 
+LET_GO_ACTION_ID = "approval.let_go"
+MAX_NAMED_HOSTS = 5
+MAX_QUEUE_LINE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedHosts:
+    """Hosts of the same cause that wait; the numbers are hosts."""
+
+    waits: int
+    begun: int  # Proposed so far.
+    next: int  # Size of the next wave.
+    # `wave`: the last one is not over. `allowance`: the brakes leave too little. `failed`: a person must look first.
+    why: str
+    failed: tuple[str, ...] = ()
+    at: datetime | None = None  # When the allowance is back.
+
+
+def parse_queue_note(text: str) -> QueuedHosts | None:
+    """Parse a note of `WaveQueue.format_note`; None if nothing waits."""
+    if not text:
+        return None
+    row = json.loads(text)
+    at = datetime.fromisoformat(row["at"]) if row["at"] else None
+    return QueuedHosts(row["waits"], row["begun"], row["next"], row["why"], tuple(row["failed"]), at)
+
+
+def render_queue(queued: QueuedHosts | None, host_count: int, value: str) -> list[Block]:
+    """Render `3 of 60 now · 57 wait` and the reason. `host_count`: hosts of the card; `value`: the button's value."""
+    if queued is None:
+        return []
+    head = bold(f"{host_count} of {queued.begun + queued.waits} now · {queued.waits} wait{'s' if queued.waits == 1 else ''}")
+    queue_block = blocks.clipped_section(("⏸ ", head, *_format_wait_reason(queued)), room=MAX_QUEUE_LINE_CHARS)
+    return [queue_block, blocks.actions(_render_let_go_button(queued, value))] if queued.why == "failed" else [queue_block]
+
+
+def _format_wait_reason(queued: QueuedHosts) -> Line:
+    following = "the next" if queued.next == 1 else f"the next {queued.next}"
+    if queued.why == "failed":
+        return (f": needs a human, {len(queued.failed)} of the first {queued.begun} did not pass ({_format_failed_hosts(queued)})",)
+    if queued.why == "wave":
+        return (f": {following} when these are verified",)
+    if queued.at is None:
+        return (f": {following} when the brakes leave room",)
+    return (f": {following} at {queued.at.astimezone(UTC):%H:%M} UTC, when the brakes leave room",)
+
+
+def _format_failed_hosts(queued: QueuedHosts) -> str:
+    rest = len(queued.failed) - MAX_NAMED_HOSTS
+    return ", ".join(map(escape_ambiguous, queued.failed[:MAX_NAMED_HOSTS])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _render_let_go_button(queued: QueuedHosts, value: str) -> Block:
+    dialog_text = f"You checked {_format_failed_hosts(queued)} and want the same fix proposed on more hosts. Nothing runs yet: each host still needs approval."
+    sure = blocks.confirm("Did you check the hosts?", dialog_text[:300], f"Propose {queued.next}", "Not now")
+    return blocks.button(f"Propose the next {queued.next}", LET_GO_ACTION_ID, value, ask=sure)
+
+
+NOBODY_MAY_APPROVE_TEXT = "No approver is configured for this action"
 PeopleNames = Mapping[str, str]
-MAX_CONDITIONS, MAX_VOTES, MAX_NAMED_PEOPLE, MAX_LINE_CHARS = 10, 8, 5, 400
+MAX_CONDITIONS = 10
+MAX_VOTES = 8
+MAX_NAMED_PEOPLE = 5
+MAX_LINE_CHARS = 400
 CONDITION_MARKS: Mapping[bool | None, str] = {True: "✓", False: "✗", None: "?"}
 
 
@@ -32,7 +109,7 @@ def render_decision_request(record: ActionRecord, group: str) -> Line:
         return ()
     if not record.terms.approvers:
         return (f"{NOBODY_MAY_APPROVE_TEXT}: the channel names no `approvers:` group in the inventory, or the group is empty.",)
-    until: Line = ("decide until ", format_slack_date(record.decide_by), f" ({format_utc_time(record.decide_by)}) · ")
+    until: Line = ("decide by ", format_slack_date(record.decide_by), f" ({format_utc_time(record.decide_by)}) · ")
     return (*mention_approvers(group), *until, bold(format_approval_count(record)))
 
 
@@ -52,52 +129,50 @@ def render_status(record: ActionRecord, names: PeopleNames, began: datetime | No
 
 def render_status_lines(record: ActionRecord, names: PeopleNames, began: datetime | None, held: str) -> list[Line]:
     """Render what happens next, or how the action ended."""
-    says = replace_user_ids(record.says, names)
-    said: list[Line] = [(f"Not so any more: {says}" if _is_condition_failure(record) else says,)] if says else []
-    who = get_person_name(record.ended_by, names) if record.ended_by else ""
+    sentence = replace_user_ids(record.says, names)
+    state_lines: list[Line] = [(f"No longer true: {sentence}" if _is_condition_failure(record) else sentence,)] if sentence else []
+    person_name = get_person_name(record.ended_by, names) if record.ended_by else ""
     match record.state:
         case State.APPROVED:
             start = record.start_by or record.decide_by
-            waits: list[Line] = [("Waits: ", held)] if held else []
-            return [("It starts by itself, or expires ", format_slack_date(start), f" ({format_utc_time(start)})."), *waits]
+            waiting_lines: list[Line] = [("Waiting: ", held)] if held else []
+            return [("Starts automatically, or expires at ", format_slack_date(start), f" ({format_utc_time(start)})."), *waiting_lines]
         case State.EXECUTING:
-            since: Line = (
-                ("Running since ", format_slack_date(began), f" ({format_utc_time(began)}), " if began else "") if began else ("Running, ",)
-            )
+            since: Line = ("Running since ", format_slack_date(began), f" ({format_utc_time(began)}), ") if began else ("Running, ",)
             return [("📡 ", held)] if held else [(*since, f"for {action_text.format_time_limit(record.action)} at most.")]
         case State.DONE | State.FAILED:
-            return [*_render_ended_lines(record, who), *said]
+            return [*_render_ended_lines(record, person_name), *state_lines]
         case State.UNKNOWN:
-            return [*said, *_render_host_check_lines(record)]
+            return [*state_lines, *_render_host_check_lines(record)]
         case State.DENIED | State.REVOKED:
-            verb = "rejected it" if record.state is State.DENIED else "took it back"
-            return [(bold(who or "Somebody"), f" {verb}{': ' + says if says else '.'}")]
+            verb = "rejected it" if record.state is State.DENIED else "revoked it"
+            return [(bold(person_name or "A person"), f" {verb}{': ' + sentence if sentence else '.'}")]
         case State.EXPIRED | State.SUPERSEDED:
-            return [*said, ("Nothing was run.",)]
+            return [*state_lines, ("Nothing was run.",)]
         case _:
             return []
 
 
 def _is_condition_failure(record: ActionRecord) -> bool:
     """Return whether the host's kit refused because a precondition did not hold."""
-    refused = record.state is State.FAILED and record.exit_status is None
-    return refused and any(record.says.startswith(f"{condition.says}:") for condition in record.action.conditions)
+    never_ran = record.state is State.FAILED and record.exit_status is None
+    return never_ran and any(record.says.startswith(f"{condition.says}:") for condition in record.action.conditions)
 
 
 def _render_ended_lines(record: ActionRecord, who: str) -> list[Line]:
     if who:
-        told = "ran" if record.state is State.DONE else "did not run"
-        return [(bold(who), f" looked at the host and says that it {told}.")]
+        outcome = "ran" if record.state is State.DONE else "did not run"
+        return [(bold(who), f" checked the host and confirmed that it {outcome}.")]
     status = "" if record.exit_status is None else f" with exit status {record.exit_status}"
-    ran = record.state is State.DONE or record.exit_status is not None or record.outcome
-    proof = action_text.describe_outcome(record) or ("The proof runs now." if record.state is State.DONE else "")
-    return [(f"The command ended{status}. " if ran else "The command did not run. ", proof)]
+    has_run = record.state is State.DONE or record.exit_status is not None or record.outcome
+    proof = action_text.describe_outcome(record) or ("Verification is running." if record.state is State.DONE else "")
+    return [(f"The command ended{status}. " if has_run else "The command did not run. ", proof)]
 
 
 def _render_host_check_lines(record: ActionRecord) -> list[Line]:
     host = exact_code(action_text.format_targets(record.action))
     return [
-        (host, " stays locked until somebody looks there and says on its card whether it ran."),
+        (host, " stays locked until someone checks it and presses “It ran” or “It did not run” on its card."),
         ("The host's own record: ", code(f"sudo rackmedic-act settle {record.digest}")),
     ]
 
@@ -122,24 +197,27 @@ def render_conditions(record: ActionRecord, seen: Sequence[ConditionResult]) -> 
     if lines == still:
         return [
             *_render_check_commands(record),
-            blocks.line_section(bold("Must still hold:"), f" {action_text.describe_fault_briefly(record.action)}"),
+            blocks.line_section(bold("Re-checked before running:"), f" {action_text.describe_fault_briefly(record.action)}"),
         ]
-    title: Line = (bold("Must hold"), " when it starts:")
+    title: Line = (bold("Re-checked before running"), ":")
     return [*_render_check_commands(record), blocks.section(title, *lines[:MAX_CONDITIONS], *more)]
 
 
 def render_met_conditions(record: ActionRecord, seen: Sequence[ConditionResult], at: datetime | None) -> Line:
     """Render the conditions that a dry run saw hold."""
     good = [one.says for one in seen if one.ok is True] if record.state in OPEN_STATES else []
-    shown = " · ".join(good[:MAX_CONDITIONS])
+    shown_conditions = " · ".join(good[:MAX_CONDITIONS])
     rest = f" · and {len(good) - MAX_CONDITIONS} more" if len(good) > MAX_CONDITIONS else ""
-    return (clip_text(f"✓ {shown}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * MAX_LINE_CHARS),) if good else ()
+    return (clip_text(f"✓ {shown_conditions}{rest}{f' ({at:%H:%M} UTC)' if at else ''}", 2 * MAX_LINE_CHARS),) if good else ()
 
 
 def render_condition(one: ConditionResult) -> Line:
     printed = one.saw.strip()[:160]
-    found: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
-    return (f"{CONDITION_MARKS[one.ok]} {one.says}", *(found if one.ok is not None else (" · could not look: ", printed or "no answer")))
+    printed_parts: tuple[Part, ...] = (" · ", code(printed)) if printed else (" · printed nothing",)
+    return (
+        f"{CONDITION_MARKS[one.ok]} {one.says}",
+        *(printed_parts if one.ok is not None else (" · could not look: ", printed or "no answer")),
+    )
 
 
 def _render_check_commands(record: ActionRecord) -> list[Block]:
@@ -151,9 +229,9 @@ def _render_check_commands(record: ActionRecord) -> list[Block]:
 
 def render_requesters(record: ActionRecord, names: PeopleNames) -> list[Block]:
     """Render the requesters, who cannot approve, and the deciders of the policy."""
-    asked_by = ", ".join(get_person_name(who, names) for who in sorted(list_requesters(record.action)))
-    said = [blocks.line_section(bold("Asked for by"), f" {asked_by}, who therefore cannot approve it")] if asked_by else []
-    return [*said, *_render_policy_deciders(record, names)]
+    asked_by = ", ".join(get_person_name(requester, names) for requester in sorted(list_requesters(record.action)))
+    requester_blocks = [blocks.line_section(bold("Requested by"), f" {asked_by}, who cannot approve it")] if asked_by else []
+    return [*requester_blocks, *_render_policy_deciders(record, names)]
 
 
 def list_policy_deciders(record: ActionRecord) -> list[str]:
@@ -166,7 +244,7 @@ def list_policy_deciders(record: ActionRecord) -> list[str]:
 
 def _render_policy_deciders(record: ActionRecord, names: PeopleNames) -> list[Block]:
     """Render deciders that the mentioned user group may not include."""
-    people = _join_some_names([get_person_name(who, names) for who in list_policy_deciders(record)])
+    people = _join_some_names([get_person_name(decider, names) for decider in list_policy_deciders(record)])
     line: Line = (bold(f"For {' and '.join(record.terms.sets)} to decide"), f": {people}")
     return [blocks.clipped_section(line, room=2 * MAX_LINE_CHARS)] if people else []
 
@@ -210,8 +288,8 @@ def render_vote_lines(record: ActionRecord, names: PeopleNames) -> list[Line]:
 
 
 def replace_user_ids(text: str, names: PeopleNames) -> str:
-    for who in names:
-        text = text.replace(who, get_person_name(who, names))
+    for user_id in names:
+        text = text.replace(user_id, get_person_name(user_id, names))
     return text
 
 

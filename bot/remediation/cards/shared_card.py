@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from bot.cards import blocks
-from bot.cards.blocks import Block, Card
+from bot.cards.blocks import Block, Card, TooLong
 from bot.cards.text import (
     Line,
     Part,
@@ -21,18 +21,96 @@ from bot.cards.text import (
     format_utc_time,
     strip_markup,
 )
-from bot.remediation.cards import action_row as approval_row
-from bot.remediation.cards import action_text, card_parts, wave_queue
-from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import action_text, approval_card, card_parts, side_effects
 from bot.remediation.cards.approval_card import APPROVE_ALL_ACTION_ID, SHOW_ALL_ACTION_ID, ApprovalCardView
+from tools.action import Action
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord, list_requesters
 from tools.ledger.states import OPEN_STATES, State
 
+# One action as a row of a shared card: state, host, exact command, digest prefix, buttons.
+#
+# Host and command are whole, or the action gets its own card; details are cut to MAX_DETAIL_CHARS. A command that all
+# rows share appears once above them.
+
+MAX_DETAIL_CHARS = 300  # For preconditions, votes and result below the command.
+MAX_STATUS_CHARS = 50  # For the words of the state.
+MAX_ROWS_CHARS = 8600  # For all rows of one card, so that the message also holds the shared parts.
+DIGEST_PREFIX_CHARS = 16
+MAX_VOTES = 2
+
+
+def render_action_row(view: ApprovalCardView, *, told_above: bool = False) -> list[Block]:
+    """Render the row. `told_above`: the command and shared conditions appear above all rows."""
+    record = view.record
+    if not told_above:
+        text = blocks.exact_command_section(
+            (_render_first_line(record, view.held),),
+            approval_card.format_command(record.action),
+            _render_detail_lines(view),
+            MAX_DETAIL_CHARS,
+        )
+        return [blocks.divider(), text, *approval_card.render_buttons(record)]
+    own = _render_detail_lines(view, held_alike=has_met_conditions(view))
+    return [blocks.exact_line_section(_render_first_line(record, view.held), own, MAX_DETAIL_CHARS), *approval_card.render_buttons(record)]
+
+
+def has_met_conditions(view: ApprovalCardView) -> bool:
+    """Return whether a dry run saw every precondition hold."""
+    return bool(view.seen) and all(one.ok is True for one in view.seen)
+
+
+def count_row_chars(action: Action) -> int:
+    """Return the row's maximal size; more than MAX_ROWS_CHARS if it cannot be a row."""
+    try:
+        core = blocks.exact_command_section(
+            ((*action_text.render_place(action), *_render_digest(action)),), approval_card.format_command(action), (), 0
+        )
+    except TooLong:
+        return MAX_ROWS_CHARS + 1
+    text = blocks.count_text_chars(core) + MAX_STATUS_CHARS + MAX_DETAIL_CHARS
+    return text + approval_card.count_button_chars(action) if text < blocks.MAX_SECTION_CHARS else MAX_ROWS_CHARS + 1
+
+
+def _render_first_line(record: ActionRecord, held: str) -> Line:
+    mark, word = action_text.get_state_word(record, held)
+    count: Line = (
+        (" · ", card_parts.format_approval_count(record))
+        if record.state is State.PENDING and (record.approvals or record.terms.quorum > 1)
+        else ()
+    )
+    return (f"{mark} ", *action_text.render_place(record.action), " · ", bold(word), *count, *_render_digest(record.action))
+
+
+def _render_digest(action: Action) -> Line:
+    return (" ", code(f"{action.digest[:DIGEST_PREFIX_CHARS]}…"))
+
+
+def _render_detail_lines(view: ApprovalCardView, *, held_alike: bool = False) -> list[Line]:
+    record = view.record
+    condition_lines: list[Line] = (
+        [*([] if held_alike else _render_condition_lines(view)), *side_effects.render_known_lines(record.action, view.known)]
+        if record.state in OPEN_STATES
+        else []
+    )
+    votes = card_parts.render_vote_lines(record, view.names)[-MAX_VOTES:]
+    return [*condition_lines, *card_parts.render_status_lines(record, view.names, view.began, view.held), *votes]
+
+
+def _render_condition_lines(view: ApprovalCardView) -> list[Line]:
+    """Render unmet preconditions one by one and the others as a number."""
+    if not view.seen:
+        return []
+    bad = [one for one in view.seen if one.ok is not True]
+    good, condition_count = len(view.seen) - len(bad), len(view.seen)
+    held_line: Line = (f"✓ {good} of {condition_count} precondition{'s' if condition_count > 1 else ''} hold{'s' if good == 1 else ''}",)
+    return [*map(card_parts.render_condition, bad), *([held_line] if good else [])]
+
+
 MAX_HOSTS_CHARS = 400  # Longer host lists are left to the rows.
-MAX_CONDITIONS_CHARS, MAX_PROOF_CHARS, MAX_WARNING_CHARS = 500, 200, 300
-
-
+MAX_CONDITIONS_CHARS = 500
+MAX_PROOF_CHARS = 200
+MAX_WARNING_CHARS = 300
 # The action ended without changing the host.
 _UNCHANGED_STATES = frozenset({State.DENIED, State.EXPIRED, State.REVOKED, State.SUPERSEDED})
 
@@ -41,15 +119,15 @@ def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Car
     """Render the card; all actions are of one remedy and cause."""
     records = [one.record for one in shown]
     command = _render_command(records)
-    rows = [block for one in shown for block in approval_row.render_action_row(one, told_above=bool(command))]
+    rows = [block for one in shown for block in render_action_row(one, told_above=bool(command))]
     core = [*command, *rows]
     head = _format_short_headline(records)
-    made = blocks.build_card(
+    card = blocks.build_card(
         head,
         [
             blocks.header(head),
             *_render_decision_request(records, shown[0].group),
-            *wave_queue.render_queue(shown[0].queued, len(shown), approval.encode_action(records[0])),
+            *card_parts.render_queue(shown[0].queued, len(shown), approval_card.encode_action(records[0])),
             _render_targets(shown),
             *card_parts.render_warning(shown[0].warning[:MAX_WARNING_CHARS]),
             *_render_brake_warnings(records, brakes),
@@ -60,7 +138,7 @@ def render_shared_card(shown: Sequence[ApprovalCardView], brakes: Brakes) -> Car
             *_render_buttons(records),
         ],
     )
-    return made if all(block in made.blocks for block in core) else _render_too_large(records)
+    return card if all(block in card.blocks for block in core) else _render_too_large(records)
 
 
 def format_headline(records: Sequence[ActionRecord]) -> str:
@@ -89,8 +167,8 @@ def _summarize_ended(records: Sequence[ActionRecord]) -> tuple[str, str]:
     well = [record for record in records if is_well(record)]
     if not well:
         return _summarize_none_well(records)
-    said = {action_text.get_state_word(record)[1] for record in well}
-    word = {"passes now": "pass now", "cured": "cured", "done": "done"}.get(said.pop(), "well") if len(said) == 1 else "well"
+    state_words = {action_text.get_state_word(record)[1] for record in well}
+    word = {"passes now": "pass now", "cured": "cured", "done": "done"}.get(state_words.pop(), "well") if len(state_words) == 1 else "well"
     return ("✅", f"All {len(records)} {word}:") if len(well) == len(records) else ("🟡", f"{len(well)} of {len(records)} {word}:")
 
 
@@ -100,8 +178,8 @@ def _summarize_none_well(records: Sequence[ActionRecord]) -> tuple[str, str]:
     if len(ends) == 1:
         mark, word = ends.pop()
         return mark, f"{'Both' if len(records) == 2 else f'All {len(records)}'} {word}:" if len(records) > 1 else f"{word.capitalize()}:"
-    began = any(record.state in (State.DONE, State.FAILED) and not action_text.is_refused(record) for record in records)
-    return ("❌", f"None of {len(records)} worked:") if began else ("🚫", f"None of {len(records)} was run:")
+    has_begun = any(record.state in (State.DONE, State.FAILED) and not action_text.is_refused(record) for record in records)
+    return ("❌", f"None of {len(records)} worked:") if has_begun else ("🚫", f"None of {len(records)} was run:")
 
 
 def is_well(record: ActionRecord) -> bool:
@@ -111,11 +189,11 @@ def is_well(record: ActionRecord) -> bool:
 
 def render_state_counts(shown: Iterable[ApprovalCardView]) -> Line:
     """Render `✋ 2 pending · 🔧 1 running`."""
-    counted = Counter(action_text.get_state_word(one.record, one.held) for one in shown)
+    state_counts = Counter(action_text.get_state_word(one.record, one.held) for one in shown)
     rows: list[Part] = []
-    for (mark, word), count in counted.items():
-        said = {"passes now": "pass now", "waits": "wait"}.get(word, word) if count > 1 else word
-        rows += [" · " if rows else "", f"{mark} ", bold(f"{count} {said}")]
+    for (mark, word), count in state_counts.items():
+        state_text = {"passes now": "pass now", "waits": "wait"}.get(word, word) if count > 1 else word
+        rows += [" · " if rows else "", f"{mark} ", bold(f"{count} {state_text}")]
     return tuple(rows)
 
 
@@ -134,21 +212,27 @@ def _render_decision_request(records: Sequence[ActionRecord], group: str) -> lis
         return []
     if not any(record.terms.approvers for record in pending):
         return [blocks.section(card_parts.render_decision_request(pending[0], ""))]
-    by = min(record.decide_by for record in pending)
+    decide_by = min(record.decide_by for record in pending)
     votes = {record.terms.quorum for record in pending}
     each = f"{len(pending)} action{'s' if len(pending) > 1 else ''}" + (
         f", {votes.pop()} approvals each" if votes not in ({1}, set()) else ""
     )
     return [
         blocks.section(
-            (*card_parts.mention_approvers(group), "please decide until ", format_slack_date(by), f" ({format_utc_time(by)}): ", bold(each))
+            (
+                *card_parts.mention_approvers(group),
+                "please decide by ",
+                format_slack_date(decide_by),
+                f" ({format_utc_time(decide_by)}): ",
+                bold(each),
+            )
         )
     ]
 
 
 def _render_command(records: Sequence[ActionRecord]) -> list[Block]:
     """Render the command once if it is the same for all; else nothing."""
-    commands = {approval.format_command(record.action) for record in records}
+    commands = {approval_card.format_command(record.action) for record in records}
     return [blocks.exact_code_section(commands.pop())] if len(commands) == 1 else []
 
 
@@ -156,11 +240,11 @@ def _render_targets(shown: Sequence[ApprovalCardView]) -> Block:
     """Render hosts, blast radius, and the states once they differ."""
     actions = [one.record.action for one in shown]
     hosts = action_text.fold_hosts_exactly([action.target for action in actions])
-    named: tuple[Part, ...] = (": ", exact_code(hosts)) if len(hosts) <= MAX_HOSTS_CHARS else (", each named below",)
+    hosts_parts: tuple[Part, ...] = (": ", exact_code(hosts)) if len(hosts) <= MAX_HOSTS_CHARS else (", each named below",)
     via = {action.via for action in actions if action.via != action.target}
     runs: tuple[Part, ...] = (" · runs via ", exact_code(via.pop())) if len(via) == 1 else ()
     return blocks.section(
-        (bold("On"), f" {len(actions)} hosts", *named, *runs),
+        (bold("On"), f" {len(actions)} hosts", *hosts_parts, *runs),
         (bold(escape_ambiguous(actions[0].risk)), f" on each: {action_text.describe_blast_radius(actions[0])}"),
         *action_text.render_impact(next((one.record for one in shown if one.record.state is State.PENDING), shown[0].record)),
         *([render_state_counts(shown)] if len({action_text.get_state_word(one.record, one.held) for one in shown}) > 1 else []),
@@ -176,14 +260,14 @@ def _render_brake_warnings(records: Sequence[ActionRecord], brakes: Brakes) -> l
     ]
     if not any(record.state in OPEN_STATES for record in coming):
         return []
-    terms, said = coming[0].terms, list[Line]()
+    terms, warnings = coming[0].terms, list[Line]()
     if len(coming) > (window := brakes.get_max_in_window(terms.group_size)):
         trips = f"More than {window} hosts of {escape_ambiguous(terms.group) if terms.group else 'a group'} changed in {brakes.window_seconds // 60} min trip its breaker."
-        said.append(("⚠ ", bold(trips), " The next one does not start, and nothing else there either until an approver resets it."))
+        warnings.append(("⚠ ", bold(trips), " After that nothing starts in this group until an approver resets the breaker."))
     if len(coming) > (most := brakes.blast_hosts):
         within = f"One incident may change {most} hosts in {brakes.blast_seconds // 60} min."
-        said.append(("⚠ ", bold(within), " The others wait, expire and are asked again."))
-    return [blocks.section(*said)] if said else []
+        warnings.append(("⚠ ", bold(within), " The others wait, expire, and are proposed again."))
+    return [blocks.section(*warnings)] if warnings else []
 
 
 def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
@@ -191,32 +275,36 @@ def _render_conditions(shown: Sequence[ApprovalCardView]) -> list[Block]:
     waiting = [one for one in shown if one.record.state in OPEN_STATES]
     if not waiting:
         return []
-    seen = dict.fromkeys(condition.says for one in waiting for condition in one.seen)
-    said = seen or dict.fromkeys(condition.says for one in waiting for condition in one.record.action.conditions)
-    said = dict.fromkeys(filter(None, (action_text.describe_fault_condition(one.record.action) for one in waiting))) | said
-    if not said:
+    condition_texts = dict.fromkeys(condition.says for one in waiting for condition in one.seen)
+    sentences = condition_texts or dict.fromkeys(condition.says for one in waiting for condition in one.record.action.conditions)
+    sentences = dict.fromkeys(filter(None, (action_text.describe_fault_condition(one.record.action) for one in waiting))) | sentences
+    if not sentences:
         return []
     when = next((f" (dry run at {format_utc_time(one.seen_at)})" for one in waiting if one.seen_at), "")
-    hold = {condition.says for condition in waiting[0].seen} if all(map(approval_row.has_met_conditions, waiting)) else set()
-    again = "Read again on each host just before it starts; where one does not hold, nothing runs there."
-    rows = ((f"{'✓' if says in hold else '•'} {says}",) for says in said)
-    return [blocks.clipped_section((bold("Must hold on each host"), when), *rows, (again,), room=MAX_CONDITIONS_CHARS)]
+    hold = {condition.says for condition in waiting[0].seen} if all(map(has_met_conditions, waiting)) else set()
+    recheck_note = "If a condition fails on a host, nothing runs on that host."
+    rows = ((f"{'✓' if sentence in hold else '•'} {sentence}",) for sentence in sentences)
+    return [
+        blocks.clipped_section((bold("Re-checked on each host before running"), when), *rows, (recheck_note,), room=MAX_CONDITIONS_CHARS)
+    ]
 
 
 def _render_small_print(records: Sequence[ActionRecord], first: ApprovalCardView, brakes: Brakes) -> Block:
     action = records[0].action
-    asked_by = sorted({card_parts.get_person_name(who, first.names) for record in records for who in list_requesters(record.action)})
-    asked = ", ".join(asked_by) + ", who therefore cannot approve it" if asked_by else "RackMedic, from what it found"
+    asked_by = sorted(
+        {card_parts.get_person_name(requester, first.names) for record in records for requester in list_requesters(record.action)}
+    )
+    requesters_text = ", ".join(asked_by) + ", who cannot approve it" if asked_by else "RackMedic, from its diagnosis"
     return blocks.context(
         (
             bold("Proof"),
             f": {action_text.describe_proof(action)}"[:MAX_PROOF_CHARS],
             " · ",
-            bold("undo"),
+            bold("Undo"),
             f": {action_text.describe_undo(action, each=len(records) > 1)}"[:MAX_PROOF_CHARS],
             " · ",
-            bold("asked for by"),
-            f": {asked}",
+            bold("Requested by"),
+            f": {requesters_text}",
         ),
         *_render_brake_limits(records, brakes),
     )
@@ -229,16 +317,16 @@ def _render_brake_limits(records: Sequence[ActionRecord], brakes: Brakes) -> lis
         return []
     terms = coming[0].terms
     at_once = brakes.get_max_at_once(terms.group_size)
-    one = f"{at_once} host{'s' if at_once > 1 else ''} of "
-    late = f" at once; the others wait and say why. One that has not started {terms.start_seconds // 60} min after its approval expires."
-    return [(bold("brakes"), ": ", one, code(terms.group) if terms.group else "the group", late)]
+    limit_text = f"{at_once} host{'s' if at_once > 1 else ''} of "
+    late = f" at once; the others wait and show why. An approved action that has not started after {terms.start_seconds // 60} min expires."
+    return [(bold("Limit"), ": ", limit_text, code(terms.group) if terms.group else "the group", late)]
 
 
 def _render_buttons(records: Sequence[ActionRecord]) -> list[Block]:
     """Render buttons for all actions; only pending ones can be approved together."""
     pending = [record for record in records if record.state is State.PENDING and record.terms.approvers]
     all_of = [_render_approve_all_button(pending)] if len(pending) > 1 else []
-    return [blocks.actions(*all_of, blocks.button("Show all", SHOW_ALL_ACTION_ID, approval.encode_actions(records)))]
+    return [blocks.actions(*all_of, blocks.button("Show all", SHOW_ALL_ACTION_ID, approval_card.encode_actions(records)))]
 
 
 def _render_approve_all_button(pending: Sequence[ActionRecord]) -> Block:
@@ -248,25 +336,29 @@ def _render_approve_all_button(pending: Sequence[ActionRecord]) -> Block:
         f"Approve {len(pending)}",
         "Not now",
     )
-    return blocks.button(f"Approve all {len(pending)}", APPROVE_ALL_ACTION_ID, approval.encode_actions(pending), style="primary", ask=sure)
+    return blocks.button(
+        f"Approve all {len(pending)}", APPROVE_ALL_ACTION_ID, approval_card.encode_actions(pending), style="primary", ask=sure
+    )
 
 
 def _format_dialog_text(pending: Sequence[ActionRecord]) -> str:
     """Return the confirmation text: hosts whole, and the command if it is common and fits."""
     hosts = [record.action.target for record in pending]
-    commands = {approval.format_command(record.action) for record in pending}
+    commands = {approval_card.format_command(record.action) for record in pending}
     same = f" {escape_ambiguous(commands.pop())}" if len(commands) == 1 else " each command as its row shows it."
-    votes = f"One vote for each of {len(hosts)} actions; each runs once and is proved by itself."
-    for what in (same, " each command as its row shows it."):
+    votes = f"One vote for each of {len(hosts)} actions; each runs once and is verified separately."
+    for command_note in (same, " each command as its row shows it."):
         for names in (", ".join(hosts), action_text.fold_hosts_exactly(hosts)):
-            told = f"On {escape_ambiguous(names)}:{what}\n{votes}"
-            if count_utf16_units(strip_markup(told)) <= approval.MAX_CONFIRM_CHARS:
-                return told
+            dialog_text = f"On {escape_ambiguous(names)}:{command_note}\n{votes}"
+            if count_utf16_units(strip_markup(dialog_text)) <= approval_card.MAX_CONFIRM_CHARS:
+                return dialog_text
     return f"The {len(hosts)} hosts are too long for this dialog; read them on the card. {votes}"
 
 
 def _render_too_large(records: Sequence[ActionRecord]) -> Card:
     """Render a card without approval: what cannot be read whole must not be approved."""
     head = "🚫 Too large to approve together"
-    said = ("Hosts and commands must be readable whole on this card, and they do not fit. Nothing runs; say `stop` to take them back.",)
-    return blocks.build_card(head, [blocks.header(head), blocks.section(said), blocks.context(*((record.approval,) for record in records))])
+    notice = ("The card must show all hosts and commands in full, and they do not fit. Nothing runs; say `stop` to withdraw them.",)
+    return blocks.build_card(
+        head, [blocks.header(head), blocks.section(notice), blocks.context(*((record.approval,) for record in records))]
+    )

@@ -4,16 +4,23 @@ from collections.abc import Sequence
 from math import log2
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat, estimate_text_width
 from tools.bandwidth import MIN_BANDWIDTH_RATIO, MIN_JUDGED_BYTES, BandwidthCurve, Bandwidths, format_size, summarize_bandwidths
 from tools.inventory.host_ranges import fold_host_names
 
 TITLE: Final = "All-reduce bus bandwidth by message size"
-# named hosts, thin lines, bands of models, points per line
-MAX_NAMED_HOSTS, MAX_THIN_LINES, MAX_BANDS, MAX_SIZES = 8, 120, 3, 64
-PLOT_LEFT, PLOT_TOP, PLOT_WIDTH, PLOT_HEIGHT, NAMES_WIDTH = 62, 66, 520, 300, 250
-NAME_STEP, LABEL_STEP = 18, 13
+MAX_NAMED_HOSTS = 8  # named hosts
+MAX_THIN_LINES = 120  # thin lines
+MAX_BANDS = 3  # bands of models
+MAX_SIZES = 64  # points per line
+PLOT_LEFT = 62
+PLOT_TOP = 66
+PLOT_WIDTH = 520
+PLOT_HEIGHT = 300
+NAMES_WIDTH = 250
+NAME_STEP = 18
+LABEL_STEP = 13
 DASH_PATTERNS: Final = ("", "7 3", "2 3", "9 3 2 3")  # lines differ by stroke as well as by colour
 EMPTY_TEXT: Final = "Nothing was measured, so there is nothing to draw."
 
@@ -29,16 +36,16 @@ def render_bandwidth_chart(all_of: Bandwidths, kind: ImageFormat = "png") -> byt
     plot = _Plot(sheet, all_of)
     plot.draw_grid()
     plot.draw_bands()
-    named = all_of.select_slowest(MAX_NAMED_HOSTS)
-    for row in [row for row in all_of.curves if row not in named][:MAX_THIN_LINES]:
+    slowest = all_of.select_slowest(MAX_NAMED_HOSTS)
+    for row in [row for row in all_of.curves if row not in slowest][:MAX_THIN_LINES]:
         plot.draw_thin_line(row)
-    plot.draw_named_lines(named)
+    plot.draw_named_lines(slowest)
     return sheet.render(kind)
 
 
 def _format_notes(all_of: Bandwidths) -> str:
-    named = all_of.select_slowest(MAX_NAMED_HOSTS)
-    rest = [row for row in all_of.curves if row not in named]
+    slowest = all_of.select_slowest(MAX_NAMED_HOSTS)
+    rest = [row for row in all_of.curves if row not in slowest]
     slow = sum(row.is_slow for row in rest)
     parts = (
         f"{slow} slow hosts more as thin red lines, named in the table" if slow else "",
@@ -102,13 +109,15 @@ class _Plot:
         self._draw_labels(bands)
 
     def _draw_labels(self, bands: Sequence[float]) -> None:
-        says = [(band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", palette.GOOD) for number, band in enumerate(bands)]
-        says += [
+        band_labels = [
+            (band, f"{'the' if number == 0 else 'another'} model reaches {band:g}", palette.GOOD) for number, band in enumerate(bands)
+        ]
+        band_labels += [
             (MIN_BANDWIDTH_RATIO * band, f"slow below {MIN_BANDWIDTH_RATIO * band:g} in large messages", palette.BAD) for band in bands
         ]
-        says.sort(reverse=True)
-        places = _spread_places([self._scale_y(speed) - 5 for speed, _, _ in says], PLOT_TOP + 8, PLOT_TOP + PLOT_HEIGHT, LABEL_STEP)
-        for (_, words, colour), place in zip(says, places, strict=True):
+        band_labels.sort(reverse=True)
+        places = _spread_places([self._scale_y(speed) - 5 for speed, _, _ in band_labels], PLOT_TOP + 8, PLOT_TOP + PLOT_HEIGHT, LABEL_STEP)
+        for (_, words, colour), place in zip(band_labels, places, strict=True):
             self._sheet.draw_box(PLOT_LEFT + 3, place - 9, estimate_text_width(words, 10) + 6, 12, palette.BACKGROUND)
             self._sheet.draw_text(PLOT_LEFT + 6, place, words, size=10, fill=colour)
 
@@ -137,8 +146,8 @@ class _Plot:
             self._sheet.draw_text(PLOT_LEFT + PLOT_WIDTH + 12 + wide, place, row.host, size=11, fill=colour, room=NAMES_WIDTH - 24 - wide)
 
     def _compute_points(self, row: BandwidthCurve) -> list[tuple[float, float]]:
-        kept = row.points[-MAX_SIZES:]
-        return [(self._scale_x(size), self._scale_y(speed)) for size, speed in kept]
+        points = row.points[-MAX_SIZES:]
+        return [(self._scale_x(size), self._scale_y(speed)) for size, speed in points]
 
 
 def _choose_grid_step(most: float) -> float:

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
-from bot.reports.charts import palette
-from bot.reports.charts.canvas import Canvas, ImageFormat, estimate_text_width, fit_text
-from bot.reports.charts.palette import blend_colours, choose_ink
+from bot.reports.charts import canvas as palette
+from bot.reports.charts.canvas import Canvas, ImageFormat, blend_colours, choose_ink, estimate_text_width, fit_text
 from tools.heatmap import Heatmap, summarize_heatmap
 
-MAX_COLUMNS, MAX_NAME_WIDTH = 40, 260  # columns drawn, and width of a name in the margin
+MAX_COLUMNS = 40  # columns drawn
+MAX_NAME_WIDTH = 260  # width of a name in the margin
 MAX_WIDE_COLUMNS = 16  # above it cells and their font are smaller
-ROW_HEIGHT, TOP_MARGIN, SMALL_FONT_SIZE, FONT_SIZE = 24, 62, 7.5, 11
+ROW_HEIGHT = 24
+TOP_MARGIN = 62
+SMALL_FONT_SIZE = 7.5
+FONT_SIZE = 11
 EMPTY_TEXT: Final = "Nothing was read, so there is nothing to draw."
 
 
@@ -34,12 +37,12 @@ def render_heatmap(heatmap: Heatmap, kind: ImageFormat = "png") -> bytes:
     cells = [heatmap.get_row(host, columns) for host in hosts]
     low, high = compute_scale([value for row in cells for value in row if value is not None])
     wide = 54 if len(columns) <= MAX_WIDE_COLUMNS else 32
-    left = 24 + min(MAX_NAME_WIDTH, max((estimate_text_width(host[:80], FONT_SIZE) for host in hosts), default=0))
+    left_margin = 24 + min(MAX_NAME_WIDTH, max((estimate_text_width(host[:80], FONT_SIZE) for host in hosts), default=0))
     head = 14 + 0.72 * min(MAX_NAME_WIDTH / 2, max(estimate_text_width(column[:80], 10) for column in columns))
     notes = f"?: not known{_format_hidden_count(heatmap, hosts)}"
     unit = f", {heatmap.unit}" if heatmap.unit else ""
     width = max(
-        left + wide * len(columns) + 130, 40 + estimate_text_width(f"{heatmap.says}{unit}", 15), 40 + estimate_text_width(notes, 10)
+        left_margin + wide * len(columns) + 130, 40 + estimate_text_width(f"{heatmap.says}{unit}", 15), 40 + estimate_text_width(notes, 10)
     )
     sheet = Canvas(width, TOP_MARGIN + head + ROW_HEIGHT * len(hosts) + 24, heatmap.says, summarize_heatmap(heatmap))
     sheet.draw_text(20, 28, f"{heatmap.says}{unit}", size=15, room=width - 40)
@@ -47,13 +50,13 @@ def render_heatmap(heatmap: Heatmap, kind: ImageFormat = "png") -> bytes:
     down = TOP_MARGIN + head
     for x, column in enumerate(columns):
         sheet.draw_text(
-            left + wide * x + wide / 2 - 4, down - 6, fit_text(column, 10, MAX_NAME_WIDTH / 2), size=10, fill=palette.FAINT, turn=-40
+            left_margin + wide * x + wide / 2 - 4, down - 6, fit_text(column, 10, MAX_NAME_WIDTH / 2), size=10, fill=palette.FAINT, turn=-40
         )
     for y, (host, row) in enumerate(zip(hosts, cells, strict=True)):
-        sheet.draw_text(left - 8, down + ROW_HEIGHT * y + 16, host, size=FONT_SIZE, anchor="end", room=left - 16)
+        sheet.draw_text(left_margin - 8, down + ROW_HEIGHT * y + 16, host, size=FONT_SIZE, anchor="end", room=left_margin - 16)
         for x, value in enumerate(row):
-            _draw_cell(sheet, left + wide * x, down + ROW_HEIGHT * y, wide, value, low, high)
-    _draw_scale(sheet, left + wide * len(columns) + 24, down, max(ROW_HEIGHT * len(hosts), 60), low, high)
+            _draw_cell(sheet, left_margin + wide * x, down + ROW_HEIGHT * y, wide, value, low, high)
+    _draw_scale(sheet, left_margin + wide * len(columns) + 24, down, max(ROW_HEIGHT * len(hosts), 60), low, high)
     sheet.height = max(sheet.height, down + 84)
     return sheet.render(kind)
 

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas
 from bot.reports.charts.canvas import Canvas, ImageFormat
 
 TITLE: Final = "Labels met for the first time"
-CHART_WIDTH, CHART_HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 860, 280, 56, 56, 44
+CHART_WIDTH = 860
+CHART_HEIGHT = 280
+LEFT_MARGIN = 56
+TOP_MARGIN = 56
+BOTTOM_MARGIN = 44
 MAX_BARS: Final = 60  # months; longer spans are drawn by year
 MAX_BAR_LABELS: Final = 12
 
@@ -15,8 +19,8 @@ MAX_BAR_LABELS: Final = 12
 def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "png") -> bytes:
     """Return the image. `by_month`: `2024-03` → count."""
     rows = fill_months(by_month)
-    said = ", ".join(f"{name}: {times}" for name, times in rows.items() if times)
-    sheet = Canvas(CHART_WIDTH, CHART_HEIGHT if rows else 90, TITLE, f"{TITLE}. {said or 'No time is known.'}")
+    legend = ", ".join(f"{name}: {times}" for name, times in rows.items() if times)
+    sheet = Canvas(CHART_WIDTH, CHART_HEIGHT if rows else 90, TITLE, f"{TITLE}. {legend or 'No time is known.'}")
     sheet.draw_text(20, 28, TITLE, size=15)
     if not rows:
         sheet.draw_text(20, 60, "No incident has a time, so there is nothing to draw.")
@@ -25,15 +29,15 @@ def render_new_labels_chart(by_month: Mapping[str, int], kind: ImageFormat = "pn
     low = CHART_HEIGHT - BOTTOM_MARGIN
     for share in (0, most):
         y = low - (low - TOP_MARGIN) * share / most
-        sheet.draw_path([(LEFT_MARGIN, y), (CHART_WIDTH - 20, y)], palette.UNKNOWN)
-        sheet.draw_text(LEFT_MARGIN - 8, y + 4, str(share), size=11, anchor="end", fill=palette.FAINT)
-    every = -(-len(rows) // MAX_BAR_LABELS)
+        sheet.draw_path([(LEFT_MARGIN, y), (CHART_WIDTH - 20, y)], canvas.UNKNOWN)
+        sheet.draw_text(LEFT_MARGIN - 8, y + 4, str(share), size=11, anchor="end", fill=canvas.FAINT)
+    label_step = -(-len(rows) // MAX_BAR_LABELS)
     for at, (name, times) in enumerate(rows.items()):
         x, tall = LEFT_MARGIN + at * step, (low - TOP_MARGIN) * times / most
         if times:
-            sheet.draw_box(x + step * 0.1, low - tall, step * 0.8, tall, palette.GOOD)
-        if at % every == 0:
-            sheet.draw_text(x + step / 2, low + 18, name, size=11, anchor="middle", fill=palette.FAINT)
+            sheet.draw_box(x + step * 0.1, low - tall, step * 0.8, tall, canvas.GOOD)
+        if at % label_step == 0:
+            sheet.draw_text(x + step / 2, low + 18, name, size=11, anchor="middle", fill=canvas.FAINT)
     return sheet.render(kind)
 
 

@@ -3,16 +3,25 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 from graph.provenance.reason_graph import EdgeKind, ReasonEdge, ReasonGraph, ReasonNode
 from graph.provenance.tree_rendering import EDGE_TEXTS, VERDICT_MARKS
 from tools.inventory.host_ranges import fold_host_names
 
-TITLE: Final = "Why it came to this"
-CHART_WIDTH, TOP_MARGIN, ROW_HEIGHT, BAND_GAP = 1120, 70, 30, 16
-LEFT_X, LEFT_WIDTH, MIDDLE_X, MIDDLE_WIDTH, RIGHT_X, RIGHT_WIDTH = 20, 440, 520, 330, 900, 200
-MAX_CAUSES, MAX_STEPS = 10, 8  # causes drawn, and steps of each; the text has the rest
+TITLE: Final = "Why this is the result"
+CHART_WIDTH = 1120
+TOP_MARGIN = 70
+ROW_HEIGHT = 30
+BAND_GAP = 16
+LEFT_X = 20
+LEFT_WIDTH = 440
+MIDDLE_X = 520
+MIDDLE_WIDTH = 330
+RIGHT_X = 900
+RIGHT_WIDTH = 200
+MAX_CAUSES = 10  # causes drawn; the text has the rest
+MAX_STEPS = 8  # steps drawn per cause
 
 
 def render_provenance_chart(graph: ReasonGraph, titles: Mapping[str, str], kind: ImageFormat = "svg") -> bytes:
@@ -71,8 +80,8 @@ def _draw_cause(canvas: Canvas, middle: float, cause: ReasonNode, titles: Mappin
     canvas.draw_box(MIDDLE_X, middle - 22, MIDDLE_WIDTH, 44, palette.BACKGROUND, stroke=ink, round_by=5)
     name = titles.get(cause.label, cause.label) or cause.says
     canvas.draw_text(MIDDLE_X + 8, middle - 4, f"{VERDICT_MARKS.get(cause.verdict, '·')} {name}", size=11, room=MIDDLE_WIDTH - 16)
-    where = ", ".join(cause.devices[:3]) or fold_host_names(cause.hosts)
-    canvas.draw_text(MIDDLE_X + 8, middle + 13, f"{cause.verdict} {where}".strip(), size=9, fill=palette.FAINT, room=MIDDLE_WIDTH - 16)
+    location = ", ".join(cause.devices[:3]) or fold_host_names(cause.hosts)
+    canvas.draw_text(MIDDLE_X + 8, middle + 13, f"{cause.verdict} {location}".strip(), size=9, fill=palette.FAINT, room=MIDDLE_WIDTH - 16)
 
 
 def _draw_box(canvas: Canvas, x: float, y: float, width: float, says: str, ink: str) -> None:
@@ -92,5 +101,5 @@ def _choose_ink(kind: EdgeKind) -> str:
 
 
 def _format_summary(graph: ReasonGraph, titles: Mapping[str, str]) -> str:
-    found = [titles.get(node.label, node.label) for node in graph.list_nodes("proposition") if node.verdict == "confirmed"]
-    return f"{graph.outcome}: {', '.join(found)}" if found else graph.outcome
+    titles_found = [titles.get(node.label, node.label) for node in graph.list_nodes("proposition") if node.verdict == "confirmed"]
+    return f"{graph.outcome}: {', '.join(titles_found)}" if titles_found else graph.outcome

@@ -4,14 +4,19 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from bot.reports.charts import palette
+from bot.reports.charts import canvas as palette
 from bot.reports.charts.canvas import Canvas, ImageFormat
 from graph.timeline import LANES_BY_KIND, Timeline, TimelineEvent, TimelineKind, TimelineLane, summarize_timeline
 
 TITLE: Final = "What happened, and when (UTC)"
 EMPTY_TEXT: Final = "No moment is known, so there is nothing to draw."
-MAX_ROWS, MAX_DOTS = 26, 160
-CHART_WIDTH, LEFT_MARGIN, TOP_MARGIN, LANE_HEIGHT, ROW_HEIGHT = 860, 92, 56, 26, 20
+MAX_ROWS = 26
+MAX_DOTS = 160
+CHART_WIDTH = 860
+LEFT_MARGIN = 92
+TOP_MARGIN = 56
+LANE_HEIGHT = 26
+ROW_HEIGHT = 20
 LANE_MARKS: Final[dict[TimelineLane, str]] = {"hosts": "■", "people": "●", "RackMedic": "◆"}
 BAD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"found", "failed", "denied"})
 GOOD_KINDS: Final[frozenset[TimelineKind]] = frozenset({"proved", "well", "approved", "closed"})
@@ -33,20 +38,20 @@ def render_timeline_chart(line: Timeline, kind: ImageFormat = "png") -> bytes:
         sheet.draw_text(20, 28, TITLE, size=15)
         sheet.draw_text(20, 60, EMPTY_TEXT)
         return sheet.render(kind)
-    shown, hidden = select_rows(fold_events(line.events), MAX_ROWS)
+    shown_rows, hidden = select_rows(fold_events(line.events), MAX_ROWS)
     down = TOP_MARGIN + LANE_HEIGHT * len(LANE_MARKS) + 46
-    sheet = Canvas(CHART_WIDTH, down + ROW_HEIGHT * (len(shown) + bool(hidden or line.left_out)) + 14, TITLE, summarize_timeline(line))
+    sheet = Canvas(CHART_WIDTH, down + ROW_HEIGHT * (len(shown_rows) + bool(hidden or line.left_out)) + 14, TITLE, summarize_timeline(line))
     sheet.draw_text(20, 28, TITLE, size=15)
     _draw_strip(sheet, line.events)
-    when = _choose_time_format([at for row in shown for at in (row.first.at, row.until)])
-    for number, row in enumerate(shown):
+    when = _choose_time_format([at for row in shown_rows for at in (row.first.at, row.until)])
+    for number, row in enumerate(shown_rows):
         _draw_row(sheet, down + ROW_HEIGHT * number, row, when)
     if rest := "; ".join(
         filter(
             None, (f"{hidden} more, in the table" * bool(hidden), f"{line.left_out} more that were logged or said" * bool(line.left_out))
         )
     ):
-        sheet.draw_text(24, down + ROW_HEIGHT * len(shown) + 12, f"… and {rest}", size=11, fill=palette.FAINT)
+        sheet.draw_text(24, down + ROW_HEIGHT * len(shown_rows) + 12, f"… and {rest}", size=11, fill=palette.FAINT)
     return sheet.render(kind)
 
 
@@ -76,8 +81,8 @@ def select_rows(rows: Sequence[MomentGroup], most: int) -> tuple[list[MomentGrou
     if len(rows) <= most:
         return list(rows), 0
     ranked = sorted(range(len(rows)), key=lambda at: (rows[at].first.kind in ("logged", "said"), min(at, len(rows) - 1 - at)))
-    kept = sorted(ranked[:most])
-    return [rows[at] for at in kept], sum(row.times for row in rows) - sum(rows[at].times for at in kept)
+    kept_rows = sorted(ranked[:most])
+    return [rows[at] for at in kept_rows], sum(row.times for row in rows) - sum(rows[at].times for at in kept_rows)
 
 
 def _draw_strip(canvas: Canvas, events: Sequence[TimelineEvent]) -> None:
@@ -102,8 +107,8 @@ def _draw_strip(canvas: Canvas, events: Sequence[TimelineEvent]) -> None:
         )
         canvas.draw_text(x, low + 17, words, size=10, fill=palette.FAINT, anchor="middle")
     step = max(1, -(-len(events) // MAX_DOTS))
-    kept = [event for number, event in enumerate(events) if number % step == 0 or event.kind in BAD_KINDS | GOOD_KINDS]
-    for event in kept[: 2 * MAX_DOTS]:
+    kept_events = [event for number, event in enumerate(events) if number % step == 0 or event.kind in BAD_KINDS | GOOD_KINDS]
+    for event in kept_events[: 2 * MAX_DOTS]:
         lane = LANES_BY_KIND[event.kind]
         x = LEFT_MARGIN + (right - LEFT_MARGIN) * (event.at - begin).total_seconds() / reach
         canvas.draw_text(
@@ -142,8 +147,8 @@ def _draw_row(canvas: Canvas, y: float, row: MomentGroup, when: str) -> None:
     canvas.draw_text(128, y + 12, LANE_MARKS[LANES_BY_KIND[event.kind]], size=11, fill=ink)
     canvas.draw_text(146, y + 12, event.kind, size=11, fill=ink)
     canvas.draw_text(232, y + 12, event.by or event.host or "RackMedic", size=11, room=136)
-    alike = f" (and {row.times - 1} alike until {row.until.strftime(when)})" if row.times > 1 else ""
-    room = CHART_WIDTH - 378 - 20 - (250 if alike else 0)
+    repeat_note = f" (and {row.times - 1} alike until {row.until.strftime(when)})" if row.times > 1 else ""
+    room = CHART_WIDTH - 378 - 20 - (250 if repeat_note else 0)
     canvas.draw_text(378, y + 12, event.says, size=11, room=room)
-    if alike:
-        canvas.draw_text(CHART_WIDTH - 20, y + 12, alike.strip(), size=10, fill=palette.FAINT, anchor="end", room=240)
+    if repeat_note:
+        canvas.draw_text(CHART_WIDTH - 20, y + 12, repeat_note.strip(), size=10, fill=palette.FAINT, anchor="end", room=240)

@@ -10,14 +10,14 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.slack.http.signing import NotSlack, check_signature_headers, verify_signature
 from bot.store.replay_guard import ReplayGuard, ReplayState
 from tools.clock import Clock
 
 EVENTS_PATH, MAX_BODY_BYTES, MAX_FORM_FIELDS = "/slack/events", 1 << 20, 64
 UNAUTHENTICATED = InboundResponse(401, {"error": "not signed by Slack for this app, or not now"})
-REQUEST_IN_PROGRESS = InboundResponse(503, {"error": "this very request is being heard"}, after=1)
+REQUEST_IN_PROGRESS = InboundResponse(503, {"error": "this request is already being processed"}, after=1)
 ACKNOWLEDGED = InboundResponse(200, "")
 
 
@@ -45,22 +45,22 @@ class SlackEventsEndpoint:
     def check_headers(self, headers: Mapping[str, str]) -> InboundResponse | None:
         try:
             check_signature_headers(headers, self.clock.now())
-        except NotSlack as why:
-            return replace(UNAUTHENTICATED, why=str(why))
+        except NotSlack as error:
+            return replace(UNAUTHENTICATED, why=str(error))
         return None
 
     async def handle_request(self, request: InboundRequest) -> InboundResponse:
         try:
             sign = verify_signature(self.secret, request.headers, request.body, self.clock.now())
-        except NotSlack as why:
-            return replace(UNAUTHENTICATED, why=str(why))
+        except NotSlack as error:
+            return replace(UNAUTHENTICATED, why=str(error))
         try:
             async with self.heard.guard_message("slack", sign) as what:
                 if what is ReplayState.FIRST:
                     return await self._dispatch_request(request)
                 return ACKNOWLEDGED if what is ReplayState.BEFORE else REQUEST_IN_PROGRESS
-        except NotAcknowledged as why:
-            return why.answer
+        except NotAcknowledged as error:
+            return error.answer
 
     async def _dispatch_request(self, request: InboundRequest) -> InboundResponse:
         payload = parse_payload(request.headers.get("Content-Type", ""), request.body)

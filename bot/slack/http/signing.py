@@ -48,8 +48,8 @@ def verify_signature(secret: str, headers: Mapping[str, str], body: bytes, now: 
     timestamp, given = _parse_signature_headers(headers)
     try:
         signed = SignatureVerifier(secret, FixedClock(now)).is_valid(body, timestamp, given)
-    except ValueError as why:  # the body is not UTF-8, or the secret is blank
-        raise NotSlack(str(why)) from why
+    except ValueError as error:  # the body is not UTF-8, or the secret is blank
+        raise NotSlack(str(error)) from error
     if not signed:
         raise NotSlack("another secret, another body, or more than five minutes from our time")
     return given.removeprefix("v0=")

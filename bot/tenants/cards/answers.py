@@ -7,11 +7,14 @@ from typing import Final, Literal
 from bot.cards.blocks import Card
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import get_phrase
-from bot.tenants.cards.view import TenantView
+from bot.tenants.cards.view import TenantView, TenantViewContext
+from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentQuery
 from graph.dialogue.customers import TenantRequest
 from graph.dialogue.intents import Intent
 from graph.dialogue.news import has_complaint, is_empty_message
 from graph.dialogue.said import ParsedMessage
+from graph.incident_view import IncidentView
+from graph.state import Origin
 from tools.inventory.host_ranges import fold_host_names
 
 AnswerKind = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
@@ -66,11 +69,11 @@ def classify_answer(message: ParsedMessage, at: datetime, *, facts: bool = False
 
 def _is_unrelated_question(message: ParsedMessage, at: datetime) -> bool:
     """A question without a host or job of the tenant; checking their hosts would not answer it."""
-    named = message.hosts or message.unknown_hosts or message.job
+    subject = message.hosts or message.unknown_hosts or message.job
     return (
         message.intent is Intent.NOT_UNDERSTOOD
         and message.text.rstrip().endswith("?")
-        and not named
+        and not subject
         and not has_complaint(message.text, at)
     )
 
@@ -95,19 +98,61 @@ def _format_machine_lines(view: TenantView, hosts: Sequence[str], unknown: Seque
     rows = [get_phrase("unknown_hosts", view.language, names=_format_host_names(unknown))] if unknown else []
     if view.stage == "received":
         return [*rows, get_phrase("received", view.language)] if hosts or not unknown else rows
-    asked = list(dict.fromkeys(hosts or (() if unknown else view.hosts)))
+    asked_hosts = list(dict.fromkeys(hosts or (() if unknown else view.hosts)))
     for cause in view.causes:
-        if named := [host for host in asked if host in cause.hosts]:
-            rows.append(f"{_format_host_names(named)}: {cause.said.title}")
-    rest = [host for host in asked if all(host not in cause.hosts for cause in view.causes)]
-    told = {
+        if cause_hosts := [host for host in asked_hosts if host in cause.hosts]:
+            rows.append(f"{_format_host_names(cause_hosts)}: {cause.said.title}")
+    rest = [host for host in asked_hosts if all(host not in cause.hosts for cause in view.causes)]
+    hosts_by_phrase = {
         "could_not_look": [host for host in rest if host in view.silent],
         "host_clear": [host for host in rest if host in view.hosts and host not in view.silent],
         "host_not_asked": [host for host in rest if host not in (*view.hosts, *view.silent)],
     }
-    rows += [get_phrase(id_, view.language, names=_format_host_names(names)) for id_, names in told.items() if names]
+    rows += [get_phrase(id_, view.language, names=_format_host_names(names)) for id_, names in hosts_by_phrase.items() if names]
     return rows or [get_phrase("q_which", view.language)]
 
 
 def _format_host_names(names: Sequence[str]) -> str:
     return fold_host_names(names)[: tenant_card.MAX_HOSTS_CHARS]
+
+
+# A tenant's own past reports, in their words and host names.
+
+MAX_PAST_INCIDENTS = 3
+
+
+def build_past_query(incident_view: IncidentView, origin: Origin, context: TenantViewContext) -> ClosedIncidentQuery:
+    """Return the query: closed incidents on the same hosts of the tenant, or with the same cause."""
+    hosts = tuple(host for host in incident_view.brief.hosts if host in context.own)
+    labels = (
+        tuple(row.label for row in incident_view.report.tenant_root_causes if context.is_visible_cause(row)) if incident_view.report else ()
+    )
+    return ClosedIncidentQuery(incident_view.id, origin, tuple(sorted(context.own)), hosts=hosts, labels=labels)
+
+
+def format_past_incidents(found: Sequence[ClosedIncident], origin: Origin, context: TenantViewContext) -> list[str]:
+    """Return a line per recent incident that the tenant reported; all others are dropped."""
+    own = [row for row in found if row.origin.customer is not None and row.origin.tenant == origin.tenant and origin.tenant]
+    if not own:
+        return []
+    incident_lines = [f"{row.opened:%Y-%m-%d}: {_describe_cause(row, context)}" for row in own[:MAX_PAST_INCIDENTS]]
+    return [get_phrase("again_seen", context.language, count=str(len(own))), *incident_lines]
+
+
+def _describe_cause(row: ClosedIncident, context: TenantViewContext) -> str:
+    visible_causes = [
+        cause
+        for cause in row.causes
+        if cause.label in context.words.taxonomy.leaves and not cause.inside and _is_tenant_cause(cause, context)
+    ]
+    if not visible_causes:
+        return get_phrase("again_unknown", context.language)
+    names = context.get_tenant_host_names(host for host in visible_causes[0].hosts if host in context.own)
+    return context.words.get_cause_words(visible_causes[0].label, context.language).title + (
+        f" ({fold_host_names(names)})" if names else ""
+    )
+
+
+def _is_tenant_cause(cause: ClosedIncidentCause, context: TenantViewContext) -> bool:
+    """Return whether the cause names only the tenant's hosts, or none."""
+    return all(host in context.own for host in cause.hosts)

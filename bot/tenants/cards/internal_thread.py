@@ -19,13 +19,15 @@ from bot.cards.buttons import (
     parse_button_click,
 )
 from bot.cards.text import bold, channel_link, code, count_utf16_units, truncate_text
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 
 TELL_ACTION_ID = "customer.tell"
 BUTTONS = {TELL_ACTION_ID: "tell"}
-TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID, WORDS_BLOCK_ID = "customer_tell", "customer_tell_send", "words"
-FORM_CALLBACK_IDS = (TELL_FORM_CALLBACK_ID, TELL_SEND_CALLBACK_ID)  # The form, and its preview.
-MAX_QUOTED_CHARS, MAX_MESSAGE_CHARS = 1500, 1500  # Characters quoted from a tenant, and sent to one.
+TELL_FORM_CALLBACK_ID = "customer_tell"
+TELL_SEND_CALLBACK_ID = "customer_tell_send"
+WORDS_BLOCK_ID = "words"
+MAX_QUOTED_CHARS = 1500  # characters quoted from a tenant
+MAX_MESSAGE_CHARS = 1500  # characters sent to a tenant
 
 
 def render_root_message(incident: str, tenant: str, channel: str, words: str, files: Sequence[str]) -> Card:
@@ -37,7 +39,10 @@ def render_root_message(incident: str, tenant: str, channel: str, words: str, fi
             *render_quoted_words(words, files),
             blocks.actions(render_tell_button(incident)),
             blocks.context(
-                ("What you write here stays here. ", "Their card follows by itself: received, taken, waiting, repaired, proved, closed.")
+                (
+                    "What you write here stays here. ",
+                    "Their card updates automatically: received, taken, waiting, repaired, proved, closed.",
+                )
             ),
         ],
     )
@@ -53,22 +58,26 @@ def render_note(words: str) -> Card:
 
 def render_visibility_note(tenant: str, internal: str) -> Card:
     """Tell an operator who mentions RackMedic in a tenant's channel who reads the answer."""
-    words = f"This is a channel of {tenant}: I take this as theirs, look at their machines alone, and they read the answer. All of it is in"
+    words = f"This is a channel of {tenant}: I treat this as their report and check only their machines, and they read the answer. Full details are in"
     return blocks.build_card(words, [blocks.context((f"{words} ", channel_link(internal), "."))])
 
 
 def render_sent_message(by: str, words: str, *, fetched: bool = False) -> Card:
     """Render what the tenant was told and by whom. `fetched`: their own RackMedic polls for it."""
-    later = [blocks.context(("Their own RackMedic fetches it when it asks next: every half minute, every ten once it is proved.",))]
+    later = [
+        blocks.context(
+            ("Their own RackMedic fetches it at its next poll: every half minute, or every ten minutes once the repair is proved.",)
+        )
+    ]
     head = [blocks.line_section(bold("Told the customer"), f" ({by}):"), blocks.code_section(split_lines(words))]
     return blocks.build_card("The customer was told", [*head, *(later if fetched else [])])
 
 
 def render_quoted_words(words: str, files: Sequence[str]) -> list[Block]:
     """Quote in monospace, so that nothing is markup."""
-    made = [blocks.code_section(split_lines(words[:MAX_QUOTED_CHARS]))] if words.strip() else []
+    quoted_blocks = [blocks.code_section(split_lines(words[:MAX_QUOTED_CHARS]))] if words.strip() else []
     names = [blocks.context(("Attached: ", *(part for name in files[:10] for part in (code(name), " "))))] if files else []
-    return made + names
+    return quoted_blocks + names
 
 
 def parse_tell_click(payload: Mapping[str, Any]) -> ButtonClick:
@@ -85,7 +94,7 @@ def render_tell_form(incident: str, tenant: str, draft: str = "") -> Block:
         WORDS_BLOCK_ID,
         f"To {tenant}",
         blocks.text_input(initial=truncate_text(draft, MAX_MESSAGE_CHARS), multiline=True, most=MAX_MESSAGE_CHARS),
-        hint="Goes in RackMedic's name. Refused while it names other customers, machines that are not theirs, people or secrets.",
+        hint="Sent in RackMedic's name. Refused if it names other customers, machines that are not theirs, people or secrets.",
     )
     return blocks.modal(TELL_FORM_CALLBACK_ID, "Tell the customer", [words], submit="Preview", metadata=json.dumps({"incident": incident}))
 
@@ -95,20 +104,16 @@ def render_tell_preview(incident: str, tenant: str, words: str, shown: Card) -> 
     carried = json.dumps({"incident": incident, "words": words}, ensure_ascii=False, separators=(",", ":"))
     if count_utf16_units(carried) > blocks.MAX_METADATA_CHARS:
         raise BadForm({WORDS_BLOCK_ID: "Too long for one message. Please shorten it."})
-    head = blocks.context((f"{tenant} reads this, and no name of yours. Nothing was sent yet.",))
+    head = blocks.context((f"{tenant} reads this text without your name. Nothing was sent yet.",))
     return blocks.modal(TELL_SEND_CALLBACK_ID, "As they read it", [head, *shown.blocks], submit="Send", metadata=carried)
-
-
-def render_not_sent(why: Card) -> Block:
-    return blocks.read_only_modal("Not sent", why.blocks)
 
 
 def parse_tell_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Return (incident, text) of the form or the preview. Raise StaleCard for another form."""
     try:
-        kept = json.loads(payload["view"]["private_metadata"])
-        incident, seen = str(kept["incident"]), str(kept.get("words") or "")
+        metadata = json.loads(payload["view"]["private_metadata"])
+        incident, shown_words = str(metadata["incident"]), str(metadata.get("words") or "")
         preview = payload["view"]["callback_id"] == TELL_SEND_CALLBACK_ID
-    except MALFORMED_PAYLOAD_ERRORS as wrong:
-        raise StaleCard from wrong
-    return incident, seen[:MAX_MESSAGE_CHARS] if preview else get_form_text(payload, WORDS_BLOCK_ID)
+    except MALFORMED_PAYLOAD_ERRORS as error:
+        raise StaleCard from error
+    return incident, shown_words[:MAX_MESSAGE_CHARS] if preview else get_form_text(payload, WORDS_BLOCK_ID)

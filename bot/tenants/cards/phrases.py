@@ -9,10 +9,10 @@ ENGLISH = "en"
 
 PHRASES: Mapping[str, Mapping[str, str]] = {
     "received": {"en": "Received. I am looking at your machines.", "de": "Angekommen. Ich sehe mir Ihre Maschinen an."},
-    "yours": {"en": "You can mend this yourselves", "de": "Das können Sie selbst beheben"},
+    "yours": {"en": "You can fix this yourselves", "de": "Das können Sie selbst beheben"},
     "ours": {"en": "A fault on our side", "de": "Ein Fehler auf unserer Seite"},
     "both": {
-        "en": "A fault on our side, and one that you can mend yourselves",
+        "en": "A fault on our side, and one that you can fix yourselves",
         "de": "Ein Fehler bei uns, und einer, den Sie selbst beheben können",
     },
     "healthy": {"en": "Nothing is wrong with your machines", "de": "Ihren Maschinen fehlt nichts"},
@@ -27,31 +27,31 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Ich habe keine sichere Ursache gefunden und alles unseren Leuten gegeben. Sie antworten hier.",
     },
     "unseen_next": {
-        "en": "I have looked at nothing. Write here what is wrong, and on which machines or in which job: our people read it and answer here.",
+        "en": "I have checked nothing. Write here what is wrong, and on which machines or in which job: our people read it and answer here.",
         "de": (
             "Ich habe nichts angesehen. Schreiben Sie hier, was nicht geht, und auf welchen Maschinen oder in welchem Job: Unsere Leute lesen "
             "es und antworten hier."
         ),
     },
     "reminded": {
-        "en": "Your answers are still missing. If none comes, our people take it up with what there is.",
+        "en": "Your answers are still missing. Without them, our people continue with what is known.",
         "de": "Ihre Antworten fehlen noch. Kommt keine, nehmen unsere Leute es mit dem auf, was da ist.",
     },
     "unanswered": {
-        "en": "No answer came, so our people have it now, with all that was found. Whatever you still know, write it here: they read it.",
+        "en": "No answer came, so our people have it now, with all findings. If you know more, write it here: they read it.",
         "de": (
             "Es kam keine Antwort; darum haben es jetzt unsere Leute, mit allem, was gefunden wurde. Was Sie noch wissen, schreiben Sie hier: "
             "Sie lesen es."
         ),
     },
     "withdrawn": {
-        "en": "You took it back. Our people know. Write here what is wrong, and it goes on.",
+        "en": "You withdrew the report, and our people know. To continue, write here what is wrong.",
         "de": "Sie haben es zurückgenommen. Unsere Leute wissen es. Schreiben Sie hier, was nicht geht, und es geht weiter.",
     },
-    "state_received": {"en": "Reported to our people, nobody has it yet.", "de": "Unseren Leuten gemeldet, noch hat es niemand."},
-    "state_taken": {"en": "Somebody of our people has it.", "de": "Jemand von unseren Leuten hat es."},
+    "state_received": {"en": "Reported to our people; not taken yet.", "de": "Unseren Leuten gemeldet, noch hat es niemand."},
+    "state_taken": {"en": "One of our people has it.", "de": "Jemand von unseren Leuten hat es."},
     "state_waiting": {
-        "en": "Somebody of our people has it, and waits for somebody else: a part, a supplier.",
+        "en": "One of our people has it and waits for a part or a supplier.",
         "de": "Jemand von unseren Leuten hat es und wartet auf andere: ein Ersatzteil, einen Lieferanten.",
     },
     "state_repairing": {"en": "It is being repaired.", "de": "Es wird repariert."},
@@ -65,7 +65,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "works": {"en": "It worked when:", "de": "Es hat geholfen, wenn:"},
     "avoid": {"en": "Until then start without:", "de": "Bis dahin starten Sie ohne:"},
     "avoid_many": {
-        "en": "Until then start without {count} of your machines, more than one line takes: ask here, and a person gives you the list.",
+        "en": "Until then start without {count} of your machines. The list is too long for one line: ask here, and a person gives it to you.",
         "de": (
             "Bis dahin starten Sie ohne {count} Ihrer Maschinen; das sind mehr, als eine Zeile fasst: Fragen Sie hier, und ein Mensch gibt "
             "Ihnen die Liste."
@@ -88,21 +88,21 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "button_broken": {"en": "Still broken", "de": "Geht noch immer nicht"},
     "button_works": {"en": "It works again", "de": "Geht wieder"},
     "button_person": {"en": "Ask a person", "de": "Einen Menschen fragen"},
-    "button_withdraw": {"en": "Take it back", "de": "Zurücknehmen"},
+    "button_withdraw": {"en": "Withdraw", "de": "Zurücknehmen"},
     "sure_withdraw": {
-        "en": "Our people are told that you do not need this any more.",
+        "en": "Our people are told that you no longer need this.",
         "de": "Unsere Leute erfahren, dass Sie das nicht mehr brauchen.",
     },
     "yes": {"en": "Yes", "de": "Ja"},
     "no": {"en": "Back", "de": "Zurück"},
     "from_people": {"en": "From our people:", "de": "Von unseren Leuten:"},
     "heard_broken": {"en": "Thank you. I am looking again.", "de": "Danke. Ich sehe noch einmal nach."},
-    "again_before": {"en": "I looked again; it stands as before:", "de": "Ich habe noch einmal nachgesehen; es steht wie zuvor:"},
+    "again_before": {"en": "I checked again; nothing has changed:", "de": "Ich habe noch einmal nachgesehen; es steht wie zuvor:"},
     "again_nothing": {
         "en": "I looked again and found nothing new. If it still fails, let a person look.",
         "de": "Ich habe noch einmal nachgesehen und nichts Neues gefunden. Wenn es weiter scheitert, lassen Sie einen Menschen nachsehen.",
     },
-    "heard_works": {"en": "Good. I look once more whether it holds.", "de": "Gut. Ich sehe noch einmal nach, ob es hält."},
+    "heard_works": {"en": "Good. I check once more that it stays fixed.", "de": "Gut. Ich sehe noch einmal nach, ob es hält."},
     "enough": {
         "en": "I have answered a lot here in the last minutes and am quiet for a little. Mention me if it cannot wait.",
         "de": "Ich habe hier in den letzten Minuten viel geantwortet und bin kurz still. Erwähnen Sie mich, wenn es nicht warten kann.",
@@ -119,11 +119,11 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Das konnte ich nicht lesen: {names}. Hängen Sie es noch einmal als reinen Text an, oder den Teil um den ersten Fehler.",
     },
     "wait_incidents": {
-        "en": "Your report is kept. I work on {most} reports of yours at once; this one begins as soon as one of those is done.",
+        "en": "Your report is kept. I work on {most} of your reports at once; this one starts when one of those is done.",
         "de": "Ihre Meldung ist da. Ich bearbeite {most} Ihrer Meldungen zugleich; diese beginnt, sobald eine davon erledigt ist.",
     },
     "wait_mentions": {
-        "en": "Your message is kept. You have had {most} looks within an hour; it goes on by itself at {when}.",
+        "en": "Your message is kept. I checked {most} times for you within an hour; it continues automatically at {when}.",
         "de": "Ihre Nachricht ist da. Ich habe für Sie {most} Mal in einer Stunde nachgesehen; es geht um {when} von selbst weiter.",
     },
     "why": {"en": "Because of this:", "de": "Deswegen:"},
@@ -133,11 +133,11 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "{names}: für diese Meldung nicht angesehen. Schreiben Sie „auch {names} prüfen“, und ich sehe dort nach.",
     },
     "answer_ours": {
-        "en": "Only our people change a machine, and only they decide it. What you wrote stands in their thread.",
+        "en": "Only our people decide about changes to machines and make them. They can read your message in their thread.",
         "de": "Nur unsere Leute ändern etwas an einer Maschine, und nur sie entscheiden es. Was Sie schrieben, steht in deren Thread.",
     },
     "answer_again": {
-        "en": "That it comes back is what our people should know: what you wrote stands in their thread, beside what was found.",
+        "en": "Our people should know that it came back: they can read your message in their thread, next to the findings.",
         "de": "Dass es wiederkommt, sollen unsere Leute wissen: Was Sie schrieben, steht in deren Thread, neben dem, was gefunden wurde.",
     },
     "again_seen": {
@@ -146,11 +146,11 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     },
     "again_unknown": {"en": "no cause was found", "de": "es wurde keine Ursache gefunden"},
     "answer_pressed": {
-        "en": "Our people read that in their thread. This is how far it is:",
+        "en": "Our people read that in their thread. Current status:",
         "de": "Unsere Leute lesen das in ihrem Thread. So weit ist es:",
     },
     "answer_report": {
-        "en": "What is known for you by now comes here as a file: what we found, your machines, what to change.",
+        "en": "Here is a file with what is known so far: what we found, your machines, what to change.",
         "de": "Was bis jetzt für Sie bekannt ist, kommt hier als Datei: was wir fanden, Ihre Maschinen, was zu ändern ist.",
     },
     "report_failed": {
@@ -158,7 +158,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Die Datei ließ sich gerade nicht erstellen. Fragen Sie noch einmal, oder nach einem Menschen.",
     },
     "answer_inside": {
-        "en": "What machines print and what happened elsewhere stays with our people. What concerns your job stands in my message above.",
+        "en": "Only our people see machine output and other events. My message above says what concerns your job.",
         "de": "Was Maschinen ausgeben und was anderswo geschah, bleibt bei unseren Leuten. Was Ihren Job angeht, steht in meiner Nachricht oben.",
     },
     "answer_thanks": {"en": "You are welcome.", "de": "Gern geschehen."},
@@ -173,7 +173,7 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "how_long": {
-        "en": "How long it takes I cannot say. This thread tells you by itself as soon as it moves.",
+        "en": "I cannot say how long it takes. This thread updates automatically when the status changes.",
         "de": "Wie lange es dauert, kann ich nicht sagen. Dieser Thread meldet sich von selbst, sobald sich etwas ändert.",
     },
     "answer_help": {
@@ -200,11 +200,11 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
     "report_note": {"en": "Note", "de": "Hinweis"},
     "report_made": {"en": "Made by RackMedic on {when} UTC.", "de": "Erstellt von RackMedic am {when} UTC."},
     "not_old_button": {
-        "en": "This button is of an earlier message. Write “where are we?” here for how it stands now.",
+        "en": "This button belongs to an earlier message. Write “where are we?” here for the current status.",
         "de": "Dieser Knopf gehört zu einer früheren Nachricht. Schreiben Sie hier „Status?“, dann steht da, wie es jetzt ist.",
     },
     "not_mentions": {
-        "en": "In this channel I answer mentions alone: mention me, and say what is wrong and on which machines or in which job.",
+        "en": "In this channel I answer only when mentioned: mention me, and say what is wrong and on which machines or in which job.",
         "de": "In diesem Kanal antworte ich nur auf Erwähnungen: Erwähnen Sie mich und schreiben Sie, was nicht geht und auf welchen Maschinen.",
     },
     "not_served": {
@@ -216,22 +216,22 @@ PHRASES: Mapping[str, Mapping[str, str]] = {
         "de": "Das konnte ich nicht tun. Schreiben Sie hier, was Sie wollten; unsere Leute lesen es.",
     },
     "not_stored_again": {
-        "en": "I cannot keep messages at this moment; yours comes to me once more by itself.",
+        "en": "I cannot store messages right now; yours reaches me again automatically.",
         "de": "Ich kann gerade nichts aufbewahren; Ihre Nachricht kommt von selbst noch einmal zu mir.",
     },
     "not_stored": {
-        "en": "I cannot keep anything at this moment, so that did not count. Please try again in a minute.",
+        "en": "I cannot store anything right now, so that did not count. Please try again in a minute.",
         "de": "Ich kann gerade nichts aufbewahren, das hat also nicht gezählt. Bitte versuchen Sie es in einer Minute noch einmal.",
     },
-    "not_ours_to_mend": {
-        "en": "Something broke on my side, and nothing was changed on your machines. Write it once more, or ask our people; this finds it: {reference}",
+    "internal_error": {
+        "en": "Internal error on my side; your machines were not changed. Write your message again, or give our people this reference: {reference}",
         "de": (
             "Bei mir ist etwas zerbrochen; an Ihren Maschinen wurde nichts geändert. Schreiben Sie es noch einmal, oder fragen Sie unsere Leute; "
             "damit finden sie es: {reference}"
         ),
     },
     "not_read_again": {
-        "en": "I read this message when you sent it, and do not read it again after an edit. What is new, write as a message of its own.",
+        "en": "I do not read edits. Write what is new as a new message.",
         "de": "Diese Nachricht habe ich gelesen, als Sie sie sandten; geändert lese ich sie nicht noch einmal. Neues schreiben Sie bitte als eigene Nachricht.",
     },
     "say_more": {

@@ -12,10 +12,11 @@ from bot.cards.text import Line, Part, bold, format_slack_date, format_utc_time,
 
 LET_IN_ACTION_ID = "share.let_in"
 BUTTONS = {LET_IN_ACTION_ID: "let_in"}
-MAX_TENANTS, MAX_QUOTED_CHARS = 5, 120
+MAX_TENANTS = 5
+MAX_QUOTED_CHARS = 120
 # By exceeded limit.
 WAIT_REASONS: Final[Mapping[str, str]] = {
-    "incidents": "As many of their incidents are open as their share allows: the next begins when one ends or is handed over",
+    "incidents": "Their limit of open incidents is reached: the next report starts when one ends or is handed over",
     "mentions": "Their messages of this hour are used up",
 }
 
@@ -39,7 +40,7 @@ def render_waiting_tenants(shown: Sequence[WaitingTenantView], *, buttons: bool 
     for row in shown[:MAX_TENANTS]:
         parts.append(blocks.section(*_render_waiting_row(row)))
         if buttons:
-            parts.append(blocks.actions(blocks.button("Let the oldest in", LET_IN_ACTION_ID, encode_button_value(row.oldest))))
+            parts.append(blocks.actions(blocks.button("Start the oldest", LET_IN_ACTION_ID, encode_button_value(row.oldest))))
     rest = len(shown) - MAX_TENANTS
     return [*parts, blocks.context((f"… and reports of {rest} more customers",))] if rest > 0 else parts
 
@@ -50,7 +51,7 @@ def parse_let_in_click(payload: Mapping[str, Any]) -> ButtonClick:
 
 
 def _render_waiting_row(row: WaitingTenantView) -> tuple[Line, ...]:
-    what = f": {row.count} reports wait, the oldest since " if row.count > 1 else ": 1 report waits since "
+    count_text = f": {row.count} reports wait, the oldest since " if row.count > 1 else ": 1 report waits since "
     words: tuple[Part, ...] = (f": “{row.words[:MAX_QUOTED_CHARS]}”",) if row.words.strip() else ()
-    goes_on = f"; it goes on by itself at {format_utc_time(row.until)}" if row.until else ""
-    return (("⏳ ", bold(row.tenant), what, format_slack_date(row.since), *words), (italic(f"{WAIT_REASONS[row.limit]}{goes_on}."),))
+    goes_on = f"; it continues automatically at {format_utc_time(row.until)}" if row.until else ""
+    return (("⏳ ", bold(row.tenant), count_text, format_slack_date(row.since), *words), (italic(f"{WAIT_REASONS[row.limit]}{goes_on}."),))

@@ -9,15 +9,13 @@ from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_cli
 from bot.cards.text import Line, bold, code
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantCause, TenantView
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import fold_host_names
 
-BROKEN_ACTION_ID, WORKS_ACTION_ID, PERSON_ACTION_ID, WITHDRAW_ACTION_ID = (
-    "customer.broken",
-    "customer.works",
-    "customer.person",
-    "customer.withdraw",
-)
+BROKEN_ACTION_ID = "customer.broken"
+WORKS_ACTION_ID = "customer.works"
+PERSON_ACTION_ID = "customer.person"
+WITHDRAW_ACTION_ID = "customer.withdraw"
 BUTTONS = {BROKEN_ACTION_ID: "broken", WORKS_ACTION_ID: "works", PERSON_ACTION_ID: "person", WITHDRAW_ACTION_ID: "withdraw"}
 STAGE_MARKS: Mapping[str, str] = {
     "received": "🔎",
@@ -32,8 +30,8 @@ STAGE_MARKS: Mapping[str, str] = {
 }
 FINISHED_STATES = ("proved", "closed")  # Nothing is left to wait for.
 MAX_HOSTS_CHARS = 300  # Of a list of hosts.
-# Per piece of the `--exclude` line; at most MAX_EXCLUDE_LINES pieces.
-MAX_EXCLUDE_LINE_CHARS, MAX_EXCLUDE_LINES = 2100, 4
+MAX_EXCLUDE_LINE_CHARS = 2100  # characters per piece of the `--exclude` line
+MAX_EXCLUDE_LINES = 4  # pieces
 
 
 def render_tenant_card(view: TenantView) -> Card:
@@ -82,9 +80,10 @@ def render_recheck_result(view: TenantView, *, broken: bool) -> Card:
         return blocks.build_card(
             words, [blocks.section((f"{STAGE_MARKS['received']} {words}",), *_format_unread_files(view)), blocks.actions(person)]
         )
-    words, asks = get_phrase("again_before", view.language), _format_questions(view) if view.stage == "asked" else []
+    words, questions = get_phrase("again_before", view.language), _format_questions(view) if view.stage == "asked" else []
     return blocks.build_card(
-        words, [blocks.section((f"{STAGE_MARKS['received']} {words}",), (_format_progress(view)[0],), *asks, *_format_unread_files(view))]
+        words,
+        [blocks.section((f"{STAGE_MARKS['received']} {words}",), (_format_progress(view)[0],), *questions, *_format_unread_files(view))],
     )
 
 
@@ -112,8 +111,8 @@ def render_explanation(view: TenantView, *, when: bool = False) -> Card:
     head = get_phrase("why", view.language) if view.causes else get_phrase(view.stage, view.language)
     rows: list[Block] = []
     for cause in view.causes:
-        where = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
-        rows.append(blocks.section((bold(cause.said.title), where), (cause.said.words,)))
+        location = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
+        rows.append(blocks.section((bold(cause.said.title), location), (cause.said.words,)))
         rows += [blocks.section((bold(get_phrase("shows", view.language)),)), blocks.code_section(cause.shows)] if cause.shows else []
     after = _format_duration_answer(view) if when else []
     lines = [blocks.section(*((line,) for line in after))] if after else []
@@ -121,8 +120,8 @@ def render_explanation(view: TenantView, *, when: bool = False) -> Card:
 
 
 def _format_duration_answer(view: TenantView) -> list[str]:
-    told = _format_progress(view)
-    return (told if view.causes else told[1:]) or [get_phrase("how_long", view.language)]
+    progress = _format_progress(view)
+    return (progress if view.causes else progress[1:]) or [get_phrase("how_long", view.language)]
 
 
 def render_operator_message(words: str, language: str) -> Card:
@@ -138,9 +137,9 @@ def build_operator_draft(view: TenantView) -> str:
 
 
 def _build_cause_draft(cause: TenantCause) -> list[str]:
-    where = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
+    location = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
     fix = None if cause.ours else cause.said.fix
-    return [f"{cause.said.words}{where}", *([fix.change, *([cause.block] if cause.block else []), fix.works] if fix else [])]
+    return [f"{cause.said.words}{location}", *([fix.change, *([cause.block] if cause.block else []), fix.works] if fix else [])]
 
 
 def _get_mark(view: TenantView) -> str:
@@ -176,21 +175,21 @@ def render_cause(cause: TenantCause, language: str) -> list[Block]:
 
 
 def _render_provider_cause(cause: TenantCause) -> list[Block]:
-    where: Line = (" ", code(fold_host_names(cause.hosts))) if cause.hosts else ()
-    return [blocks.section((cause.said.words, *where))]
+    hosts_line: Line = (" ", code(fold_host_names(cause.hosts))) if cause.hosts else ()
+    return [blocks.section((cause.said.words, *hosts_line))]
 
 
 def _render_tenant_cause(cause: TenantCause, language: str) -> list[Block]:
-    made = [blocks.section((cause.said.words,))]
+    sections = [blocks.section((cause.said.words,))]
     if cause.shows:
-        made += [blocks.section((bold(get_phrase("shows", language)),)), blocks.code_section(cause.shows)]
+        sections += [blocks.section((bold(get_phrase("shows", language)),)), blocks.code_section(cause.shows)]
     if cause.said.fix:
-        made += [
+        sections += [
             blocks.section((bold(get_phrase("change", language)), f" {cause.said.fix.change}")),
             blocks.code_section(cause.block.split("\n")),
         ]
-        made += [blocks.section((bold(get_phrase("works", language)), f" {cause.said.fix.works}"))]
-    return made
+        sections += [blocks.section((bold(get_phrase("works", language)), f" {cause.said.fix.works}"))]
+    return sections
 
 
 def _render_hosts_to_avoid(view: TenantView) -> list[Block]:
@@ -199,12 +198,12 @@ def _render_hosts_to_avoid(view: TenantView) -> list[Block]:
         return []
     lines = build_exclude_lines(view.avoid)
     try:
-        whole = [blocks.exact_code_section(row) for row in lines] if len(lines) <= MAX_EXCLUDE_LINES else []
+        host_blocks = [blocks.exact_code_section(row) for row in lines] if len(lines) <= MAX_EXCLUDE_LINES else []
     except blocks.TooLong:  # escaped characters take nine characters each
-        whole = []
-    if not whole:
+        host_blocks = []
+    if not host_blocks:
         return [blocks.section((get_phrase("avoid_many", view.language, count=str(len(view.avoid))),))]
-    return [blocks.section((bold(get_phrase("avoid", view.language)),)), *whole]
+    return [blocks.section((bold(get_phrase("avoid", view.language)),)), *host_blocks]
 
 
 def build_exclude_lines(hosts: Sequence[str]) -> list[str]:
@@ -264,13 +263,13 @@ def _render_buttons(view: TenantView) -> list[Block]:
     if view.stage == "received":
         return []
     value, words = encode_button_value(view.incident), view.language
-    again = blocks.button(get_phrase("button_broken", words), BROKEN_ACTION_ID, value)
+    broken_button = blocks.button(get_phrase("button_broken", words), BROKEN_ACTION_ID, value)
     works = blocks.button(get_phrase("button_works", words), WORKS_ACTION_ID, value)
     person = blocks.button(get_phrase("button_person", words), PERSON_ACTION_ID, value)
     sure = blocks.confirm(
         get_phrase("button_withdraw", words), get_phrase("sure_withdraw", words), get_phrase("yes", words), get_phrase("no", words)
     )
     back = blocks.button(get_phrase("button_withdraw", words), WITHDRAW_ACTION_ID, value, ask=sure)
-    asks = [again, works] if view.state in ("", *FINISHED_STATES) else [again]
+    buttons = [broken_button, works] if view.state in ("", *FINISHED_STATES) else [broken_button]
     people = [] if view.state or view.stage == "people" else [person]
-    return [blocks.actions(*asks, *people, *([] if view.withdrawn or view.state in FINISHED_STATES else [back]))]
+    return [blocks.actions(*buttons, *people, *([] if view.withdrawn or view.state in FINISHED_STATES else [back]))]

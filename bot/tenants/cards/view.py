@@ -1,9 +1,4 @@
-"""What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure.
-
-Only this crosses: the catalogue's words for a cause, the tenant's own hosts, lines that their own job wrote, and the
-status. A file's line counts as theirs only if its owner and job are established and the job runs on their hosts alone.
-Never a command, a person, another host, a scheduler's reason, a confidence or internal text.
-"""
+"""What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,23 +7,31 @@ from typing import Literal
 
 from graph.extraction.uploaded_files import MAX_NAME_CHARS
 from graph.incident.questions import list_tenant_question_ids
+from graph.incident.visibility import list_visible_hosts
 from graph.incident_view import IncidentView
-from graph.ownership import TenantMachines
+from graph.ownership import TenantMachines, build_tenant_machines
 from graph.report import Report
-from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, Hypothesis, Remediation
+from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, Hypothesis, Origin, Remediation
 from kb.customers.cause_words import CauseWords, CustomerWords, remove_promises
+from tools.fact import Fact, Status
+from tools.inventory.inventory import Inventory
+
+# What a tenant may know of their incident, selected from stored rows, never cut from an internal card. Pure.
+#
+# Only this crosses: the catalogue's words for a cause, the tenant's own hosts, lines that their own job wrote, and the
+# status. A file's line counts as theirs only if its owner and job are established and the job runs on their hosts alone.
+# Never a command, a person, another host, a scheduler's reason, a confidence or internal text.
 
 TenantStage = Literal["received", "yours", "ours", "both", "healthy", "asked", "people"]
 # Status of our side; empty if nothing is ours.
 TenantState = Literal["", "received", "taken", "waiting", "repairing", "proved", "closed"]
 # Values for a cause's block on these hosts: slot → value, from the site's profile.
 SlotValueLookup = Callable[[str, Sequence[str]], Mapping[str, str]]
-MAX_CAUSES, MAX_EVIDENCE_LINES = 3, 2
+MAX_CAUSES = 3
+MAX_EVIDENCE_LINES = 2
 ALL_CHECKS_FAILED = "all"  # Check id that means that nothing on the host was observed.
 HOST_NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")  # A possible host name within a line.
 TENANT_FACT_PREFIXES = ("job.", "env.", "vers.")  # Keys of what the tenant's job wrote: log, environment, image.
-
-
 # An approver has approved the remediation of a cause on our side.
 APPROVED_STATES: frozenset[TenantState] = frozenset({"repairing", "proved", "closed"})
 
@@ -89,11 +92,11 @@ class TenantViewContext:
 
     def is_visible_cause(self, row: Hypothesis) -> bool:
         """Return whether the cause shows on the tenant's hosts or on none, and not only in files of unknown owner."""
-        shown = row.hosts or tuple(found.host for found in row.evidence if found.host)
-        if shown and all(host in self.others for host in shown):
+        cause_hosts = row.hosts or tuple(evidence.host for evidence in row.evidence if evidence.host)
+        if cause_hosts and all(host in self.others for host in cause_hosts):
             return False
         return not row.evidence or not all(
-            self.machines.is_unowned_file_fact(found.host, found.check, found.source) for found in row.evidence
+            self.machines.is_unowned_file_fact(evidence.host, evidence.check, evidence.source) for evidence in row.evidence
         )
 
     def is_tenant_evidence(self, found: Evidence) -> bool:
@@ -116,9 +119,9 @@ def build_tenant_view(
 ) -> TenantView:
     """Build the view of a stored incident. `begun`: approved actions."""
     report, own = incident_view.report, context.own
-    about = context.get_tenant_host_names(host for host in incident_view.brief.hosts if host in own)
+    host_names = context.get_tenant_host_names(host for host in incident_view.brief.hosts if host in own)
     if report is None:
-        return TenantView(incident_view.id, "received", hosts=about, language=context.language, withdrawn=withdrawn)
+        return TenantView(incident_view.id, "received", hosts=host_names, language=context.language, withdrawn=withdrawn)
     causes = tuple(
         _build_cause(row, context)
         for row in report.tenant_root_causes
@@ -129,14 +132,14 @@ def build_tenant_view(
         causes = tuple(replace(row, said=replace(row.said, words=remove_promises(row.said.words))) if row.ours else row for row in causes)
     return TenantView(
         incident_view.id,
-        _get_stage(incident_view, report, causes, asks := list_tenant_question_ids(incident_view, report)),
+        _get_stage(incident_view, report, causes, question_ids := list_tenant_question_ids(incident_view, report)),
         state,
         causes,
         avoid=tuple(dict.fromkeys(host for row in causes if row.ours for host in row.hosts)),
-        questions=() if causes or _is_handed_over(incident_view) else asks,
+        questions=() if causes or _is_handed_over(incident_view) else question_ids,
         unknown_hosts=tuple(row.name for row in report.unknown_hosts),
         unknown_job=report.unknown_job,
-        hosts=about,
+        hosts=host_names,
         silent=context.get_tenant_host_names(
             row.host for row in report.could_not_look if row.host in own and row.check == ALL_CHECKS_FAILED
         ),
@@ -156,14 +159,14 @@ def _list_unread_files(incident_view: IncidentView, report: Report) -> tuple[str
     """Only files attached to the item that the report answers; operators' files are internal."""
     if not incident_view.stored.get("item") or incident_view.item.data.get(SIDE_KEY) != TENANT_SIDE or report.item != incident_view.item.id:
         return ()
-    own = {given.name[:MAX_NAME_CHARS] for given in incident_view.item.attachments}
+    own = {attachment.name[:MAX_NAME_CHARS] for attachment in incident_view.item.attachments}
     return tuple(dict.fromkeys(row.name for row in report.files if row.unread and row.name in own))
 
 
 def _get_stage(incident_view: IncidentView, report: Report, causes: Sequence[TenantCause], asks: Sequence[str]) -> TenantStage:
     if causes:
-        ours = {row.ours for row in causes}
-        return "both" if len(ours) > 1 else "ours" if ours == {True} else "yours"
+        responsibilities = {row.ours for row in causes}
+        return "both" if len(responsibilities) > 1 else "ours" if responsibilities == {True} else "yours"
     if asks and not _is_handed_over(incident_view):
         return "asked"
     if report.outcome == "no_fault":
@@ -200,12 +203,62 @@ def _is_under_way(remediation: Remediation, begun: Collection[str]) -> bool:
 
 
 def _build_cause(row: Hypothesis, context: TenantViewContext) -> TenantCause:
-    leaf, said = context.words.taxonomy.get_leaf(row.label), context.words.get_cause_words(row.label, context.language)
+    leaf, cause_words = context.words.taxonomy.get_leaf(row.label), context.words.get_cause_words(row.label, context.language)
     hosts = tuple(host for host in row.hosts if host in context.own)
-    named = context.get_tenant_host_names(hosts)
+    host_names = context.get_tenant_host_names(hosts)
     if leaf.owner != "customer":
-        return TenantCause(said, True, named)
-    lines = tuple(dict.fromkeys(context.replace_host_names(found.line) for found in row.evidence if context.is_tenant_evidence(found)))[
-        :MAX_EVIDENCE_LINES
+        return TenantCause(cause_words, True, host_names)
+    lines = tuple(
+        dict.fromkeys(context.replace_host_names(evidence.line) for evidence in row.evidence if context.is_tenant_evidence(evidence))
+    )[:MAX_EVIDENCE_LINES]
+    return TenantCause(
+        cause_words, False, host_names, lines, cause_words.fix.choose_block(context.known(row.label, hosts)) if cause_words.fix else ""
+    )
+
+
+# Fill driver versions into the blocks that a tenant pastes.
+
+DRIVER_VERSION_KEY = "driver.version"
+CUDA_VERSION_KEY = "driver.cuda_version"
+
+
+def add_driver_versions(known: SlotValueLookup, facts: Iterable[Fact], own: Collection[str]) -> SlotValueLookup:
+    """Add the oldest version on the cause's hosts (else on all `own`): what runs on that runs everywhere."""
+    read = [
+        fact
+        for fact in facts
+        if fact.key in (DRIVER_VERSION_KEY, CUDA_VERSION_KEY) and fact.status is Status.OK and not fact.stale and fact.host in own
     ]
-    return TenantCause(said, False, named, lines, said.fix.choose_block(context.known(row.label, hosts)) if said.fix else "")
+
+    def filled(label: str, hosts: Sequence[str]) -> Mapping[str, str]:
+        slots = {
+            slot: min(values, key=_parse_version)
+            for slot, key in (("driver", DRIVER_VERSION_KEY), ("cuda", CUDA_VERSION_KEY))
+            if (
+                values := [
+                    str(fact.value) for fact in read if fact.key == key and fact.host in (hosts or own) and _parse_version(str(fact.value))
+                ]
+            )
+        }
+        return {**slots, **known(label, hosts)}
+
+    return filled
+
+
+def _parse_version(version: str) -> tuple[int, ...]:
+    """Return an empty tuple for anything but a plain version."""
+    parts = version.split(".")
+    return tuple(map(int, parts)) if all(part.isascii() and part.isdigit() and len(part) < 8 for part in parts) else ()
+
+
+# Build the reader of a tenant's view from the inventory.
+
+
+def build_tenant_view_context(
+    inventory: Inventory, words: CustomerWords, origin: Origin, language: str, known: SlotValueLookup, facts: Iterable[Fact]
+) -> TenantViewContext:
+    """Return the incident's tenant as a reader: own hosts by own names, all others hidden."""
+    own = frozenset(list_visible_hosts(inventory, origin))
+    names = {host: inventory.hosts[host].name_for_tenant for host in own}
+    nodes = build_tenant_machines(inventory, own).nodes
+    return TenantViewContext(own, words, language, add_driver_versions(known, facts, own), frozenset(inventory.workers) - own, names, nodes)

@@ -126,6 +126,5 @@ def start_bmc(rack: Rack, node: RackNode, sensors: tuple[Sensor, ...] = WELL, ev
 
 
 def stop_bmc(rack: Rack, node: RackNode) -> None:
-    """Remove the BMC from the node."""
     inside(rack, node, "systemctl", "disable", "--quiet", "--now", UNIT)
     inside(rack, node, "rm", "-rf", WRAPPER, FOLDER, f"/etc/systemd/system/{UNIT}.service")

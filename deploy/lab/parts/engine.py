@@ -20,6 +20,5 @@ def start_engine(rack: Rack, memlock: str = "infinity") -> None:
 
 
 def stop_engine(rack: Rack) -> None:
-    """Stop the daemon."""
     inside(rack, node_of(ENGINE_HOST), "systemctl", "stop", UNIT)
     inside(rack, node_of(ENGINE_HOST), "systemctl", "reset-failed", UNIT)

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tools.checks import job_log_owners
+from tools.checks import job
 from tools.checks.baseline.rows import PROBE as BASELINE
 from tools.checks.exclusive import cuda, nccl_pairs, step
 from tools.checks.kernel import KERNEL_GREP_PATTERN
@@ -102,7 +102,7 @@ PLAIN: Mapping[str, tuple[str, ...]] = {
                    *_words("-exec grep -sHx -e"), "Max locked memory .*", *_words("-e PPid:.* -e Uid:.0[^0-9].* -e .*/step_extern.*"),
                    *_words("-e slurmd -e kubelet -e containerd -e dockerd -e slurmstepd -e containerd-shim -e conmon -e srun {} +")),
     "mem.events": _words("grep -rs --include=memory.events -H oom /sys/fs/cgroup"),
-    "joblog.tail": ("python3", "-c", job_log_owners.PROBE, "<job_logs>"),
+    "joblog.tail": ("python3", "-c", job.PROBE, "<job_logs>"),
     "procs.gpus": _words("nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"),
     "procs.list": _words("ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args"),
     "vers.host": ("python3", "-c", PROBE),

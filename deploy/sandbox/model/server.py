@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-NAME = "sandbox"  # model name in every answer, whatever model is requested
+NAME = "sandbox"  # model name in every answer
 
 Fault = Literal["429", "500", "401", "hang", "drip", "garbage", "not_json", "truncated", "empty", "refusal", "disconnect", "no_usage"]
 

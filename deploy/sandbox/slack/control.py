@@ -74,10 +74,10 @@ class Control:
             body = await request.json()
             try:
                 return web.json_response({"ok": True, **await run(body)})
-            except SlackRefusal as refusal:
-                return web.json_response(refusal.answer(), status=400)
-            except KeyError as missing:
-                return web.json_response({"ok": False, "error": f"missing field {missing}"}, status=400)
+            except SlackRefusal as error:
+                return web.json_response(error.answer(), status=400)
+            except KeyError as error:
+                return web.json_response({"ok": False, "error": f"missing field {error}"}, status=400)
 
         return handler
 
@@ -85,10 +85,10 @@ class Control:
         async def handler(request: web.Request) -> web.Response:
             try:
                 return web.json_response({"ok": True, **run(dict(request.query))})
-            except SlackRefusal as refusal:
-                return web.json_response(refusal.answer(), status=400)
-            except KeyError as missing:
-                return web.json_response({"ok": False, "error": f"missing field {missing}"}, status=400)
+            except SlackRefusal as error:
+                return web.json_response(error.answer(), status=400)
+            except KeyError as error:
+                return web.json_response({"ok": False, "error": f"missing field {error}"}, status=400)
 
         return handler
 

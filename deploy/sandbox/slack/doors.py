@@ -96,8 +96,8 @@ class Doors:
     async def respond(self, request: web.Request) -> web.Response:
         try:
             self.acts.respond(request.match_info["key"], await request.json())
-        except SlackRefusal as refusal:
-            return web.json_response(refusal.answer(), status=404)
+        except SlackRefusal as error:
+            return web.json_response(error.answer(), status=404)
         return web.Response(text="ok")
 
     async def cluster(self, request: web.Request) -> web.Response:
@@ -115,8 +115,8 @@ class Doors:
                 request.method, url, params=request.query, data=await request.read() or None, headers=headers
             ) as answer:
                 return web.Response(body=await answer.read(), status=answer.status, content_type=answer.content_type)
-        except (ClientError, TimeoutError) as e:
-            return web.json_response({"ok": False, "error": f"the cluster does not answer: {e}"}, status=502)
+        except (ClientError, TimeoutError) as error:
+            return web.json_response({"ok": False, "error": f"the cluster does not answer: {error}"}, status=502)
 
 
 def session() -> ClientSession:

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from graph.context import GraphContext
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage
 from graph.engine.assessment import Assessment
-from graph.engine.event_age import EVENT_KEY_PREFIXES
+from graph.engine.fact_history import EVENT_KEY_PREFIXES
 from graph.engine.reference_data import is_tenant_writable
-from graph.extraction import stat_text
+from graph.extraction import report_texts
 from graph.incident.answers.item_answers import build_answer_report
 from graph.incident.answers.unproven import Unproven, list_unproven
 from graph.incident.context import IncidentContext
-from graph.incident.host_findings import KEPT_OUT, find_unreached_hosts, partition_causes_by_hosts
+from graph.incident.host_findings import UNREACHED_KEYS, find_unreached_hosts, partition_causes_by_hosts
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart, AttachedOutput
@@ -25,7 +25,9 @@ from tools.inventory.host_ranges import fold_host_names
 from tools.inventory.name_suggestions import format_unknown_names
 
 MAX_FRESH_AGE = timedelta(minutes=10)  # older facts come with the offer to check again
-MAX_LINES, MAX_LINE_CHARS, MAX_TEXT_CHARS = 8, 160, 200
+MAX_LINES = 8
+MAX_LINE_CHARS = 160
+MAX_TEXT_CHARS = 200
 MAX_CITED_CHECKS = 3  # checks named behind a cause
 # display names of checks whose id is not the common name
 CHECK_DISPLAY_NAMES = {
@@ -59,7 +61,7 @@ class AnswerContext:
         return self.ports.clock.now()
 
     def get_title(self, label: str) -> str:
-        return self.now.lens.taxonomy.get_title(label)
+        return self.now.reference.taxonomy.get_title(label)
 
     @property
     def root_causes(self) -> tuple[Hypothesis, ...]:
@@ -73,8 +75,8 @@ class AnswerContext:
     @property
     def observed_hosts(self) -> tuple[str, ...]:
         """Visible hosts with any fact."""
-        known = {fact.host for fact in self.case.facts if fact.host}
-        return tuple(host for host in self.case.visible if host in known)
+        observed_hosts = {fact.host for fact in self.case.facts if fact.host}
+        return tuple(host for host in self.case.visible if host in observed_hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +89,18 @@ class TargetHosts:
 
 def resolve_target_hosts(context: AnswerContext) -> TargetHosts:
     """Return the hosts named, minus those excluded; else those at fault, else all observed."""
-    said, visible_ones = context.message, set(context.case.visible)
-    named = tuple(host for host in said.hosts if host in visible_ones)
-    if named or said.unknown_hosts:
-        return TargetHosts(named)
-    if said.group and said.group not in (ALL, OTHERS):
-        members = context.ports.inventory.groups.get(said.group, ())
-        return TargetHosts(tuple(host for host in members if host in visible_ones and host not in said.left_out))
-    if said.left_out:
-        return TargetHosts(tuple(host for host in context.observed_hosts if host not in said.left_out))
-    if said.group == ALL:
+    message, visible_ones = context.message, set(context.case.visible)
+    named_hosts = tuple(host for host in message.hosts if host in visible_ones)
+    if named_hosts or message.unknown_hosts:
+        return TargetHosts(named_hosts)
+    if message.group and message.group not in (ALL, OTHERS):
+        members = context.ports.inventory.groups.get(message.group, ())
+        return TargetHosts(tuple(host for host in members if host in visible_ones and host not in message.left_out))
+    if message.left_out:
+        return TargetHosts(tuple(host for host in context.observed_hosts if host not in message.left_out))
+    if message.group == ALL:
         return TargetHosts(context.observed_hosts)
-    if said.group == OTHERS:
+    if message.group == OTHERS:
         return TargetHosts(tuple(host for host in context.observed_hosts if host not in context.faulty_hosts) or context.observed_hosts)
     return TargetHosts(context.faulty_hosts or context.case.hosts or context.observed_hosts, named=False)
 
@@ -121,10 +123,12 @@ def build_answer(
     pictures: Sequence[AttachedChart] = (),
 ) -> TurnResult:
     """Build an answer of at most `most` lines; what is not passed stays as it is."""
-    kept = [line for line in lines if line]
-    if len(kept) > most:
-        kept = [*kept[: most - 1], f"… and {len(kept) - most + 1} more lines; ask for one host or check to see the rest."]
-    report = build_answer_report(context.case, "\n".join(kept)).model_copy(update={"shown": tuple(shown), "pictures": tuple(pictures)})
+    kept_lines = [line for line in lines if line]
+    if len(kept_lines) > most:
+        kept_lines = [*kept_lines[: most - 1], f"… and {len(kept_lines) - most + 1} more lines; ask for one host or check to see the rest."]
+    report = build_answer_report(context.case, "\n".join(kept_lines)).model_copy(
+        update={"shown": tuple(shown), "pictures": tuple(pictures)}
+    )
     lifecycle = get_next_lifecycle(context.case.lifecycle, came) if came else None
     return TurnResult(report, lifecycle=lifecycle, owner=owner, ticket=ticket)
 
@@ -184,19 +188,19 @@ def format_log_line(line: str, says: str) -> str:
     """Return time and message of a kernel log line; XML and bare numbers in words."""
     if not line or line.lstrip().startswith("<") or (says and _BARE_NUMBER.fullmatch(line)):
         return clean_text(says or line)
-    found = _KERNEL_LOG_PATTERN.match(line)
-    return clean_text(f"{found[1]} {found[2]}" if found else line)
+    match = _KERNEL_LOG_PATTERN.match(line)
+    return clean_text(f"{match[1]} {match[2]}" if match else line)
 
 
 def format_confidence(row: Hypothesis) -> str:
-    return f"{stat_text.format_confidence_percent(row.confidence)} sure"
+    return f"{report_texts.format_confidence_percent(row.confidence)} sure"
 
 
 def render_basis(rows: Iterable[Evidence | Fact]) -> str:
     """Return `lspci, kernel log on gpu-003`, or `… handed in` without a host."""
-    told = list(rows)
-    checks = list(dict.fromkeys(get_check_name(row.check) for row in told))
-    hosts = tuple(dict.fromkeys(row.host for row in told if row.host))
+    basis_rows = list(rows)
+    checks = list(dict.fromkeys(get_check_name(row.check) for row in basis_rows))
+    hosts = tuple(dict.fromkeys(row.host for row in basis_rows if row.host))
     return (
         f"{', '.join(checks[:MAX_CITED_CHECKS])} on {fold_host_names(hosts)}"
         if hosts
@@ -211,14 +215,14 @@ def render_citation(row: Hypothesis) -> str:
 
 def render_counter_evidence(context: AnswerContext, label: str) -> str:
     """Return what contradicts a cause, with its source."""
-    standing = context.now.label_verdicts[label]
-    against = [match.fact for match in standing.best.against[:MAX_CITED_CHECKS]]
-    return render_basis(against) if against else clean_text(standing.because.removesuffix(", nothing shows it"), 100)
+    verdict = context.now.label_verdicts[label]
+    against = [match.fact for match in verdict.best.against[:MAX_CITED_CHECKS]]
+    return render_basis(against) if against else clean_text(verdict.because.removesuffix(", nothing shows it"), 100)
 
 
 def format_location(row: Hypothesis) -> str:
     """Return devices, else hosts, else that no machine is at fault."""
-    return ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "no machine at fault")
+    return ", ".join(row.devices[:4]) or (fold_host_names(row.hosts) if row.hosts else "not a host fault")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,20 +253,26 @@ def render_coverage(context: AnswerContext, known: HostKnowledge) -> str:
 
 def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     now = context.now
-    here, _ = partition_causes_by_hosts(now.list_root_causes(), (host,), now.hosts_by_cause)
-    coverage, checks = now.coverage, now.lens.checks
+    own_causes, _ = partition_causes_by_hosts(now.list_root_causes(), (host,), now.hosts_by_cause)
+    coverage, checks = now.coverage, now.reference.checks
     own = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
-    looked = tuple(check.id for check in checks.values() if check.id in own and coverage.has_observed(host, check.id))
-    blind = tuple((check, why) for (blind_host, check), why in sorted(coverage.blind.items()) if blind_host == host and check in checks)
-    machine = [check.id for check in now.lens.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
-    whole = all(check in own for check in machine) and not {check for check, _ in blind} & set(machine)
-    odd = tuple(fact for fact in now.odd if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in KEPT_OUT)
-    looked = () if find_unreached_hosts(now, (host,)) else looked  # answers of an earlier observation say nothing of now
-    causes = tuple(row for row in here if host in row.hosts)
-    shows = tuple(row for row in here if not row.hosts and any(cited.host == host for cited in row.evidence))
+    observed_checks = tuple(check.id for check in checks.values() if check.id in own and coverage.has_observed(host, check.id))
+    unobserved = tuple(
+        (check, reason) for (blind_host, check), reason in sorted(coverage.unobserved.items()) if blind_host == host and check in checks
+    )
+    machine = [check.id for check in now.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
+    is_fully_observed = all(check in own for check in machine) and not {check for check, _ in unobserved} & set(machine)
+    odd = tuple(
+        fact for fact in now.abnormal_facts if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in UNREACHED_KEYS
+    )
+    observed_checks = () if find_unreached_hosts(now, (host,)) else observed_checks  # answers of an earlier observation say nothing of now
+    causes = tuple(row for row in own_causes if host in row.hosts)
+    shows = tuple(row for row in own_causes if not row.hosts and any(evidence.host == host for evidence in row.evidence))
     against = [row for row in list_unproven(context.case, now) if row.concerns(host)]
-    placed, unplaced = (tuple(row for row in against if bool(row.hosts) is known) for known in (True, False))
-    return HostKnowledge(host, causes, shows, odd, looked, blind, whole, get_read_time(context, host), placed, unplaced)
+    placed, unplaced = (tuple(row for row in against if bool(row.hosts) is is_known) for is_known in (True, False))
+    return HostKnowledge(
+        host, causes, shows, odd, observed_checks, unobserved, is_fully_observed, get_read_time(context, host), placed, unplaced
+    )
 
 
 def find_common_branch(labels: Sequence[str]) -> str:

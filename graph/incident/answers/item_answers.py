@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graph.engine.assessment import Assessment
-from graph.extraction.unknown_names import format_report_unknowns
+from graph.extraction.report_texts import format_report_unknowns
 from graph.incident.context import IncidentContext
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
@@ -13,7 +13,7 @@ from graph.incident.turn_result import TurnResult
 from graph.report import Report
 from graph.state import ALERTS_RESOLVED, ALERTS_USER, REMINDER_UNANSWERED, DiagnosisOutcome, InboxItemKind
 
-WAITING_TEXT = "Noted: it waits for others. Press “Go on” on the ticket, or say “I take it”, when it goes on."
+WAITING_TEXT = "Noted: it waits for others. To continue, press “Resume” on the ticket or say “I take it”."
 
 NOTHING_CHECKED_TEXT = "I looked at nothing, and nothing else has changed."
 
@@ -35,10 +35,10 @@ def answer_unknown_names(context: IncidentContext) -> TurnResult:
 def build_answer_report(context: IncidentContext, reply: str, outcome: DiagnosisOutcome | None = None) -> Report:
     """Return the last report under the new item's id, with a reply."""
     last = context.report or Report(item=context.item.id, outcome="abstained")
-    said = {"item": context.item.id, "reply": reply, "outcome": outcome or last.outcome}
+    report_fields = {"item": context.item.id, "reply": reply, "outcome": outcome or last.outcome}
     return last.model_copy(
         update={
-            **said,
+            **report_fields,
             "unknown_hosts": (),
             "read_as": {},
             "unknown_job": "",
@@ -52,9 +52,9 @@ def build_answer_report(context: IncidentContext, reply: str, outcome: Diagnosis
 
 
 def _answer_stop(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    left = "" if context.scheduled_recheck.due is None else " I do not look again by myself."
-    says = f"Stopped.{left} What was seen is kept; say recheck to look again."
-    report = build_answer_report(context, says).model_copy(update={"look_again": ""})
+    recheck_note = "" if context.scheduled_recheck.due is None else " I do not check again on my own."
+    text = f"Stopped.{recheck_note} Findings are kept; say recheck to check again."
+    report = build_answer_report(context, text).model_copy(update={"look_again": ""})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.STOPPED), stopped=True)
 
 
@@ -69,10 +69,10 @@ def _answer_take(context: IncidentContext, assessment: Assessment) -> TurnResult
     before, state = _get_ticket_holder(context)
     if before == context.item.user and state == "taken":
         return TurnResult(build_answer_report(context, ""))  # a repeated click changes nothing
-    says = f"Taken by {context.item.user}."
+    notice = f"Taken by {context.item.user}."
     if before:
-        says = f"{before} goes on with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
-    report = build_answer_report(context, says, "handed_off")
+        notice = f"{before} continues with it." if before == context.item.user else f"Taken over by {context.item.user} from {before}."
+    report = build_answer_report(context, notice, "handed_off")
     ticket = build_handoff_ticket(context, assessment, report).model_copy(update={"state": "taken", "taken_by": context.item.user})
     return TurnResult(report, get_next_lifecycle(context.lifecycle, TurnEvent.TAKEN), ticket=ticket)
 
@@ -97,7 +97,9 @@ def _get_ticket_holder(context: IncidentContext) -> tuple[str, str]:
 def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResult:
     data: Mapping[str, Any] = context.item.data
     label, cause = str(data.get("label") or ""), str(data.get("root_cause") or "")[:400]
-    report = build_answer_report(context, f"Closed: {assessment.lens.taxonomy.get_title(label) if label else cause or 'no cause named'}.")
+    report = build_answer_report(
+        context, f"Closed: {assessment.reference.taxonomy.get_title(label) if label else cause or 'no cause named'}."
+    )
     noted = {
         "state": "resolved",
         "true_label": label,
@@ -112,8 +114,8 @@ def _answer_close(context: IncidentContext, assessment: Assessment) -> TurnResul
 def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResult:
     """Stay silent, unless a quiet incident closes, a tenant did not answer, or its alerts resolved."""
     if context.item.data.get("why") == "auto_close":
-        said = build_answer_report(context, "Closed after three quiet days. Mention me again and I start anew.")
-        return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
+        answer_report = build_answer_report(context, "Closed after three quiet days. Mention me to start again.")
+        return TurnResult(answer_report, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
     if context.item.data.get("why") == REMINDER_UNANSWERED and is_unanswered(context):
         return _hand_off_unanswered(context, assessment)
     if context.item.data.get("why") == ALERTS_RESOLVED:
@@ -122,9 +124,9 @@ def _answer_timer(context: IncidentContext, assessment: Assessment) -> TurnResul
 
 
 def _hand_off_unanswered(context: IncidentContext, assessment: Assessment) -> TurnResult:
-    asked, reminded = context.tenant_silence.since, context.tenant_silence.reminded
-    said = f"The customer was asked {asked:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
-    report = build_answer_report(context, f"{said} Handed over to a human, with all that was found.", "handed_off")
+    asked_at, reminded = context.tenant_silence.since, context.tenant_silence.reminded
+    text = f"The customer was asked {asked_at:%Y-%m-%d %H:%M} UTC, reminded {reminded:%Y-%m-%d %H:%M} UTC, and has not answered."
+    report = build_answer_report(context, f"{text} Handed over to a human, with all that was found.", "handed_off")
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return TurnResult(
         report, get_next_lifecycle(context.lifecycle, TurnEvent.HAND_OFF), ticket=build_handoff_ticket(context, assessment, report)
@@ -135,15 +137,17 @@ def _answer_alerts_resolved(context: IncidentContext) -> TurnResult:
     """Close the incident with its alerts, unless people are involved."""
     if context.lifecycle == "closed":
         return TurnResult(build_answer_report(context, ""))
-    if why := _get_keep_open_reason(context):
-        return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {why}."))
-    said = build_answer_report(context, "The alerts are over and nothing was done: closed. If they come back, I start anew.")
-    return TurnResult(said, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
+    if keep_open_reason := _get_keep_open_reason(context):
+        return TurnResult(build_answer_report(context, f"The alerts are over. I leave this open: {keep_open_reason}."))
+    answer_report = build_answer_report(
+        context, "The alerts have resolved and nothing was done: closed. If they fire again, I start again."
+    )
+    return TurnResult(answer_report, get_next_lifecycle(context.lifecycle, TurnEvent.QUIET))
 
 
 def _get_keep_open_reason(context: IncidentContext) -> str:
     if context.remediations:
-        return "a fix was put up"
+        return "a fix was proposed"
     if context.owner or context.ticket or context.lifecycle in ("handed_off", "watching"):
         return "a person has it"
     told_us = not (context.origin and context.origin.alert) or any(row.get("user") != ALERTS_USER for row in context.messages)

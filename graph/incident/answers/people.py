@@ -20,8 +20,11 @@ def get_owner(context: AnswerContext) -> str:
 
 async def answer_owner(context: AnswerContext) -> TurnResult:
     """Answer with the owner and the pending approvals."""
-    owner, waits = get_owner(context), [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
-    doing = f"I wait for a decision: {render_pending_approvals(waits)}." if waits else ""
+    owner, waiting_remediations = (
+        get_owner(context),
+        [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"],
+    )
+    doing = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}." if waiting_remediations else ""
     return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
 
 
@@ -43,9 +46,9 @@ async def mark_waiting(context: AnswerContext) -> TurnResult:
     if ticket is None or ticket.state == "resolved":
         return build_answer(context, ["There is no ticket that could wait. Say “hand off” first, or press “Take”."])
     if ticket.state == "waiting":
-        return build_answer(context, ["It waits already; say “I take it” when it goes on."])
-    says = f"Noted: {user} has it, and it waits for others. Say “I take it” when it goes on."
-    return build_answer(context, [says], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
+        return build_answer(context, ["It is already waiting; say “I take it” to continue."])
+    text = f"Noted: {user} has it, and it waits for others. Say “I take it” to continue."
+    return build_answer(context, [text], owner=user, ticket=ticket.model_copy(update={"state": "waiting", "taken_by": user}))
 
 
 def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
@@ -54,27 +57,28 @@ def _set_owner(context: AnswerContext, user: str, *, own: bool) -> TurnResult:
         return build_answer(context, ["I could not tell who you are, so nothing was noted."])
     if before == user and not (own and case.ticket and case.ticket.state == "waiting"):
         return build_answer(context, [f"{user} is on it already."])
-    says = f"{user} is on it{' from now on' if before else ''}."
+    notice = f"{user} is on it{' from now on' if before else ''}."
     ticket = case.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "taken", "taken_by": user})
     return build_answer(
-        context, [says, "" if own else "I mention nobody: tell them.", "I go on answering here."], owner=user, ticket=ticket
+        context, [notice, "" if own else "I don't ping people; please tell them.", "I go on answering here."], owner=user, ticket=ticket
     )
 
 
 async def answer_approvers(context: AnswerContext) -> TurnResult:
     """Answer with approvers, quorum and deadline of pending decisions."""
     live = await context.ports.decisions(context.case.id)
-    waits = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
+    waiting_remediations = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
     if live is None:
-        what = f"Up for decision: {render_pending_approvals(waits)}. " if waits else ""
+        pending_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}. " if waiting_remediations else ""
         return build_answer(
-            context, [f"{what}Nobody can approve here: approvals are given in Slack, with the button on the card, by its approvers."]
+            context,
+            [f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."],
         )
     pending = [row for row in live if row.open]
     if not pending:
-        return build_answer(context, ["Nothing is up for decision now, so there is nothing to approve."])
+        return build_answer(context, ["Nothing is waiting for approval."])
     return build_answer(context, [line for row in pending[:3] for line in render_approval_status(row)])
 
 
@@ -82,7 +86,7 @@ def render_approval_status(row: ApprovalStatus) -> list[str]:
     names = ", ".join(row.approvers[:8]) + (f" and {len(row.approvers) - 8} more" if len(row.approvers) > 8 else "")
     takes = f"it takes {row.quorum}" + (f", {', '.join(row.approved_by)} did" if row.approved_by else "")
     until = f", until {row.until:%H:%M} UTC" if row.until else ""
-    return [f"{row.does}: {names or 'nobody is named as an approver'} ({takes}{until})."]
+    return [f"{row.does}: {names or 'no approver is named'} ({takes}{until})."]
 
 
 def render_pending_approvals(rows: Sequence[Remediation]) -> str:

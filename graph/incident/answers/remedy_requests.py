@@ -17,7 +17,7 @@ from graph.incident.answers.answer_context import (
     render_unknown_names,
     resolve_target_hosts,
 )
-from graph.incident.answers.host_states import render_not_checked
+from graph.incident.answers.hosts import render_not_checked
 from graph.incident.answers.people import render_step_summary
 from graph.incident.answers.unproven import format_unproven
 from graph.incident.lifecycle import get_next_lifecycle, get_remediation_event
@@ -25,18 +25,19 @@ from graph.incident.remediations import build_plan_context, derive_fault_conditi
 from graph.incident.turn_result import TurnResult
 from graph.remediation.build import PlanContext, build_remediations
 from graph.remediation.drained_nodes import get_return_blocker, is_returning, list_unresolved_on_host
-from graph.remediation.exclusive_checks import MAX_TEST_HOSTS, build_requested_check
 from graph.remediation.outcomes import describe_remediation
 from graph.remediation.plan_steps import parse_plan
-from graph.remediation.preview import list_planned_actions
-from graph.remediation.transitions import RETURN_EVENT, RemediationEvent, advance
+from graph.remediation.proposals import MAX_TEST_HOSTS, build_requested_check, list_planned_actions
+from graph.remediation.state_machine import RETURN_EVENT, RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 from tools.remedies import REMEDIES
 
 MAX_REQUESTED_HOSTS = 8
-ON_APPROVE_TEXT = "starts only when somebody presses Approve."
-NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX = "I put up no card", "There is nothing to undo"  # beginnings of refusals
+ON_APPROVE_TEXT = "starts only after an approver presses Approve."
+# beginnings of refusals
+NO_CARD_PREFIX = "No card posted"
+NOTHING_TO_UNDO_PREFIX = "There is nothing to undo"
 # asked if a request names hosts and others too: “drain everything, leave gpu-003”
 WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
 _MAX_REQUEST_CHARS = 400  # characters searched for words that mean other hosts
@@ -53,19 +54,19 @@ REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 def propose_remediations(context: AnswerContext, lines: Sequence[str], remediations: Sequence[Remediation]) -> TurnResult:
     """Answer with changed remediations; the reconciler posts their cards."""
     case, plan = context.case, build_plan_context(context.case, context.ports)
-    told = build_answer(context, lines)
-    report = told.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
+    answer = build_answer(context, lines)
+    report = answer.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
     return replace(
-        told, report=report, ladders=list(remediations), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(remediations))
+        answer, report=report, ladders=list(remediations), lifecycle=get_next_lifecycle(case.lifecycle, get_remediation_event(remediations))
     )
 
 
 async def request_check(context: AnswerContext) -> TurnResult:
     """Propose an exclusive check on the hosts named."""
-    checks, named = context.now.lens.checks, resolve_target_hosts(context)
+    checks, target_hosts = context.now.reference.checks, resolve_target_hosts(context)
     if unclear := ask_which_hosts(context):
         return build_answer(context, unclear)
-    hosts = named.hosts[:MAX_TEST_HOSTS] if named.named else ()  # never guess whose GPUs a test takes
+    hosts = target_hosts.hosts[:MAX_TEST_HOSTS] if target_hosts.named else ()  # never guess whose GPUs a test takes
     row = checks.get(context.message.check)
     able = ", ".join(check.id for check in checks.values() if check.exclusive)
     if row is None:
@@ -74,7 +75,7 @@ async def request_check(context: AnswerContext) -> TurnResult:
             [*render_unknown_names(context), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."],
         )
     if not row.exclusive:
-        free = f"{get_check_name(row.id)} disturbs nobody, so it needs no card: say `recheck {fold_host_names(hosts or named.hosts)}` and it is read now."
+        free = f"{get_check_name(row.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or target_hosts.hosts)}` and it is read now."
         return build_answer(context, [*render_unknown_names(context), free])
     if not hosts:
         return build_answer(context, [*render_unknown_names(context), f"On which hosts? For example “run {row.id} on gpu-[001-002]”."])
@@ -85,11 +86,11 @@ async def request_check(context: AnswerContext) -> TurnResult:
         one.is_open and one.target == target and one.current_step and one.current_step.args.get("check") == row.id
         for one in context.case.remediations
     ):
-        return build_answer(context, [f"{row.id} on {fold_host_names(hosts)} is up for decision already; its card is above."])
+        return build_answer(context, [f"{row.id} on {fold_host_names(hosts)} is already waiting for approval; its card is above."])
     remediation = build_requested_check(row, hosts, context.now, build_plan_context(context.case, context.ports), context.case.remediations)
     remediation = remediation.model_copy(update={"asked_by": _get_requester(context)})
     lines = [
-        f"Put up for decision: {row.id} on {fold_host_names(hosts)}. {row.asks}",
+        f"Waiting for approval: {row.id} on {fold_host_names(hosts)}. {row.asks}",
         f"It takes about {row.seconds:.0f} s and whole GPUs; it {ON_APPROVE_TEXT}",
     ]
     return propose_remediations(context, [*render_unknown_names(context), *lines], [*context.case.remediations, remediation])
@@ -114,7 +115,7 @@ async def request_remedy(context: AnswerContext) -> TurnResult:
     if not hosts:
         return build_answer(
             context,
-            [*render_unknown_names(context), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would mend."],
+            [*render_unknown_names(context), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would fix."],
         )
     remediations, lines = list(context.case.remediations), render_unknown_names(context)
     well = [
@@ -135,9 +136,9 @@ def ask_which_hosts(context: AnswerContext) -> list[str]:
     hosts = context.message.hosts
     if not hosts or not _OTHER_HOSTS_PATTERN.search(context.message.text[:_MAX_REQUEST_CHARS]):
         return []
-    named = fold_host_names(hosts)
+    host_names = fold_host_names(hosts)
     return [
-        f"{WHICH_HOSTS_QUESTION} You name {named} and speak of others, too. Say it again with only the hosts to change, as one list of names."
+        f"{WHICH_HOSTS_QUESTION} You name {host_names} and speak of others, too. Say it again with only the hosts to change, as one list of names."
     ]
 
 
@@ -173,15 +174,15 @@ def _request_for_host(context: AnswerContext, remedy: str, host: str, remediatio
     if row := next(
         (one for one in own if one.outcome in REOPENABLE_OUTCOMES and one.current_step and one.current_step.remedy == remedy), None
     ):
-        again = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
+        renewed = _request_again(context, row, remediations, RemediationEvent("again", ladder=row.id))
         return (
-            again,
-            f"Put up again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
+            renewed,
+            f"Proposed again: {render_step_summary(row)}. It {ON_APPROVE_TEXT}",
         )
-    known = build_host_knowledge(context, host)
-    if known.is_unobserved:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown. {render_not_checked(context, known)}"
-        return remediations, f"{why} {_render_alternative(remedy, host, plan)}"
+    host_knowledge = build_host_knowledge(context, host)
+    if host_knowledge.is_unobserved:
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown. {render_not_checked(context, host_knowledge)}"
+        return remediations, f"{refusal} {_render_alternative(remedy, host, plan)}"
     causes = [row for row in context.root_causes if host in row.hosts]
     fitting = [row for row in causes if remedy in _list_remedies(context, row.label)]
     if not fitting:
@@ -193,12 +194,14 @@ def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
     row = plan.inventory.hosts.get(host)
     controller = row.controller if row else ""
     if remedy == "drain_node" and controller:
-        how = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
-        return f"To keep jobs off it until somebody has seen to it, drain it yourselves: {how}. Whoever does returns it, too; I do not."
+        command = f'`scontrol update NodeName={host} State=DRAIN Reason="does not answer"` on {controller}'
+        return (
+            f"To keep jobs off it until a person has checked it, drain it yourselves: {command}. Then return it yourselves, too; I do not."
+        )
     if remedy == "drain_node":
-        return "To keep jobs off it until somebody has seen to it, take it out of service where they are scheduled."
+        return "To keep jobs off it until a person has checked it, take it out of service in the scheduler."
     if remedy in ("reboot", "power_cycle"):
-        return f"I come in by SSH alone: ask its BMC from outside, or go there. Once it answers, say `recheck {host}`."
+        return f"I can only use SSH: check it through its BMC, or go there. Once it answers, say `recheck {host}`."
     return f"Once it answers, say `recheck {host}`."
 
 
@@ -209,10 +212,10 @@ def _start_remediation(
     only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
     built = build_remediations([only], plan, remediations, anew=True)
     if not built.ladders:
-        why = " ".join(built.by_hand) or "; ".join(
+        refusal = " ".join(built.by_hand) or "; ".join(
             row.says for row in remediations if row.target == host and row.label == cause.label and row.says
         )
-        return remediations, f"{host}: no card, for this is left to people. {why}".strip()
+        return remediations, f"{host}: no card: a person must do this. {refusal}".strip()
     row = built.ladders[0].model_copy(
         update={"fault": derive_fault_condition(built.ladders[0], context.case, context.ports), "asked_by": _get_requester(context)}
     )
@@ -221,40 +224,40 @@ def _start_remediation(
         if row.current_step and row.current_step.remedy == remedy
         else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
     )
-    waits = "Put up for decision" if row.waiting_for == "approval" else "Planned"
+    state = "Waiting for approval" if row.waiting_for == "approval" else "Planned"
     return (
         [*remediations, row],
-        f"{waits}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
+        f"{state}: {render_step_summary(row)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
     )
 
 
 def _list_remedies(context: AnswerContext, label: str) -> set[str]:
-    leaf = context.now.lens.taxonomy.leaves.get(label)
+    leaf = context.now.reference.taxonomy.leaves.get(label)
     return {step.name for plan in leaf.remedies for step in parse_plan(plan)} if leaf else set()
 
 
 def _render_open_step(context: AnswerContext, remedy: str, row: Remediation) -> str:
     if row.current_step and row.current_step.remedy == remedy and row.waiting_for == "approval":
-        return f"{render_step_summary(row)}: it is up for decision already; press Approve on its card."
+        return f"{render_step_summary(row)}: already waiting for approval; press Approve on its card."
     at = next((n for n, step in enumerate(row.rungs) if step.remedy == remedy), 0)
     when = "was done before" if at < row.rung else "comes later, if it is still needed"
     return f"{row.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(row, context.get_title(row.label))}."
 
 
 def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
-    known = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
-    against = list(dict.fromkeys(line for row in known for line in (*row.unproven, *row.unplaced)))
+    host_knowledge = [build_host_knowledge(context, one) for one in expand_host_range(host)] if not causes else []
+    against = list(dict.fromkeys(line for row in host_knowledge for line in (*row.unproven, *row.unplaced)))
     if against:
-        why = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: a fix is put up only for a fault that a look has shown."
-        rest = f"Of {host} I have, without such a look: {format_unproven(against)}."
+        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: I propose a fix only for a fault that a check has shown."
+        rest = f"Seen on {host} without one: {format_unproven(against)}."
         instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.case, context.ports))
-        return f"{why} {rest} {instead} Say `recheck {host}` and I look again."
+        return f"{refusal} {rest} {instead} Say `recheck {host}` and I look again."
     if not causes:
-        looked = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
-        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would mend ({looked}). Tell me what you see there, or say `recheck {host}`."
+        coverage = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
+        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({coverage}). Tell me what you see there, or say `recheck {host}`."
     row = causes[0]
-    step = context.now.lens.taxonomy.get_leaf(row.label).next_step
-    return f"{NO_CARD_PREFIX}: {context.get_title(row.label)} on {host}{render_citation(row)} is not mended by {format_remedy_name(remedy)}. {step}"
+    step = context.now.reference.taxonomy.get_leaf(row.label).next_step
+    return f"{NO_CARD_PREFIX}: {context.get_title(row.label)} on {host}{render_citation(row)} is not fixed by {format_remedy_name(remedy)}. {step}"
 
 
 async def request_undo(context: AnswerContext) -> TurnResult:
@@ -263,12 +266,12 @@ async def request_undo(context: AnswerContext) -> TurnResult:
         return build_answer(context, unclear)
     hosts, case = resolve_target_hosts(context), context.case
     rows = [row for row in case.remediations if not hosts.named or row.target in hosts.hosts]
-    held = [row for row in rows if row.drained]
+    drained_remediations = [row for row in rows if row.drained]
     remediations, lines = list(case.remediations), render_unknown_names(context)
-    for row in held[:4]:
+    for row in drained_remediations[:4]:
         remediations, line = _request_return(context, row, remediations)
         lines.append(line)
-    if not held:
+    if not drained_remediations:
         lines += _render_undo_instructions([row for row in rows if row.since or row.proven]) or [
             _render_nothing_to_undo(context, hosts.hosts if hosts.named else ())
         ]
@@ -277,23 +280,23 @@ async def request_undo(context: AnswerContext) -> TurnResult:
 
 def _render_nothing_to_undo(context: AnswerContext, hosts: Sequence[str]) -> str:
     waiting = [row for row in context.case.remediations if row.is_open and row.waiting_for == "approval"]
-    what = f" {render_step_summary(waiting[0])} was only put up for decision: reject its card." if waiting else ""
-    return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{what}"
+    waiting_note = f" {render_step_summary(waiting[0])} is only waiting for approval: reject its card." if waiting else ""
+    return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{waiting_note}"
 
 
 def _request_return(context: AnswerContext, row: Remediation, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
     """Request a drained node's return; it is checked once more before its card is posted."""
     if is_returning(row) and row.waiting_for == "approval":
-        return remediations, f"Returning {row.target} to service is up for decision already; press Approve on its card."
-    if why := get_return_blocker(row, remediations):
-        return remediations, f"{row.target} is not returned: {why}."
+        return remediations, f"The return of {row.target} to service is already waiting for approval; press Approve on its card."
+    if blocker := get_return_blocker(row, remediations):
+        return remediations, f"{row.target} is not returned: {blocker}."
     if list_unresolved_on_host(row, remediations):
         return (
             remediations,
-            f"{row.target} had more than one fix: press “Ask for it back” where it is listed as held, and I look at all of it first.",
+            f"{row.target} had more than one fix: press “Ask again to return” where it is listed as held, and I check every fault first.",
         )
-    again = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
-    return again, f"I look at {row.target} once more; if its fault shows no more, its return is put up for decision."
+    renewed = _request_again(context, row, remediations, RemediationEvent(RETURN_EVENT, ladder=row.id))
+    return renewed, f"I check {row.target} again; if its fault is gone, I propose its return for approval."
 
 
 def _render_undo_instructions(rows: Sequence[Remediation]) -> list[str]:

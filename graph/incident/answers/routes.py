@@ -6,23 +6,7 @@ from typing import Final
 from graph.context import GraphContext
 from graph.dialogue.intents import Intent
 from graph.engine.assessment import Assessment
-from graph.incident.answers import (
-    amounts,
-    attached,
-    charts,
-    closing,
-    effects,
-    history,
-    host_comparison,
-    host_states,
-    next_steps,
-    outputs,
-    people,
-    reasons,
-    remedy_requests,
-    safety,
-    summaries,
-)
+from graph.incident.answers import closing, history, hosts, next_steps, outputs, people, reasons, remedy_requests, safety, summaries
 from graph.incident.answers.answer_context import AnswerContext
 from graph.incident.answers.item_answers import HANDLERS_BY_KIND, answer_unknown_names
 from graph.incident.context import IncidentContext
@@ -33,13 +17,13 @@ AnswerHandler = Callable[[AnswerContext], Awaitable[TurnResult]]
 
 # every intent whose item is an `ask`
 HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
-    Intent.HOST_STATE: host_states.answer_host_state,
-    Intent.GROUP_STATE: host_states.answer_group_state,
+    Intent.HOST_STATE: hosts.answer_host_state,
+    Intent.GROUP_STATE: hosts.answer_group_state,
     Intent.SHOW_OUTPUT: outputs.show_output,
-    Intent.SHOW_PICTURE: charts.show_chart,
+    Intent.SHOW_PICTURE: outputs.show_chart,
     Intent.EXPLAIN: reasons.explain_cause,
     Intent.WHY_NOT: reasons.explain_why_not,
-    Intent.COMPARE: host_comparison.compare_hosts,
+    Intent.COMPARE: hosts.compare_hosts,
     Intent.CHANGED_SINCE: history.answer_changes_since,
     Intent.HAPPENED_BEFORE: history.answer_happened_before,
     Intent.SAFE_TO: safety.answer_is_safe,
@@ -75,13 +59,13 @@ async def answer_item(context: IncidentContext, assessment: Assessment, ports: G
     """Answer the turn's item."""
     if context.keeps_last_report:
         return answer_unknown_names(context)
-    asked = AnswerContext(context, assessment, ports)
-    if files := attached.find_named_attachments(asked):
-        return await attached.show_attached(asked, files)
+    answer_context = AnswerContext(context, assessment, ports)
+    if files := outputs.find_named_attachments(answer_context):
+        return await outputs.show_attached(answer_context, files)
     if context.kind in HANDLERS_BY_QUESTION_KIND:
-        return await HANDLERS_BY_QUESTION_KIND[context.kind](asked)
+        return await HANDLERS_BY_QUESTION_KIND[context.kind](answer_context)
     if context.kind == "ask":
-        return await _find_handler(asked)(asked)
+        return await _find_handler(answer_context)(answer_context)
     return HANDLERS_BY_KIND[context.kind](context, assessment)
 
 
@@ -93,10 +77,10 @@ READS_ONLY = frozenset(
 
 def _find_handler(context: AnswerContext) -> AnswerHandler:
     """Return the intent's handler, or a more specific one that the text asks for."""
-    said = context.message
-    if said.intent in READS_ONLY and effects.asks_about_effect_on_job(said):
-        return effects.answer_effect_on_job
+    message = context.message
+    if message.intent in READS_ONLY and next_steps.asks_about_effect_on_job(message):
+        return next_steps.answer_effect_on_job
     states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if said.intent in states_of and (amounts.asks_how_much(context) or amounts.asks_about_remediated_cause(context)):
-        return amounts.answer_how_much
-    return HANDLERS_BY_INTENT.get(said.intent, summaries.answer_not_understood)
+    if message.intent in states_of and (reasons.asks_how_much(context) or reasons.asks_about_remediated_cause(context)):
+        return reasons.answer_how_much
+    return HANDLERS_BY_INTENT.get(message.intent, summaries.answer_not_understood)

@@ -27,12 +27,10 @@ from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
 
 # beginnings of answers
-SAFE_PREFIX, NOT_SAFE_PREFIX, UNSURE_PREFIX, FAILS_AGAIN_PREFIX = (
-    "Yes, by all that I see.",
-    "No, not on",
-    "I cannot tell",
-    "No, it would fail again:",
-)
+SAFE_PREFIX = "Yes, no blocker found."
+NOT_SAFE_PREFIX = "No, not on"
+UNSURE_PREFIX = "I cannot tell"
+FAILS_AGAIN_PREFIX = "No, it would fail again:"
 # beginning of an answer to a question that was not fully understood
 NO_VERDICT_PREFIX = "I cannot say yes or no to that. What I know:"
 MAX_TEXT_CHARS = 400  # characters of a message searched for a job
@@ -42,49 +40,45 @@ MAX_READING_AGE_SECONDS = 1800.0  # an older reading does not show that somethin
 
 async def answer_is_safe(context: AnswerContext) -> TurnResult:
     """Answer whether to use the hosts, or to change them by the remedy named."""
-    named = resolve_target_hosts(context)
+    target_hosts = resolve_target_hosts(context)
     if context.message.remedy in REMEDIES:
-        return _answer_change(context, REMEDIES[context.message.remedy], named.hosts)
-    hosts = named.hosts if named.named else context.case.hosts or context.observed_hosts
+        return _answer_change(context, REMEDIES[context.message.remedy], target_hosts.hosts)
+    hosts = target_hosts.hosts if target_hosts.named else context.case.hosts or context.observed_hosts
     if not hosts:
         return build_answer(
             context,
-            [*render_unknown_names(context), f"{UNSURE_PREFIX}: I have looked at no machine yet. Name hosts, or say `recheck HOSTS`."],
+            [*render_unknown_names(context), f"{UNSURE_PREFIX}: I have checked no host yet. Name hosts, or say `recheck HOSTS`."],
         )
     return build_answer(context, [*render_unknown_names(context), *_assess_use(context, hosts), render_recheck_offer(context, hosts)])
 
 
 def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
-    known = [build_host_knowledge(context, host) for host in hosts]
-    bad = {row.host: why for row in known if (why := _get_fault_reason(context, row))}
-    job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
-    doubt = {row.host: why for row in known if row.host not in bad and (why := _get_doubt_reason(context, row))}
-    well = [row.host for row in known if row.host not in bad and row.host not in doubt]
-    first = next((row for row in known if row.host in well), known[0])
-    nothing = f"{fold_host_names(well)}: nothing abnormal in {render_coverage(context, first)}." if well else ""
+    """Return the answer's lines: unsafe before unsure before safe."""
+    host_knowledge = [build_host_knowledge(context, host) for host in hosts]
+    faults = {row.host: reason for row in host_knowledge if (reason := _get_fault_reason(context, row))}
+    doubts = {row.host: reason for row in host_knowledge if row.host not in faults and (reason := _get_doubt_reason(context, row))}
+    clean = [row for row in host_knowledge if row.host not in faults and row.host not in doubts]
+    clean_line = f"{fold_host_names(row.host for row in clean)}: nothing abnormal in {render_coverage(context, clean[0])}." if clean else ""
+    unproven_of_job = [row for row in list_unproven(context.case, context.now) if row.of_job] if _asks_about_job(context) else []
+    job_doubt = (format_unproven(unproven_of_job) if unproven_of_job else "") or _find_undecided_reason(context)
     if context.message.predicate != "usable":
-        about = f"• The job: {format_unproven(job) or unsure}." if job or (unsure := _find_undecided_reason(context)) else ""
-        lines = [*(f"• {host}: {why}" for host, why in list((bad | doubt).items())[:3]), about, nothing, *_list_job_causes(context)]
-        return [NO_VERDICT_PREFIX, *lines]
-    if bad:
-        return [f"{NOT_SAFE_PREFIX} {fold_host_names(bad)}:", *(f"• {host}: {why}" for host, why in list(bad.items())[:3]), nothing]
-    if doubt:
-        reported = any(one.reported for row in known for one in (*row.unproven, *row.unplaced))
-        return [
-            f"{UNSURE_PREFIX} for {fold_host_names(doubt)}: {next(iter(doubt.values()))}",
-            *_format_more_doubts(doubt),
-            nothing,
-            CLEARED if reported else "",
-        ]
-    mended = [fix for row in known for fix in _list_awaiting_second_proof(context, row.host)]
-    unsure = "" if mended else _find_undecided_reason(context)  # the job's old log shows the fault that was remediated since
-    if job or unsure:
-        return [f"{UNSURE_PREFIX}: {format_unproven(job) or unsure}.", nothing]
-    again = [f"Mended: {describe_remediation(fix, context.get_title(fix.label))}." for fix in mended[:3]]
+        job_line = f"• The job: {job_doubt}." if job_doubt else ""
+        reasons = list((faults | doubts).items())[:3]
+        return [NO_VERDICT_PREFIX, *(f"• {host}: {reason}" for host, reason in reasons), job_line, clean_line, *_list_job_causes(context)]
+    if faults:
+        fault_lines = (f"• {host}: {reason}" for host, reason in list(faults.items())[:3])
+        return [f"{NOT_SAFE_PREFIX} {fold_host_names(faults)}:", *fault_lines, clean_line]
+    if doubts:
+        has_report = any(one.reported for row in host_knowledge for one in (*row.unproven, *row.unplaced))
+        head = f"{UNSURE_PREFIX} for {fold_host_names(doubts)}: {next(iter(doubts.values()))}"
+        return [head, *_format_more_doubts(doubts), clean_line, CLEARED if has_report else ""]
+    repairs = [fix for row in host_knowledge for fix in _list_awaiting_second_proof(context, row.host)]
+    if unproven_of_job or (job_doubt and not repairs):  # after a repair the job's old log still shows the fault
+        return [f"{UNSURE_PREFIX}: {job_doubt}.", clean_line]
     return [
-        *_render_job_cause(context, nothing),
-        *again,
-        "" if _is_repeatable_failure(context) else "What was not checked I cannot see; the decision is yours.",
+        *_render_job_cause(context, clean_line),
+        *(f"Fixed: {describe_remediation(fix, context.get_title(fix.label))}." for fix in repairs[:3]),
+        "" if _is_repeatable_failure(context) else "I cannot judge what was not checked; the decision is yours.",
     ]
 
 
@@ -98,30 +92,30 @@ def _find_undecided_reason(context: AnswerContext) -> str:
 
 
 def _format_more_doubts(doubt: Mapping[str, str]) -> list[str]:
-    first, *others = doubt.items()
-    return [f"• {host}: {why}" for host, why in others if why != first[1]][:2]
+    first, *remaining_doubts = doubt.items()
+    return [f"• {host}: {reason}" for host, reason in remaining_doubts if reason != first[1]][:2]
 
 
 def _render_job_cause(context: AnswerContext, nothing: str) -> list[str]:
     """Return what ended the job; called once nothing speaks against the machines."""
     roots = [row for row in context.root_causes if not row.hosts]
-    ended = [context.now.lens.taxonomy.get_leaf(row.label) for row in roots]
+    ended = [context.now.reference.taxonomy.get_leaf(row.label) for row in roots]
     if not ended:
         return [f"{SAFE_PREFIX} {nothing}"]
     if _is_repeatable_failure(context):
         return [
-            f"{FAILS_AGAIN_PREFIX} {ended[0].title}{render_citation(roots[0])}, which is no fault of a machine. {ended[0].next_step}",
+            f"{FAILS_AGAIN_PREFIX} {ended[0].title}{render_citation(roots[0])}, which is not a host fault. {ended[0].next_step}",
             nothing,
         ]
     return [
         f"{SAFE_PREFIX} {nothing}",
-        f"What ended the job is no fault of a machine: {ended[0].title}{render_citation(roots[0])}. {ended[0].next_step}",
+        f"What ended the job is not a host fault: {ended[0].title}{render_citation(roots[0])}. {ended[0].next_step}",
     ]
 
 
 def _list_job_causes(context: AnswerContext) -> list[str]:
     return [
-        f"• {context.get_title(row.label)}{render_citation(row)}, which is no fault of a machine."
+        f"• {context.get_title(row.label)}{render_citation(row)}, which is not a host fault."
         for row in context.root_causes
         if not row.hosts
     ][:2]
@@ -129,13 +123,13 @@ def _list_job_causes(context: AnswerContext) -> list[str]:
 
 def _is_repeatable_failure(context: AnswerContext) -> bool:
     """Return whether the job would fail again. Hosts named without a job may serve others."""
-    lasts = any(not context.now.lens.taxonomy.get_leaf(row.label).transient for row in context.root_causes if not row.hosts)
+    lasts = any(not context.now.reference.taxonomy.get_leaf(row.label).transient for row in context.root_causes if not row.hosts)
     return lasts and not (resolve_target_hosts(context).named and not _JOB_PATTERN.search(context.message.text[:MAX_TEXT_CHARS]))
 
 
 def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     own = [remediation for remediation in context.case.remediations if remediation.target == row.host]
-    held = [
+    blocking_remediations = [
         remediation
         for remediation in own
         if remediation.drained or (remediation.is_open and remediation not in _list_awaiting_second_proof(context, row.host))
@@ -143,12 +137,16 @@ def _get_fault_reason(context: AnswerContext, row: HostKnowledge) -> str:
     causes = [cause for cause in row.causes if row.host in cause.hosts]
     against = f". Also {format_unproven(row.unproven)}" if row.unproven else ""
     if causes:
-        drained = "; it is drained" if any(remediation.drained for remediation in held) else ""
+        drained = "; it is drained" if any(remediation.drained for remediation in blocking_remediations) else ""
         age = format_age(row.read, context.current_time)
         return (
             f"{context.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {age}{drained}{against}"
         )
-    return f"{describe_remediation(held[0], context.get_title(held[0].label))}{against}" if held else ""
+    return (
+        f"{describe_remediation(blocking_remediations[0], context.get_title(blocking_remediations[0].label))}{against}"
+        if blocking_remediations
+        else ""
+    )
 
 
 def _list_awaiting_second_proof(context: AnswerContext, host: str) -> list[Remediation]:
@@ -161,18 +159,18 @@ def _get_doubt_reason(context: AnswerContext, row: HostKnowledge) -> str:
     if unread := [
         fix for fix in _list_awaiting_second_proof(context, row.host) if fix.since and (row.read is None or row.read < fix.since)
     ]:
-        return f"{context.get_title(unread[0].label)} was mended on {row.host}, and it was not read since. Say `recheck {row.host}`."
+        return f"{context.get_title(unread[0].label)} was fixed on {row.host}, but not checked since. Say `recheck {row.host}`."
     if row.is_unobserved:
         return _format_unobserved(row)
     if row.unproven:
-        return f"{format_unproven(row.unproven)}. No look has shown its cause on {row.host}."
+        return f"{format_unproven(row.unproven)}. No check has shown its cause on {row.host}."
     if row.unplaced:
-        return f"{format_unproven(row.unplaced)}. Which host that is of I do not know."
+        return f"{format_unproven(row.unplaced)}. I do not know which host it belongs to."
     if row.odd:
         return f"{row.host} shows something that no cause explains: {clean_text(row.odd[0].line or row.odd[0].key, 100)} ({get_check_name(row.odd[0].check)})."
     if not row.whole:
-        check, why = row.blind[0] if row.blind else ("some checks", "were not asked")
-        return f"not all of {row.host} could be looked at ({get_check_name(check)}: {clean_text(why, 60)})."
+        check, reason = row.blind[0] if row.blind else ("some checks", "were not asked")
+        return f"not all of {row.host} could be looked at ({get_check_name(check)}: {clean_text(reason, 60)})."
     if row.read is None or (context.current_time - row.read).total_seconds() > MAX_READING_AGE_SECONDS:
         return f"{row.host} was read {format_age(row.read, context.current_time)}, which is too old. Say `recheck {row.host}`."
     return ""
@@ -182,7 +180,7 @@ def _format_unobserved(row: HostKnowledge) -> str:
     against = f", and {format_unproven(row.unproven)}" if row.unproven else ""
     if row.blind:
         return f"{row.host} could not be looked at ({clean_text(row.blind[0][1], 80)}){against}. Say `recheck {row.host}` to try again."
-    return f"nobody looked at {row.host}{against}. Say `recheck {row.host}`."
+    return f"{row.host} was not checked{against}. Say `recheck {row.host}`."
 
 
 def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> TurnResult:
@@ -190,14 +188,16 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
         return build_answer(
             context, [*render_unknown_names(context), "I cannot tell: name the host, for example “is it safe to reboot gpu-001?”."]
         )
-    wanted = [
+    matching_remediations = [
         row
         for row in context.case.remediations
         if row.target in hosts and row.is_open and any(step.remedy == remedy.id for step in row.rungs)
     ]
-    asks = f"Nothing that I found on {fold_host_names(hosts)} asks for it."
-    if wanted:
-        asks = f"It is part of a fix: {describe_remediation(wanted[0], context.get_title(wanted[0].label))}."
+    request_note = f"Nothing found on {fold_host_names(hosts)} needs it."
+    if matching_remediations:
+        request_note = (
+            f"It is part of a fix: {describe_remediation(matching_remediations[0], context.get_title(matching_remediations[0].label))}."
+        )
     understood = context.message.predicate == "changeable"
     lines = [
         *([] if understood else [NO_VERDICT_PREFIX]),
@@ -210,8 +210,8 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
         [
             *render_unknown_names(context),
             *lines,
-            asks,
-            "RackMedic does it only by a card that somebody approves.",
+            request_note,
+            "RackMedic does it only after an approver approves its card.",
             render_recheck_offer(context, hosts),
         ],
     )
@@ -224,8 +224,8 @@ def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[
         return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])} (procs)."
     seen_by = _format_job_checks(context, hosts)
     if unseen:
-        return f"I cannot tell: whether jobs run on {fold_host_names(unseen)} was not seen. Say `recheck {fold_host_names(unseen)}`."
-    return f"By all that I see nothing on {fold_host_names(hosts)} speaks against it: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
+        return f"I cannot tell: I did not see whether jobs run on {fold_host_names(unseen)}. Say `recheck {fold_host_names(unseen)}`."
+    return f"No blocker found on {fold_host_names(hosts)}: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
 def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
@@ -235,7 +235,7 @@ def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     free = [host for host in hosts if host not in unseen and host not in jobs]
     parts = [f"{host}: job {names[0]} holds GPUs" for host, names in list(jobs.items())[:3]]
     parts += [f"{fold_host_names(free)}: no job holds a GPU"] if free else []
-    parts += [f"{fold_host_names(unseen)}: whether jobs run was not seen"] if unseen else []
+    parts += [f"{fold_host_names(unseen)}: not seen whether jobs run"] if unseen else []
     seen_by = _format_job_checks(context, hosts)
     return f"• {'; '.join(parts)}{f' ({seen_by})' if seen_by else ''}."
 
@@ -245,5 +245,5 @@ def _format_job_checks(context: AnswerContext, hosts: Sequence[str]) -> str:
 
 
 def _list_jobs(context: AnswerContext, host: str) -> list[str]:
-    held = (fact for fact in context.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
-    return sorted({str(fact.attrs["job"]) for fact in held if fact.attrs.get("job")})
+    job_processes = (fact for fact in context.case.facts if fact.host == host and fact.key == "proc.gpu_memory" and not fact.stale)
+    return sorted({str(fact.attrs["job"]) for fact in job_processes if fact.attrs.get("job")})

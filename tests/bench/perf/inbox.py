@@ -47,7 +47,7 @@ async def measure(incidents: int, directory: Path) -> dict[str, Any]:
     store = await open_store(None, directory)
     clock = SetClock()
     inbox, board = Inbox(store.redis, clock), BoardOfList()
-    desk = Dispatcher(inbox, Leases(store.redis, clock), TinyTurns(store.redis), board, clock=clock, timers=plan_timers)
+    desk = Dispatcher(inbox, Leases(store.redis, clock), TinyTurns(store.redis), board.observers, clock=clock, timers=plan_timers)
     times = await stored_at_a_rate(inbox, incidents, 200.0)
     begun = time.perf_counter()
     for incident in await inbox.list_open_incidents():

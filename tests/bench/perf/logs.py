@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kb.logs.templates.compress import BLOCK_BYTES, CompressedLog, LogCompressor
+from kb.logs.compress import BLOCK_BYTES, CompressedLog, LogCompressor
 
 NOW = datetime(2026, 5, 2, tzinfo=UTC)
 MIB = 1 << 20

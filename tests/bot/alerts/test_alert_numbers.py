@@ -1,4 +1,4 @@
-"""Numbers that senders of alerts and writers of Redis choose: bounded before anything is added up, and one bad row keeps no other from being read."""
+"""Numbers in alerts and stored episodes are bounded before they are added, and a damaged row does not hide the others."""
 
 import json
 from collections.abc import AsyncIterator
@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.alerts.alert import render_alert_summary
-from bot.alerts.labels import AlertLabels
+from bot.alerts.alert import AlertLabels, render_alert_summary
 from bot.alerts.webhook_messages import MAX_UNLISTED_ALERTS, UnreadableAlerts, parse_alertmanager_webhook, parse_own_webhook
-from bot.inbound.routes import InboundRequest
+from bot.inbound import InboundRequest
 from tests.bot.alerts.test_alerts import BEARER, Bell, alert, message
 
 pytestmark = pytest.mark.slow

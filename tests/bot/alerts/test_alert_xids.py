@@ -1,12 +1,11 @@
-"""The Xid of an alert, read from its labels, its annotations and its name: the number of the error and never that of an address, a GPU or a host."""
+"""The Xid of an alert is read from its labels, annotations or name, never from an address, GPU or host number."""
 
 import json
 from collections.abc import Mapping
 
 import pytest
 
-from bot.alerts.alert import Alert, parse_stored_alert
-from bot.alerts.labels import AlertLabels
+from bot.alerts.alert import Alert, AlertLabels, parse_stored_alert
 from bot.alerts.webhook_messages import parse_alertmanager_webhook
 
 

@@ -1,4 +1,4 @@
-"""Alerts over HTTP: who may send, what becomes one incident, and how few items a storm is."""
+"""The alert webhook: authentication, grouping of alerts into incidents, and bounds on an alert storm."""
 
 import asyncio
 import json
@@ -14,19 +14,17 @@ from aiohttp import ClientSession
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.alerts.alert import Alert, RawAlert, parse_alert, render_alert_summary
+from bot.alerts.alert import Alert, AlertLabels, RawAlert, parse_alert, render_alert_summary
 from bot.alerts.alert_store import MAX_GROUPS, MAX_NEW_EPISODES, AlertStore, RoutedAlert, RoutingSnapshot
 from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
 from bot.alerts.intake import AlertIntake
-from bot.alerts.labels import AlertLabels
 from bot.alerts.threads import AlertThreads, render_alert_card
 from bot.alerts.webhook_messages import UnreadableAlerts, parse_alertmanager_webhook
-from bot.app.http.alerts import load_alert_site
+from bot.app.alerts import load_alert_site
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
 from bot.cli.doctor.integrations import check_alerts
-from bot.inbound.routes import InboundRequest, InboundResponse
-from bot.inbound.webhook import build_signed_headers
+from bot.inbound import InboundRequest, InboundResponse, build_signed_headers
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.thread_activity import ThreadActivity
@@ -54,7 +52,7 @@ INVENTORY = inventory(groups={"train": {"hosts": "gpu-[001-128]"}}, channels=[{"
 
 @dataclass
 class Bell:
-    """An intake over a Redis of its own."""
+    """An alert intake with its own Redis."""
 
     redis: Redis
     clock: SetClock = field(default_factory=SetClock)
@@ -92,7 +90,7 @@ def message(alerts: Sequence[dict[str, Any]], **more: Any) -> bytes:
 
 
 def alert(n: int, name: str = "GPUFellOffTheBus", *, status: str = "firing", summary: str = "", **labels: str) -> dict[str, Any]:
-    """One of Alertmanager's, of the n-th host."""
+    """Return an Alertmanager alert of the n-th host."""
     where = {"alertname": name, "instance": f"{HOSTS[n]}:9400", "job": "dcgm", **labels}
     return {"status": status, "labels": where, "annotations": {"summary": summary}, "fingerprint": f"{name.lower()}{n:04}"}
 
@@ -235,7 +233,7 @@ async def test_a_new_alert_after_the_window_is_told_to_the_incident_of_its_cause
     await bell.send(alert(1, "FanSlow"))
     [first] = await bell.items()
     await bell.book.close_batch(first.data["alerts"], first.data["batch"])
-    await bell.redis.delete(*[key async for key in bell.redis.scan_iter("rm:alerts:now:*")])  # as time does
+    await bell.redis.delete(*[key async for key in bell.redis.scan_iter("rm:alerts:now:*")])  # the window has passed
     for _ in range(2):
         await bell.send(alert(9, "FanSlow"))
     [_, second] = await bell.items()
@@ -275,7 +273,7 @@ async def test_what_is_over_and_was_never_heard_is_nothing(bell: Bell) -> None:
 async def test_what_could_not_be_stored_is_stored_when_it_comes_again(bell: Bell) -> None:
     rows = parse_alertmanager_webhook(message([alert(1)]), AlertLabels()).alerts
     [episode] = await episodes_of(bell, rows)
-    assert await bell.book.store_alerts(episode, rows)  # and the process dies here
+    assert await bell.book.store_alerts(episode, rows)  # then the process dies
     await bell.send(alert(1))
     assert len(await bell.items()) == 1
 
@@ -295,7 +293,7 @@ async def test_a_signed_message_is_heard_once_and_a_forged_one_never(bell: Bell)
     ("text", "says"),
     [
         ("channel: C0OTHER\ntoken: " + TOKEN, "not bound to the operators"),
-        (f"channel: {OPS}", "nobody may send"),
+        (f"channel: {OPS}", "no sender can authenticate"),
         (f"channel: {OPS}\ntoken: short", "at least 16"),
         (f"channel: {OPS}\nuser: am", "set both"),
         (f"channel: {OPS}\nkeys: [hello]", "openssl rand"),
@@ -330,8 +328,8 @@ async def test_what_a_sender_counts_and_does_not_list_is_told_and_keeps_the_inci
     await bell.intake.handle_alertmanager(InboundRequest(BEARER, message([alert(1, leaf="sw-3")], truncatedAlerts=7)))
     [item] = await bell.items()
     counted = await bell.book.load_tally(item.data["alerts"])
-    assert (counted.left, render_alert_summary(counted).splitlines()[0].endswith("Not listed by whoever sends them: 7 more.")) == (7, True)
-    assert "counts 7 more" in str(render_alert_card(counted).blocks)
+    assert (counted.left, render_alert_summary(counted).splitlines()[0].endswith("Not listed by the sender: 7 more.")) == (7, True)
+    assert "7 more alerts" in str(render_alert_card(counted).blocks)
     over = [alert(1, leaf="sw-3", status="resolved")]
     await bell.intake.handle_alertmanager(InboundRequest(BEARER, message(over, truncatedAlerts=5)))
     assert not (await bell.book.load_tally(item.data["alerts"])).is_resolved
@@ -359,7 +357,7 @@ async def test_news_that_comes_while_older_news_is_told_is_still_owed(bell: Bell
     assert await bell.book.store_alerts(episode, rows) == 0
 
 
-async def test_whoever_finds_an_episode_finds_its_cause(bell: Bell) -> None:
+async def test_every_stored_episode_has_its_cause(bell: Bell) -> None:
     rows = parse_alertmanager_webhook(message([alert(1, leaf="sw-3")]), AlertLabels()).alerts
     found = await asyncio.gather(*(episodes_of(bell, rows) for _ in range(3 * MAX_NEW_EPISODES)))
     [episode] = {one for row in found for one in row}
@@ -420,7 +418,7 @@ async def test_a_storm_through_the_port_is_stored_or_refused_and_taken_when_it_c
 
 
 def threads_of(bell: Bell) -> AlertThreads:
-    """As a worker has them; nothing of Slack is asked here."""
+    """Return alert threads as a worker builds them; these tests make no Slack calls."""
     client = build_slack_client("xoxb-none", "http://127.0.0.1:9/")
     spoke = ThreadActivity(bell.redis, bell.clock).has_human_messages
 

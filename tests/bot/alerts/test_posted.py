@@ -1,10 +1,11 @@
-"""Alerts as another bot posts them: read by the forms that are known, one incident a group however often and in whatever order they come."""
+"""Alerts that another bot posts in Slack: known formats are parsed, and a group is one incident in any order of
+delivery.
+"""
 
 import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,14 +14,13 @@ import pytest
 from bot.alerts.alert_store import AlertStore
 from bot.alerts.config import AlertConfig
 from bot.alerts.intake import AlertIntake
-from bot.alerts.posted_alerts import PostedAlerts, parse_posted_alerts
-from bot.alerts.posted_batches import PostedAlertBatcher
-from bot.incidents.context import StoreUnreachable
+from bot.alerts.posted_alerts import PostedAlertBatcher, PostedAlerts, parse_posted_alerts
 from bot.incidents.handlers.messages import handle_message
 from bot.slack.payloads import parse_message
 from bot.store.replay_guard import ReplayGuard
+from bot.store.unreachable import StoreUnreachable
 from graph.state import ALERTS_RESOLVED
-from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, slack_side
+from tests.support.fakes_bot import BOUND, HOSTS, OPS, TEAM, Behind, Parts, slack_side
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ DELIVERIES = 4  # Slack delivers again what is not acknowledged in time, three t
 
 
 def block(name: str, host: str, summary: str = "", **labels: str) -> str:
-    """One alert as both templates list it."""
+    """Return one alert as Alertmanager's and Grafana's templates list it."""
     rows = {"alertname": name, "instance": f"{host}:9400", **labels}
     listed = "".join(f" - {label} = {value}\n" for label, value in rows.items())
     return f"Labels:\n{listed}Annotations:\n - summary = {summary}\nSource: http://prometheus/graph\n"
@@ -89,7 +89,7 @@ def test_of_any_other_form_nothing_is_read(text: str) -> None:
     assert parse_posted_alerts(text, "here") is None
 
 
-def dressed(surface: Any, redis: Any) -> Any:
+def parts_of(context: Any, redis: Any) -> Parts:
     site = AlertConfig.model_validate({"channel": ""})
     routing = site.build_routing({OPS: frozenset(HOSTS)}, frozenset(HOSTS))
 
@@ -97,18 +97,18 @@ def dressed(surface: Any, redis: Any) -> Any:
         return False
 
     book, heard = AlertStore(redis), ReplayGuard(redis, timedelta(minutes=15))
-    intake = AlertIntake(site, book, surface.inbox, heard, surface.clock, routing, BOUND, surface.wake, nobody_else)
-    return replace(surface, posted=PostedAlertBatcher(intake.handle_posted_alerts).submit_post)
+    intake = AlertIntake(site, book, context.inbox, heard, context.clock, routing, BOUND, context.wake, nobody_else)
+    return Parts(submit_alert_batch=PostedAlertBatcher(intake.handle_posted_alerts).submit_post)
 
 
 @pytest.fixture
 async def bot() -> AsyncIterator[Behind]:
-    async with slack_side(dressed) as behind:
+    async with slack_side(parts_of=parts_of) as behind:
         yield behind
 
 
 async def post(bot: Behind, n: int, title: str, text: str = "", *, by: str = BOT, link: str = LINK) -> None:
-    """What a bot posts as its n-th message, as Slack delivers it."""
+    """Deliver the bot's n-th message as Slack does."""
     attachment = {"title": title, "title_link": link, "text": text, "fallback": f"{title} | {link}"}
     event = {
         "type": "message",
@@ -123,13 +123,13 @@ async def post(bot: Behind, n: int, title: str, text: str = "", *, by: str = BOT
         return
     for _ in range(DELIVERIES):
         with contextlib.suppress(StoreUnreachable):
-            await handle_message(bot.surface, arrival)
+            await handle_message(bot.messages, arrival)
             return
     raise AssertionError("no delivery was stored")
 
 
 async def over_in(bot: Behind) -> list[bool]:
-    """Of each incident, whether it heard that its alerts are over."""
+    """Return for each incident whether it received the item that its alerts are resolved."""
     rows = {incident: await bot.inbox.list_waiting(incident) for incident in await bot.inbox.list_open_incidents()}
     return [any(item.data.get("why") == ALERTS_RESOLVED for item in items) for items in rows.values()]
 
@@ -181,7 +181,7 @@ async def test_what_waits_is_taken_together_also_for_a_listener_that_gave_up() -
 
     async def begun(ts: str) -> "asyncio.Task[list[str]]":
         task = asyncio.create_task(together.submit_post("C1", ts, said))
-        for _ in range(3):  # it waits, the taking in begins, it stands at the gate
+        for _ in range(3):  # queued, then processing begins, then it waits at the gate
             await asyncio.sleep(0)
         return task
 
@@ -208,7 +208,7 @@ async def test_only_the_bot_that_the_settings_name_and_only_its_own_groups(bot: 
     assert await over_in(bot) == [False]
 
 
-async def test_a_form_that_nobody_knows_is_one_report_as_before(bot: Behind) -> None:
+async def test_an_unknown_format_opens_one_report(bot: Behind) -> None:
     await post(bot, 1, "Triggered #12: fan slow", f"on {HOSTS[0]}")
     [item] = await bot.items()
     assert (item.kind, item.text) == ("mention", f"Triggered #12: fan slow\non {HOSTS[0]}")

@@ -1,4 +1,4 @@
-"""Alerts led by their labels: the table of matchers whole, where each alert opens, and that an episode stays where it began."""
+"""Alert routes: matchers, the channel where each alert opens an incident, and that an open episode keeps its channel."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,13 +12,12 @@ from redis.asyncio import Redis
 
 from bot.alerts.alert import Alert
 from bot.alerts.alert_store import MAX_NEW_EPISODES, AlertStore
-from bot.alerts.config import AlertConfig, BadAlerts, load_alert_config
+from bot.alerts.config import AlertConfig, AlertRouting, BadAlerts, load_alert_config, parse_matcher
 from bot.alerts.intake import AlertIntake
-from bot.alerts.routing import AlertRouting, parse_matcher
 from bot.alerts.webhook_messages import parse_own_webhook
-from bot.app.http.alerts import build_alert_routing, build_alert_threads
+from bot.app.alerts import build_alert_routing, build_alert_threads
 from bot.cli.doctor.integrations import check_alerts
-from bot.inbound.routes import InboundRequest
+from bot.inbound import InboundRequest
 from bot.incidents.dispatch.fingerprint import IncidentFingerprint
 from bot.incidents.dispatch.inbox import Inbox
 from bot.policy.channels import build_channel_bindings
@@ -65,7 +64,7 @@ def routing(*routes: Mapping[str, Any], channel: str = OPS) -> AlertRouting:
 
 
 class Desk:
-    """An intake over a Redis, whose file may change, and channels of which others become readers."""
+    """An alert intake on a Redis, with a configuration that may change and channels that may become shared."""
 
     def __init__(self, redis: Redis) -> None:
         self.redis, self.clock, self.shared = redis, SetClock(), set[str]()
@@ -73,7 +72,7 @@ class Desk:
         self.serves(*ROUTES)
 
     def serves(self, *routes: Mapping[str, Any], channel: str = OPS) -> None:
-        """Begin anew with this file."""
+        """Restart the intake with these routes."""
         site = site_of(*routes, channel=channel)
         self.book = AlertStore(self.redis, window=timedelta(minutes=site.minutes))
         heard = ReplayGuard(self.redis, timedelta(minutes=15))
@@ -85,7 +84,7 @@ class Desk:
         assert (await self.intake.handle_alertmanager(InboundRequest(BEARER, message(alerts)))).status == 200
 
     async def opened(self) -> list[tuple[str, str]]:
-        """Channel and first words of each open incident, oldest first."""
+        """Return (channel, first words) of each open incident, sorted."""
         found = []
         for incident in await self.inbox.list_open_incidents():
             origin, [first, *_] = await self.inbox.get_origin(incident), await self.inbox.list_waiting(incident)
@@ -296,7 +295,7 @@ async def test_an_open_episode_stays_where_it_is_when_the_file_changes(
     assert len(ends) <= 1
 
 
-async def test_what_a_route_led_goes_on_with_what_that_route_leads_whatever_its_channel(desk: Desk) -> None:
+async def test_an_episode_continues_with_its_routes_alerts_in_any_channel(desk: Desk) -> None:
     await desk.send(alert(1, "Hot"), alert(2, "Hot", team="fabric"))
     desk.serves({**FABRIC_ROUTE, "channel": STORE}, channel=STORE)
     await desk.send(alert(3, "Hot", team="fabric"))

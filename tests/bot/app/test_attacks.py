@@ -1,6 +1,6 @@
-"""Both ports under attack: idle connections by the thousand, slow heads, slow bodies, answers that nobody reads. What is honest goes on.
+"""Both HTTP ports under attack (idle connections, slow heads and bodies, unread answers) still answer honest requests.
 
-Nothing here ends by the clock: the limits in seconds are longer than any test, so that only counts can help.
+The time limits are longer than any test, so only the connection counts can protect the ports.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from bot.app.health import Health, build_health_routes
 from bot.app.http import server as server_room
 from bot.app.http.guard import InboundLimits, LogBudget
 from bot.app.http.server import serve_routes
-from bot.app.listeners import build_slack_app
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.slack.http.delivery import SlackEventsEndpoint
 from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from bot.slack.registry import build_slack_app
 from bot.store.replay_guard import ReplayGuard
-from tests.bot.slack.test_http import FORM, SECRET, Door
+from tests.bot.app.test_slack_http import FORM, SECRET, Door
 from tests.support.clock import SetClock
 from tests.support.fakes_approvals import ward
 from tests.support.fakes_bot import OPS, TEAM
@@ -40,7 +40,7 @@ MANY = 1_100
 
 
 def patient(limits: InboundLimits) -> InboundLimits:
-    """The same counts, and no help from the clock."""
+    """Return the same counts with time limits that never expire in a test."""
     return InboundLimits(limits.in_hand, limits.connections, LONG, LONG, LONG, LONG)
 
 
@@ -72,7 +72,7 @@ ATTACKS: Mapping[str, bytes] = {
 
 @contextlib.contextmanager
 def crowd() -> Iterator[list[socket.socket]]:
-    """Sockets of strangers, closed at the end."""
+    """Return a list for the attackers' sockets, closed at the end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * MANY)), hard))
     strangers: list[socket.socket] = []
@@ -84,7 +84,7 @@ def crowd() -> Iterator[list[socket.socket]]:
 
 
 async def come(strangers: list[socket.socket], port: int, count: int, says: bytes) -> None:
-    """So many more connect and say the same."""
+    """Open `count` connections and send `says` on each."""
     for n in range(count):
         one = socket.create_connection(("127.0.0.1", port))
         one.setblocking(False)
@@ -97,13 +97,13 @@ async def come(strangers: list[socket.socket], port: int, count: int, says: byte
 
 
 async def turns() -> None:
-    """Let the server do all that it can do now."""
+    """Let the server finish everything it can do now."""
     for _ in range(12):
         await asyncio.sleep(0)
 
 
 def held(strangers: Sequence[socket.socket]) -> int:
-    """How many connections nobody has ended."""
+    """Return the number of connections that the server has not closed."""
     return sum(_is_open(one) for one in strangers)
 
 
@@ -126,7 +126,7 @@ async def honest(port: int, path: str = "/told") -> str:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_what_is_honest_is_answered_whatever_strangers_hold(attack: str) -> None:
+async def test_honest_requests_are_answered_during_every_attack(attack: str) -> None:
     async with serve_routes("127.0.0.1", 0, ROUTES, SMALL) as port:
         with crowd() as strangers:
             for _ in range(3):
@@ -194,7 +194,7 @@ async def test_a_burst_ends_no_request_that_is_there_already(port_of: str) -> No
     request = method + path.encode() + b" HTTP/1.1\r\nHost: x\r\nX-Key: ours\r\nContent-Length: 0\r\n\r\n"
     async with serve_routes("127.0.0.1", 0, routes, patient(limits)) as port:
         with crowd() as strangers:
-            for n in range(900):  # all of them wait in the kernel's queue
+            for n in range(900):  # all wait in the kernel's accept queue
                 strangers.append(socket.create_connection(("127.0.0.1", port)))
                 strangers[-1].setblocking(False)
                 if n % 100 == 50:
@@ -213,11 +213,14 @@ def test_what_is_in_hand_of_all_routes_leaves_connections_to_give_up(room: objec
 
 @contextlib.asynccontextmanager
 async def besieged() -> AsyncIterator[tuple[Door, list[socket.socket], int]]:
-    """The bot with approvals behind both of its ports, under every attack at once."""
+    """Run the bot with approvals behind both ports while every attack is in progress."""
     async with ward() as place:
         clock = SetClock()
         requests = SlackEventsEndpoint(
-            await build_slack_app(place.bot.surface), SECRET, ReplayGuard(place.bot.redis, timedelta(minutes=15)), clock
+            await build_slack_app(place.bot.context.client, place.bot.registry),
+            SECRET,
+            ReplayGuard(place.bot.redis, timedelta(minutes=15)),
+            clock,
         )
         health = build_health_routes(Health(ready=True, redis=FakeAsyncRedis()))
         async with (
@@ -233,14 +236,14 @@ async def besieged() -> AsyncIterator[tuple[Door, list[socket.socket], int]]:
 
 
 def forged(door: Door) -> bytes:
-    """A head that Slack could have sent, and a body that never ends."""
+    """Return a request head in Slack's format, with a body that never ends."""
     head = {TIMESTAMP_HEADER: str(int(door.clock.now().timestamp())), SIGNATURE_HEADER: "v0=" + "0" * 64}
     return b"POST /slack/events HTTP/1.1\r\n" + b"".join(f"{name}: {value}\r\n".encode() for name, value in head.items()) + BODY
 
 
 async def test_the_kill_switch_is_pulled_over_a_port_that_is_besieged() -> None:
     async with besieged() as (door, strangers, health_port):
-        approvals = door.bot.surface.approvals
+        approvals = door.bot.context.approvals
         assert approvals is not None
         asked = {"command": "/rackmedic", "text": "stop looking at the racks", "team_id": TEAM, "channel_id": OPS, "user_id": "U0PRIYA"}
         status, _ = await door.post(urlencode(asked | {"trigger_id": "1.2.3"}).encode(), kind=FORM)
@@ -250,7 +253,7 @@ async def test_the_kill_switch_is_pulled_over_a_port_that_is_besieged() -> None:
         assert held(strangers) <= server_room.LIMITS.connections + health_room.LIMITS.connections
 
 
-# -- what strangers learn, and what of them gets into the log -----------------------------------------------------------
+# -- what error pages and the log reveal -----------------------------------------------------------
 
 NO_HTTP: Mapping[str, bytes] = {
     "no HTTP at all": b"\x16\x03\x01\x02\x00\x01\r\n\r\n",

@@ -1,4 +1,4 @@
-"""The port on which others call us: bounded in bytes, time and number; what breaks inside is our business alone."""
+"""The inbound HTTP port: limits on bytes, time and concurrency, and answers that reveal nothing about internal errors."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
-from bot.inbound.routes import InboundRequest, InboundResponse, InboundRoute, RequestHandler
+from bot.inbound import InboundRequest, InboundResponse, InboundRoute, RequestHandler
 
 
 async def heard(request: InboundRequest) -> InboundResponse:
@@ -20,13 +20,13 @@ async def heard(request: InboundRequest) -> InboundResponse:
 
 @contextlib.asynccontextmanager
 async def at(hear: RequestHandler, most: int = 100, limits: InboundLimits | None = None) -> AsyncIterator[str]:
-    """The address of a route that is served."""
+    """Serve one route and yield its URL."""
     async with serve_routes("127.0.0.1", 0, [InboundRoute("/told/{who}", hear, most)], limits or InboundLimits()) as port:
         yield f"http://127.0.0.1:{port}/told/priya"
 
 
 async def post(url: str, body: bytes = b"", **headers: str) -> tuple[int, str, str]:
-    """Status, text and Retry-After."""
+    """Return status, text and Retry-After."""
     async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
         assert "Server" not in answer.headers
         return answer.status, await answer.text(), answer.headers.get("Retry-After", "")
@@ -115,7 +115,7 @@ async def test_more_at_once_than_we_have_hands_for_come_again() -> None:
 @pytest.mark.parametrize(
     ("trouble", "status"), [(RedisAway("redis://:hunter2@redis"), 503), (OSError("away"), 503), (ValueError("hunter2"), 500)]
 )
-async def test_a_store_that_is_away_is_said_and_a_bug_is_told_to_nobody(trouble: Exception, status: int) -> None:
+async def test_an_outage_is_reported_and_a_bug_is_not_disclosed(trouble: Exception, status: int) -> None:
     async def breaks(_: InboundRequest) -> InboundResponse:
         raise trouble
 

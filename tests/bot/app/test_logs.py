@@ -1,4 +1,4 @@
-"""What strangers chose is one bounded field of a log line, and nothing that a terminal obeys or hides."""
+"""Untrusted text is one bounded field of a log line, without terminal control or invisible characters."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ CHOSEN = {
 
 @pytest.fixture(params=["console", "json"])
 def shape(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Logs as they are set up by `serve`."""
+    """Set up logging as `serve` does."""
     root, before = logging.getLogger(), structlog.get_config()
     handlers = root.handlers[:]
     yield str(request.param)

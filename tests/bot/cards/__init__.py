@@ -1,1 +1,1 @@
-"""What people read: every card in every state, at its extremes, within Slack's limits and ours."""
+"""Every card in every state and at its extremes, within Slack's limits and ours."""

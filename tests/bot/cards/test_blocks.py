@@ -1,4 +1,4 @@
-"""Whatever text comes in, what goes to Slack has no control token, no mention, no hidden character, and fits."""
+"""Any text sent to Slack contains no control token, mention or hidden character, and fits Slack's limits."""
 
 import re
 
@@ -43,7 +43,7 @@ def texts(block: object) -> list[str]:
 
 
 def unparsed(block: object) -> list[str]:
-    """Texts in which Slack looks for no tokens: there an ampersand that begins no escape is just that."""
+    """Return texts in which Slack parses no tokens, so an ampersand that begins no escape is allowed."""
     if isinstance(block, dict):
         own = [str(block["text"])] if block.get("type") == "plain_text" else []
         return own + [t for v in block.values() for t in unparsed(v)]
@@ -51,7 +51,7 @@ def unparsed(block: object) -> list[str]:
 
 
 def without_pairs(shown: str) -> str:
-    """As it reads without the pairs that set names from right to left apart; half a pair stays, and is hidden."""
+    """Remove pairs of isolates around right-to-left names; an unpaired one stays, as a hidden character."""
     return re.sub(f"{text.ISOLATE_START}([^{text.ISOLATE_START}{text.ISOLATE_END}]*){text.ISOLATE_END}", r"\1", shown)
 
 
@@ -63,7 +63,7 @@ def is_safe(shown: str, *, literal: bool = False) -> bool:
 
 
 def accepted(block: blocks.Block) -> bool:
-    """Slack's own client library finds nothing to refuse in it."""
+    """Return whether Slack's own client library accepts the block."""
     parsed = SlackBlock.parse(block)
     assert parsed is not None
     parsed.validate_json()
@@ -93,7 +93,7 @@ def test_no_text_escapes_from_any_shape_and_every_shape_fits(one: str, two: str)
 
 @given(HOSTILE)
 @settings(max_examples=100)
-def test_a_fence_holds_whatever_is_put_into_it(row: str) -> None:
+def test_a_code_fence_contains_any_text(row: str) -> None:
     shown = text.code_block([row, row], 3000)
     assert shown.count("`") == 6
     assert shown.startswith("```\n")

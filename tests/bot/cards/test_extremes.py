@@ -1,4 +1,4 @@
-"""Cards at their extremes: the longest and the emptiest that can come, each as Slack's own models and our limits take it."""
+"""Slack's models and our limits accept every card and dialog with the longest and the emptiest content."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -8,17 +8,17 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from slack_sdk.models.views import View
 
 from bot.cards.blocks import Card
-from bot.incidents.cards import details, diagnosis, progress, question, ticket
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards import details, diagnosis, handoff_card, progress
+from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.cards.progress import ProgressCard
-from bot.remediation.cards import all_actions, outcomes, shared_card
 from bot.remediation.cards import approval_card as approval
+from bot.remediation.cards import modals, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
 from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
 from graph.incident_view import IncidentView
 from graph.report import Report, UnprovenCause
 from graph.state import Conjecture, Evidence, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
-from tests.bot.cards.test_approval_views import GROUP, record_of
+from tests.bot.remediation.cards.test_approval_cards import GROUP, record_of
 from tools.execution.conditions import ConditionResult
 from tools.ledger.brakes import Brakes
 from tools.ledger.record import ActionRecord
@@ -27,6 +27,7 @@ NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 HOSTILE = "<!channel> \u202eevil\u2066 🔥🔥 ``` *bold* &amp; <@U0EVIL> https://evil.example"
 LONG = "h" * 240
 
+# the text in every field of a card
 TEXTS: Mapping[str, str] = {
     "nothing": "",
     "hostile": HOSTILE,
@@ -36,11 +37,10 @@ TEXTS: Mapping[str, str] = {
     "right to left": "שרת-אימון-01 في الرف ٣",
     "usual": "gpu-017",
 }
-"""What stands in every place of a card."""
 
 
 def idea_of(text: str) -> Conjecture:
-    """As long as its bounds allow (`graph.model.answer_grounding`)."""
+    """Return an idea as long as its bounds allow (`graph.model.answers`)."""
     return Conjecture(
         title=text[:80],
         cause=text[:240],
@@ -96,14 +96,14 @@ def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
         "diagnosis": diagnosis.render_diagnosis("i1", report, IncidentCosts(hosts=hosts, checks=9)),
         "answer": diagnosis.render_diagnosis("i1", report.model_copy(update={"reply": text or "–"})),
         "progress": progress.render_progress(ProgressCard("i1", "execute", text, text, 3, 9, (text,) * 9)),
-        "question": question.render_question_card(report.questions, report.suggestions),
-        "ticket": ticket.render_ticket(build_handoff(state_of(report))),
+        "question": diagnosis.render_question_card(report.questions, report.suggestions),
+        "ticket": handoff_card.render_ticket(build_handoff(state_of(report))),
         "approval": approval.render_approval_card(shown),
         "outcome": outcomes.render_outcome(shown),
         "reminder": outcomes.render_reminder(shown),
         "several": shared_card.render_shared_card(
             [ApprovalCardView(record, GROUP) for record in records_of(text[:100], 4)], Brakes()
-        ),  # a longer one has its own
+        ),  # a longer one gets its own card
     }
 
 
@@ -128,7 +128,7 @@ def test_every_card_is_one_that_slack_takes(text: str, hosts: int, lines: int) -
 def test_every_dialog_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
     views = [
         details.render_details(IncidentView(state_of(report_of(text, hosts, lines))), {}, {}, "x"),
-        all_actions.render_all_actions(records_of(text, max(1, hosts))[:20]),
+        modals.render_all_actions(records_of(text, max(1, hosts))[:20]),
     ]
     for view in views:
         assert not view_problems(view)

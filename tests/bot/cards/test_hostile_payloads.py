@@ -1,4 +1,6 @@
-"""Whatever a click or a form brings, each reader of a card answers: what it read, or a refusal that says what to do. Never anything else."""
+"""Every reader of a click or form answers any payload with a value or an actionable refusal, never with another
+exception.
+"""
 
 import importlib
 import inspect
@@ -30,7 +32,7 @@ KEYS = ("actions", "view", "state", "values", "value", "action_id", "private_met
 
 
 def readers() -> Iterator[tuple[str, Read]]:
-    """Every function of the cards that takes nothing but a payload."""
+    """Yield every function of the cards packages that takes only a payload."""
     for found in pkgutil.walk_packages(bot.__path__, f"{bot.__name__}."):
         if "cards" not in found.name.split("."):
             continue
@@ -44,7 +46,7 @@ EVERY = dict(readers())
 
 
 def carrying(value: Any, action: str) -> dict[str, Any]:
-    """A click or a form that carries it wherever one of ours carries something."""
+    """Return a click and form payload with this value in every field that our cards use."""
     fields = {
         name: {name: {"value": value, "selected_option": {"value": value}}} for name in ("words", "reason", "cause", "hosts", "label")
     }
@@ -60,7 +62,7 @@ def answered(read: Read, payload: Mapping[str, Any]) -> None:
 
 
 def actions_of(read: Read) -> tuple[str, ...]:
-    """What a module calls its actions and forms: its constants."""
+    """Return the action and form ids among a module's constants."""
     module = inspect.getmodule(read)
     texts = (value for name, value in vars(module).items() if name.isupper() and isinstance(value, str))
     tables = (key for name, value in vars(module).items() if name.isupper() and isinstance(value, Mapping) for key in value)
@@ -68,16 +70,17 @@ def actions_of(read: Read) -> tuple[str, ...]:
 
 
 def test_every_card_with_a_reader_is_among_them() -> None:
-    assert {where.removeprefix("bot.").replace(".cards.", ".").rsplit(".", 1)[0] for where in EVERY} >= {
+    assert {where.rsplit(".", 1)[1] for where in EVERY} >= {
+        *("parse_card_click", "parse_edit_form", "parse_reject_form", "parse_close_form", "parse_diagnosis_click"),
+        *("parse_tell_form", "parse_let_in_click", "parse_lesson_form", "parse_provider_click", "parse_tracker_form"),
         *(
-            "remediation.approval_card",
-            "remediation.edit_modal",
-            "remediation.reject_modal",
-            "incidents.close_modal",
-            "incidents.diagnosis",
+            "parse_feedback_form",
+            "parse_return_click",
+            "parse_menu_choice",
+            "parse_host_choice",
+            "parse_ticket_click",
+            "parse_tenant_click",
         ),
-        *("tenants.internal_thread", "tenants.quota_waiting", "lessons.lesson", "provider.provider_ticket", "trackers.ticket_form"),
-        *("incidents.feedback", "incidents.drained_nodes", "incidents.incident_menu", "incidents.question", "incidents.ticket"),
     }
 
 

@@ -1,1 +1,1 @@
-"""The command line: what it prints, what it refuses, what it exits with."""
+"""The command line: output, refusals and exit codes."""

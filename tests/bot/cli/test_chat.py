@@ -1,4 +1,4 @@
-"""`rackmedic chat`: a thread in a terminal, here as a script pipes it in; over a simulated cluster its fixes are decided too."""
+"""`rackmedic chat` as a script pipes it in; with a simulated cluster remediations are approved too."""
 
 import json
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_a_log_is_handed_in_and_a_slip_loses_nothing(case: str, tmp_path: Path) 
 
 
 def case_of(tmp_path: Path, fault: str) -> str:
-    """Two nodes, one of them with this fault of a GPU."""
+    """Write a case of two nodes, one with this GPU fault."""
     file = tmp_path / f"{fault}.yaml"
     file.write_text(
         f'profile: dgx-h100-8\nnodes: [gpu-001, gpu-002]\nticket: {{text: "training on gpu-001 and gpu-002 is slow"}}\n'
@@ -96,7 +96,7 @@ def test_a_fix_is_approved_runs_is_proved_and_proved_again_later(tmp_path: Path)
     assert ran.returncode == 0
     for line in (
         "[1] ✋ Approve? Reset locked and application clocks",
-        "    0 of 1 approval · decide until 03:25:00 UTC · digest ",
+        "    0 of 1 approval · decide by 03:25:00 UTC · digest ",
         "    say `@priya approve 1` or `@priya reject 1 WHY`; @priya and @anton may",
         "[1] 🔧 Running: Reset locked and application clocks",
         "[1] ✅ Passes now:",
@@ -105,11 +105,11 @@ def test_a_fix_is_approved_runs_is_proved_and_proved_again_later(tmp_path: Path)
     ):
         assert line in ran.stdout
     assert "priya  status" in ran.stdout
-    assert "It was decided before; nothing was changed now." in ran.stderr
+    assert "This action is already decided; nothing was changed." in ran.stderr
 
 
 def test_what_destroys_work_takes_two_people_who_may(tmp_path: Path) -> None:
-    """The customer, the guest, who left, whoever is on call and nobody at all have no vote, and one approver has one."""
+    """Tenant, guest, deactivated user, on-call person and unknown names have no vote; an approver has one."""
     said = [f"@{name} approve 1" for name in ("olga", "carla", "gus", "lena", "bob", "priya", "priya", "anton")]
     ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "S18"), "--json", stdin="\n".join(["approve 1", *said]) + "\n")
     told = json.loads(ran.stdout)
@@ -135,14 +135,14 @@ def test_a_drain_leads_to_the_next_step_and_a_rejection_ends_it(tmp_path: Path) 
     assert "Running: Reboot" not in ran.stdout
     assert "rackmedic: say why: @priya reject 2" in ran.stderr
     assert "rackmedic: there is no [7]; there are [1] to [2]" in ran.stderr
-    assert "you  approve 1 if it is idle" in ran.stdout  # a condition is no approval: it is said in the thread, which decides nothing
+    assert "you  approve 1 if it is idle" in ran.stdout  # a condition is no approval; it becomes a thread message
 
 
-def test_a_decision_that_nobody_makes_expires_by_the_clock_of_the_case(tmp_path: Path) -> None:
+def test_an_undecided_action_expires_by_the_cases_clock(tmp_path: Path) -> None:
     ran = rackmedic("chat", "--sandbox", case_of(tmp_path, "G17"), stdin="/wait soon\n/wait 20m\n@priya approve 1\n")
     assert "/wait 30m" in ran.stderr
     assert "[1] ⌛ Expired: Reset locked" in ran.stdout
-    assert "It was decided before; nothing was changed now. It is expired." in ran.stderr
+    assert "This action is already decided; nothing was changed. It is expired." in ran.stderr
     assert "Running" not in ran.stdout
 
 
@@ -150,7 +150,7 @@ def test_without_a_simulated_cluster_an_approval_is_refused_and_told_where(tmp_p
     inventory = tmp_path / "inventory.yaml"
     inventory.write_text("groups: {train: {hosts: gpu-001, sku: dgx-h100-8}}\n")
     ran = rackmedic("chat", "our run.py raises KeyError", "-i", str(inventory), stdin="approve 1\n@anton approve 1\n/wait 1h\n")
-    assert ran.stderr.count("rackmedic: Nothing is approved here") == 2
+    assert ran.stderr.count("rackmedic: You cannot approve here") == 2
     assert "rackmedic: /wait is none of /attach FILE, /help, /quit" in ran.stderr
     assert "approved" not in ran.stdout.casefold()
 
@@ -176,5 +176,5 @@ def test_what_was_mended_is_what_the_incident_was_in_every_telling(tmp_path: Pat
     assert ran.returncode == 0, ran.stderr
     assert "not known yet" not in ran.stdout
     assert "Cause: " in ran.stdout
-    assert "(gpu-002), mended" in ran.stdout
-    assert "(gpu-002) is mended" in ran.stdout
+    assert "(gpu-002), fixed" in ran.stdout
+    assert "(gpu-002) is fixed" in ran.stdout

@@ -1,4 +1,4 @@
-"""`rackmedic chat` when what is typed is nothing that anybody would type, and when it ends in the middle."""
+"""`rackmedic chat` with unexpected input and input that ends early."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def typed(case: Path, given: bytes, *words: str) -> "subprocess.CompletedProcess
     )  # fmt: skip
 
 
-def test_whatever_is_typed_is_answered_in_words_and_the_rest_is_heard(case: Path) -> None:
+def test_any_input_is_answered_and_later_lines_still_count(case: Path) -> None:
     ran = typed(case, STRANGE)
     said = ran.stdout + ran.stderr
     assert (ran.returncode, b"Traceback" in said, b"\x1b" in said, b"\x07" in said) == (0, False, False, False)
@@ -58,7 +58,7 @@ def test_the_end_of_what_is_piped_in_is_the_end(case: Path) -> None:
     assert b"Traceback" not in typed(case, b"why").stderr
 
 
-def test_ctrl_c_is_heard_while_nobody_writes(case: Path) -> None:
+def test_ctrl_c_works_while_waiting_for_input(case: Path) -> None:
     child = subprocess.Popen(
         [sys.executable, "-m", "bot.cli", "chat", "--sandbox", str(case)],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(),

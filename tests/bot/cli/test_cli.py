@@ -1,4 +1,4 @@
-"""The terminal: what scripts rely on, and what people are told. As processes where that is the point: pipes, signals, starting up."""
+"""What scripts and people rely on in the terminal; run as processes where pipes, signals or start-up matter."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def document(case: Path) -> dict[str, Any]:
-    """What a script reads from the pipe: one JSON document and nothing else."""
+    """Return the one JSON document that a script reads from stdout."""
     ran = rackmedic_process("diagnose", "--sandbox", str(case), "--json")
     assert ran.returncode == 0, ran.stderr
     read: dict[str, Any] = json.loads(ran.stdout)
@@ -110,7 +110,7 @@ def test_parse_prints_facts_as_json_lines() -> None:
     assert (fact["value"], fact["device"], fact["status"]) == (79, "0000:9b:00.0", "ok")
 
 
-def test_what_cannot_be_read_is_a_fact_with_a_reason_and_said_to_whoever_typed() -> None:
+def test_unreadable_output_is_a_fact_with_a_reason_and_a_message() -> None:
     ran = rackmedic("parse", "smi", stdin="\x00\x01 total garbage")
     assert ran.returncode == 1
     assert "nothing was read: not the output of smi" in ran.stderr
@@ -182,7 +182,7 @@ def test_settings_tell_what_is_set_and_no_secret(tmp_path: Path) -> None:
 
 
 def test_settings_are_listed_even_where_they_cannot_be_used() -> None:
-    """Who mistyped a name is sent here."""
+    """An error about a mistyped setting points to this command."""
     ran = rackmedic("settings", environ={"RACKMEDIC_WORKER": "3"})
     assert "RACKMEDIC_WORKERS" in ran.stdout
     assert (ran.returncode, "RACKMEDIC_WORKER: no such setting" in ran.stderr) == (2, True)
@@ -203,7 +203,7 @@ def test_help_on_a_narrow_terminal_cuts_no_name_of_an_option() -> None:
 
 
 def test_no_sentence_of_a_help_is_broken_where_its_line_in_the_code_ends() -> None:
-    """Only the first paragraph is filled anew where it is shown."""
+    """Typer rewraps only the first paragraph."""
     rows = [("", row) for row in commands().values()]
     broken = []
     for path, row in rows:
@@ -217,9 +217,9 @@ def test_the_version_is_told() -> None:
 
 
 def test_an_interrupted_look_says_what_it_did_not_get_to(tmp_path: Path) -> None:
-    """A host that accepts and never speaks: once it was reached, the command is surely under way."""
+    """The host accepts the connection and never speaks, so the command is certainly running."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(120)  # of a command that never got there
+        silent.settimeout(120)  # limit for a command that never connects
         (tmp_path / "known_hosts").touch()
         host = f"n1: {{address: 127.0.0.1, port: {silent.getsockname()[1]}, known_hosts: {tmp_path / 'known_hosts'}}}"
         (tmp_path / "inventory.yaml").write_text(f"groups: {{g: {{hosts: n1}}}}\nhosts: {{{host}}}\n")

@@ -1,7 +1,7 @@
-"""`doctor` asks Slack of every channel of the operators whether others read it: then it is not served, and how to mend that is said."""
+"""`doctor` asks Slack whether each operators' channel is shared; a shared one fails with the way to fix it."""
 
-from bot.cli.doctor.channels import FIX_HINT, check_channels
 from bot.cli.doctor.finding import Finding
+from bot.cli.doctor.integrations import FIX_HINT, check_channels
 from bot.settings import load_settings
 from bot.slack.manifest import build_manifest
 from deploy.sandbox.slack import SlackSandbox

@@ -1,11 +1,10 @@
-"""What the doctor says of hosts that do not let us in, and of what schedules jobs on them: few lines, each with its mend."""
+"""`doctor` on refused logins and on schedulers: few lines, each with its fix."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from bot.cli.doctor.hosts import check_hosts
-from bot.cli.doctor.schedulers import SCHEDULERS, check_schedulers
+from bot.cli.doctor.hosts import SCHEDULERS, check_hosts, check_schedulers
 from tools.fact import Status
 from tools.inventory.inventory import Inventory, parse_inventory
 from tools.transport import AccessBarrier, CommandResult, Unreachable
@@ -20,7 +19,7 @@ SITE = {
 
 
 class Reach:
-    """Hosts that answer, but for those that do not; Slurm's words."""
+    """Hosts that answer, hosts that do not, and Slurm's output."""
 
     def __init__(self, refused: dict[str, Unreachable] | None = None, slurm: CommandResult | Unreachable | None = None) -> None:
         self.refused, self.slurm, self.asked = refused or {}, slurm, list[tuple[str, ...]]()
@@ -32,8 +31,7 @@ class Reach:
             raise said
         return said or CommandResult(b"0f2c6a4e-8b1d-4c3a-9e5f-7a6b5c4d3e2f\n", exit_status=0)
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
+    async def aclose(self) -> None: ...
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ async def test_a_key_that_is_not_listed_is_told_from_one_that_changed(fleet: Inv
         "1 host shows another key than /etc/rackmedic/known_hosts lists: gpu-009",
         "no key of 3 hosts is listed in /etc/rackmedic/known_hosts: gpu-[001-003]",
     ]
-    assert "something answers in its place" in rows[1].mend
+    assert "another machine may be answering in its place" in rows[1].mend
     assert "ssh-keyscan" in rows[2].mend
 
 

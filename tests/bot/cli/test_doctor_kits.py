@@ -1,7 +1,7 @@
-"""What the doctor says of node kits (who can run remedies, who cannot and why, in few lines for many hosts), and of channels."""
+"""`doctor` on node kits (which hosts can run remedies and why others cannot, folded) and on channels."""
 
-from bot.cli.doctor.channels import build_channel_finding
 from bot.cli.doctor.hosts import build_kit_findings
+from bot.cli.doctor.integrations import build_channel_finding
 from tools.execution.kit import KitState, get_current_kit_version
 from tools.inventory.inventory import ChannelRow
 

@@ -1,11 +1,11 @@
-"""The dry run of an action's conditions: each is asked where it can be told, and what cannot be told is neither yes nor no."""
+"""The dry run checks each precondition where it can be observed; an unobserved one is neither met nor unmet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.fakes_ledger import BOOT, IDLE, OTHER_BOOT, action
+from tools.execution.conditions import dry_run
 from tools.execution.drain_status import SLURM_DRAINED
-from tools.execution.dry_run import dry_run
 from tools.execution.kit import get_current_kit_version
 from tools.inventory.inventory import Host, Inventory
 from tools.transport import CommandResult, Unreachable
@@ -15,7 +15,7 @@ INVENTORY = Inventory(hosts={"gpu-017": Host(name="gpu-017", address="gpu-017", 
 
 @dataclass
 class Answers:
-    """Hosts that print what is set; others cannot be reached."""
+    """Hosts that print what is set; others are unreachable."""
 
     prints: Mapping[tuple[str, str], str]
     asked: list[tuple[str, str]] = field(default_factory=list)

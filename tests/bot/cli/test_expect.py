@@ -1,4 +1,4 @@
-"""`rackmedic expect`: a number for people, a document for scripts, and a refusal that names the option."""
+"""`rackmedic expect`: a number for people, a document for scripts, and refusals that name the option."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`rackmedic explain`: the reasoning behind a diagnosis as a tree, as JSON, as a picture; checked where somebody asks."""
+"""`rackmedic explain`: the reasoning of a diagnosis as tree, JSON or picture, verified on request."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ async def test_a_file_that_cannot_be_written_is_refused_by_name(tmp_path: Path) 
 )
 def test_a_slip_is_refused_at_once(typed: dict[str, object], says: str) -> None:
     with pytest.raises(Refusal, match=says):
-        ExplainRequest(**typed)  # type: ignore[arg-type]  # what somebody may type
+        ExplainRequest(**typed)  # type: ignore[arg-type]  # invalid input
 
 
 async def test_without_the_redis_of_serve_it_says_what_to_set(tmp_path: Path) -> None:

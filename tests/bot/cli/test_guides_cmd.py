@@ -1,4 +1,4 @@
-"""`rackmedic guides`, a site's own guides, and a guide called in a thread that is played through the command."""
+"""`rackmedic guides`, a site's own guides, and a guide started in a thread."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_all_guides_are_listed_with_the_sites_own_and_one_is_shown_whole(tmp_pat
         "our_riser",
     ]
     shown = rackmedic("guides", "the GPU lost guide", environ=environ).stdout
-    for words in ("look: smi, lspci; at once", "only if there is no smi.error", "put up for decision where a proven cause asks for it"):
+    for words in ("look: smi, lspci; at once", "only if there is no smi.error", "proposed for approval where a proven cause needs it"):
         assert words in shown
     (row,) = json.loads(rackmedic("guides", "our_riser", "--json", environ=environ).stdout)["items"]
     assert [(step["id"], step["kind"], step["after"]) for step in row["steps"]] == [("bus", "look", []), ("press", "ask", ["bus"])]
@@ -74,6 +74,6 @@ def test_a_guide_called_in_a_thread_tells_its_steps(tmp_path: Path, call: str) -
     (reply,) = told["replies"]
     assert reply["intent"] == "run_guide"
     assert "✓ Count the GPUs of the driver and of the bus: gpu-003: nvidia-smi says that gpu5 is lost, and 2 more" in reply["answer"]
-    assert "⏳ Drain the node: gpu-003: its card is up for decision" in reply["answer"]
+    assert "⏳ Drain the node: gpu-003: its card is waiting for approval" in reply["answer"]
     assert reply["ran"]
     assert told["guide"] is None, "the diagnosis before it proved a cause"

@@ -1,4 +1,4 @@
-"""What a stranger wrote, printed: nothing of it acts upon the terminal, and nothing of it hides. The same for the lines of the log."""
+"""Untrusted text printed by commands or logged cannot control the terminal or hide."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ BAD = frozenset("\x1b\x07\x9b\u202e\u2066\u200b\ufeff\u2028\r\x08\x00\x7f\U000e0
 
 
 def shown(text: str) -> str:
-    """The text, once it holds nothing that acts or hides."""
+    """Return the text after asserting that no character controls the terminal or is invisible."""
     assert [f"U+{ord(char):04X}" for char in sorted(BAD & set(text))] == []
     return text
 
@@ -91,7 +91,7 @@ WRITTEN = HOSTILE.replace("\x00", "").replace("\ud800", "")
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A site's knowledge that somebody else wrote."""
+    """Write a hostile site knowledge folder."""
     for part in ("incidents", "pages"):
         (tmp_path / part).mkdir()
     row = {
@@ -116,7 +116,7 @@ MADE_UP = WRITTEN.replace("/", "")
 
 
 def args_of(command: Any) -> list[str]:
-    """Something hostile for whatever must be given, and hostile settings."""
+    """Return hostile values for every required argument and for settings."""
     given = [
         part
         for one in command.params

@@ -1,4 +1,4 @@
-"""In replies that are played without Slack we are called by name, or by the mention that a workspace would write for us."""
+"""In replies played without Slack the bot is addressed by name, or by a mention as a workspace writes it."""
 
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ def test_whom_the_first_message_calls_is_us() -> None:
     assert find_bot_ids("<@W12345> status") == frozenset()
 
 
-def test_a_mention_of_ours_calls_nobody_else() -> None:
+def test_a_mention_of_the_bot_calls_no_other_person() -> None:
     here = ThreadSpeakers().record_reply(ThreadReply(by="priya", text="<@U0RACKMED> status"), IncidentState(), NOW)
     assert (here.mentioned, here.called) == (True, "")
     there = ThreadSpeakers().record_reply(ThreadReply(by="priya", text="<@U0OLGA77> status?"), IncidentState(), NOW)

@@ -1,4 +1,4 @@
-"""`rackmedic init`: a site that begins, with a person at the terminal, from a file, and with nobody."""
+"""`rackmedic init` with a person at the terminal, from a file, and non-interactively."""
 
 import json
 import os
@@ -14,9 +14,7 @@ import pytest
 import yaml
 
 from bot.cli.doctor.finding import Finding
-from bot.cli.setup.files import build_inventory, render_site_files
-from bot.cli.setup.init_command import run_init
-from bot.cli.setup.next_steps import list_remaining_steps
+from bot.cli.setup.init_command import build_inventory, list_remaining_steps, render_site_files, run_init
 from bot.cli.setup.questions import QUESTIONS, Answers, Question, find_answer_problem, get_default, render_answers_template
 from bot.refusal import Refusal
 from bot.settings import load_settings
@@ -31,7 +29,7 @@ def answers(folder: Path, **said: str) -> Answers:
 
 
 class Somebody:
-    """Sits at the terminal: answers what they know, else takes what is proposed."""
+    """A person at the terminal who gives the set answers and otherwise accepts the default."""
 
     def __init__(self, **known: str) -> None:
         self.known, self.asked = known, list[str]()
@@ -66,7 +64,7 @@ async def test_what_holds_secrets_is_for_its_owner_only(tmp_path: Path) -> None:
 async def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
     key, first = (tmp_path / "id_ed25519").read_bytes(), (tmp_path / "inventory.yaml").read_text()
-    with pytest.raises(Refusal, match="already there: edit it, or begin anew with --again"):
+    with pytest.raises(Refusal, match="already there: edit it, or start over with --again"):
         await run_init(tmp_path, None, Somebody(**SAID), again=False, attempt=False, as_json=True)
     await run_init(tmp_path, None, Somebody(hosts="n[1-2]"), again=True, attempt=False, as_json=True)
     assert (tmp_path / "inventory.yaml.old").read_text() == first
@@ -140,7 +138,7 @@ def test_everything_that_is_wrong_in_a_file_of_answers_is_said_at_once(tmp_path:
 
 
 def test_a_tenth_of_a_site_is_not_written(tmp_path: Path) -> None:
-    """A controller that is called like the group's hosts but is none of them would be a host in no group."""
+    """A controller named like the group's hosts but not among them would be a host without a group."""
     for name, text in render_site_files(answers(tmp_path, hosts="n[1-3]", controller="n9"), tmp_path).items():
         assert yaml.safe_load(text), name
     parse_inventory(build_inventory(answers(tmp_path, hosts="n[1-3]", controller="n9")))
@@ -158,14 +156,14 @@ def test_what_trying_showed_decides_what_is_left() -> None:
     assert any("node kit" in step.do for step in no_kit)
 
 
-def test_with_nobody_to_ask_it_says_how_to_go_on(tmp_path: Path) -> None:
+def test_without_a_terminal_it_says_how_to_continue(tmp_path: Path) -> None:
     ran = rackmedic("init", "--folder", str(tmp_path))
     assert ran.returncode == 2
     assert "--questions" in ran.stderr
 
 
 def read_until(stream: IO[bytes], end: bytes) -> bytes:
-    """What is printed up to and with `end`, or all there is."""
+    """Return the output up to and including `end`, or all of it."""
     read = b""
     while not read.endswith(end) and (one := stream.read(1)):
         read += one
@@ -173,7 +171,7 @@ def read_until(stream: IO[bytes], end: bytes) -> bytes:
 
 
 def test_at_a_terminal_a_wrong_answer_is_asked_again(tmp_path: Path) -> None:
-    """Only as far as the second question: what is typed ahead of a secret's prompt is thrown away, and how far ahead is a matter of speed."""
+    """Ends after the second question, because input typed ahead of a secret prompt is discarded, which would be a race."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "bot.cli", "init", "--folder", str(tmp_path), "--no-try"]
     with subprocess.Popen(command, cwd=ROOT, env=environment(), stdin=theirs, stderr=subprocess.PIPE, bufsize=0) as asked:

@@ -1,4 +1,4 @@
-"""`rackmedic job`, and `look job:ID`: what the scheduler says of a job, and what it could not say."""
+"""`rackmedic job` and `look job:ID`: what the scheduler reports about a job and what it could not."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def case(tmp_path: Path) -> Path:
 
 
 def id_of(case: Path) -> str:
-    """The simulated job's number, as its scheduler lists it."""
+    """Return the simulated job's id as its scheduler lists it."""
     return Cluster.from_case(load_case(case)).world(0).job.id
 
 

@@ -1,4 +1,4 @@
-"""`rackmedic kb add`: one past incident, validated before it is kept."""
+"""`rackmedic kb add` validates one past incident and stores it."""
 
 from pathlib import Path
 

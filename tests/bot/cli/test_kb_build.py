@@ -1,4 +1,6 @@
-"""`rackmedic kb build`: exports become a folder to look through; the same input gives the same bytes, also after a kill, and nothing is lost."""
+"""`rackmedic kb build` turns exports into a folder for review; output is byte-identical, also after a kill, and loses
+nothing.
+"""
 
 import fcntl
 import json
@@ -55,7 +57,7 @@ def test_what_is_built_can_be_used_as_it_stands(export: Path, tmp_path: Path) ->
     assert rackmedic("kb", "lint", str(out)).returncode == 0
 
 
-def test_the_review_says_what_is_doubtful_and_dropped_and_nobody_formats_it(export: Path, tmp_path: Path) -> None:
+def test_the_review_lists_doubtful_and_dropped_rows_without_markup(export: Path, tmp_path: Path) -> None:
     build_folder(SITE, [export], tmp_path / "out", (), as_json=True)
     page = (tmp_path / "out" / "REVIEW.md").read_text()
     assert "INC\\-4 “another lost card”: nobody says what the cause was; nearest `GPU.BUS.Fallen_Off_Bus`" in page

@@ -1,5 +1,6 @@
-"""`rackmedic kb build --model`: a model chooses among our ids and the thread's own sentences, within what was allowed, and its recording is enough to
-build the same again; whatever it does, no row is lost."""
+"""`rackmedic kb build --model`: the model only chooses offered ids and sentences within its budget, no failure loses a
+row, and the recording reproduces the build.
+"""
 
 import asyncio
 import json
@@ -49,7 +50,7 @@ def says(**more: Any) -> dict[str, Any]:
 
 
 async def built(site: Settings, export: Path, out: Path, asked: ModelOptions | None = None) -> dict[str, Any]:
-    """What the build said, and what it wrote."""
+    """Return the rows that the build wrote, by id."""
     asked = asked or ModelOptions(5.0)
     await asyncio.to_thread(build_folder, site, [export], out, (), as_json=True, asked=asked)
     return {row["id"]: row for line in (out / ".build" / "rows.jsonl").read_text().splitlines()[1:] for row in [json.loads(line)]}
@@ -149,7 +150,7 @@ async def test_a_build_that_was_killed_asks_for_what_is_left_alone(
     await built(site, export, killed, ModelOptions(5.0, kept))
     assert files(whole) == files(killed)
     (killed / ".build" / "done").unlink()
-    with pytest.raises(Refusal, match="broken off"):
+    with pytest.raises(Refusal, match="interrupted build"):
         await asyncio.to_thread(build_folder, site, [export], killed, (), as_json=True, asked=None)
 
 
@@ -167,6 +168,6 @@ def test_options_that_do_not_go_together_say_so(given: dict[str, bool], says: st
         parse_model_options(5.0, file if "record" in given else None, file if "replay" in given else None, model="model" in given)
 
 
-def test_a_model_that_nobody_set_is_named(export: Path, tmp_path: Path) -> None:
+def test_a_missing_model_setting_is_named(export: Path, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="no model is set"):
         build_folder(load_settings(environ={}), [export], tmp_path / "out", (), as_json=True, asked=ModelOptions(5.0))

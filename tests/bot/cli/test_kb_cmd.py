@@ -1,4 +1,4 @@
-"""`rackmedic kb`: what is known, searched, shown, counted, and a folder of one's own checked before anything uses it."""
+"""`rackmedic kb`: search, show, list and count knowledge, and check a site's folder before it is used."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_lint_tells_everything_that_is_wrong_in_every_part(own: Path) -> None:
     assert "Traceback" not in ran.stderr
 
 
-def test_what_is_wrong_stops_whoever_uses_it_with_the_setting_that_names_it(own: Path) -> None:
+def test_a_broken_folder_stops_its_users_and_names_the_setting(own: Path) -> None:
     (own / "incidents" / "bad.yaml").write_text("incidents: 7\n")
     ran = rackmedic("classify", "it hangs", environ={"RACKMEDIC_KB_DIR": str(own)})
     assert (ran.returncode, ran.stdout) == (2, "")

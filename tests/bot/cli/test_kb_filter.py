@@ -1,11 +1,11 @@
-"""`rackmedic kb filter` and `kb try`: what logs repeat all day goes, what anybody may need stays, and nothing goes in that makes answers worse."""
+"""`rackmedic kb filter` drafts filters for repeated log lines only; `kb try` refuses files that make answers worse."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from graph.learning.filter_drafts import build_filter_draft
+from graph.learning.log_rule_drafts import build_filter_draft
 from kb.history.incidents import load_seeds
 from tests.support.terminal import rackmedic
 from tests.tools.test_site_rules import LOST, rules
@@ -62,7 +62,7 @@ def test_the_same_log_is_drafted_the_same_way() -> None:
 
 def test_a_family_that_no_line_names_and_a_file_that_is_there_are_refused(log: Path) -> None:
     ran = rackmedic("kb", "filter", str(log), "--family", "their_trainer")
-    assert (ran.returncode, "stands in none of these logs" in ran.stderr) == (2, True)
+    assert (ran.returncode, "occurs in none of these logs" in ran.stderr) == (2, True)
     ran = rackmedic("kb", "filter", str(log), "--family", "acme_trainer", "--out", str(log))
     assert (ran.returncode, "is there already" in ran.stderr) == (2, True)
     (log.parent / "quiet.log").write_text("acme_trainer begins\n")

@@ -1,4 +1,4 @@
-"""Lessons from a terminal: seen, used, used no more, and carried to another site without what concerns customers."""
+"""Lessons from the terminal: list, accept, retire, and export to another site without tenant data."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ FELL = "GPU.BUS.Fallen_Off_Bus"
 
 
 class Place:
-    """A site, by the folder of its data."""
+    """A site, identified by its data folder."""
 
     def __init__(self, folder: Path, *lessons: Lesson) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class Place:
 def test_a_draft_is_used_retired_and_brought_back(tmp_path: Path) -> None:
     here = Place(tmp_path, a_lesson(label=FELL, title="job \x1b[2Jhangs"), a_lesson("les-blank", label=""))
     shown = here.says("lessons")
-    assert "nobody said yet" in shown.stdout
+    assert "not named yet" in shown.stdout
     assert "\x1b" not in shown.stdout
     for word, state in (("accept", "accepted"), ("retire", "retired"), ("accept", "accepted")):
         ran = here.says(word, "les-4f2a")
@@ -56,7 +56,7 @@ def test_a_draft_is_used_retired_and_brought_back(tmp_path: Path) -> None:
     for words, why in (
         (("accept", "les-4f2a"), "les-4f2a is accepted; this takes one that is draft or retired"),
         (("retire", "les-blank"), "this takes one that is accepted"),
-        (("accept", "les-blank"), "nobody said yet which cause"),
+        (("accept", "les-blank"), "les-blank names no cause yet"),
         (("retire", "les-none"), "there is no lesson les-none"),
         (("lessons", "--state", "gone"), "none of draft"),
     ):
@@ -93,14 +93,14 @@ def test_what_is_exported_is_a_draft_elsewhere_and_customers_stay_here(tmp_path:
     there = Place(tmp_path / "there")
     ran = there.says("import", str(file))
     assert ran.returncode == 1
-    assert "1 drafts taken in, 0 known already or without room, 3 passed over" in ran.stdout
+    assert "1 drafts taken in, 0 already known or over the limit, 3 skipped" in ran.stdout
     assert "unknown label 'NO.SUCH.Label'" in ran.stdout
     assert [(row["id"], row.get("state", "draft"), row.get("right", [])) for row in there.rows()] == [("les-a", "draft", [])]
-    assert "0 drafts taken in, 1 known" in there.says("import", str(file)).stdout
+    assert "0 drafts taken in, 1 already known" in there.says("import", str(file)).stdout
     assert there.says("import", str(tmp_path / "none")).returncode == 2
 
 
-async def test_what_is_settled_in_a_terminal_is_drawn_by_whoever_runs() -> None:
+async def test_a_decision_in_the_terminal_updates_the_card_in_a_running_process() -> None:
     shown: list[str] = []
 
     async def show(lesson: Lesson) -> None:

@@ -1,4 +1,4 @@
-"""`rackmedic kb review` and `kb apply`: people decide, what they said outlives a kill, and what answers past incidents worse is not taken over."""
+"""`rackmedic kb review` and `kb apply`: decisions survive a kill, and a build that worsens past answers is refused."""
 
 import json
 import re
@@ -35,7 +35,7 @@ OPEN = {**BUS, "id": "INC-4", "title": "another lost card, nobody knows", "comme
 
 
 class Somebody:
-    """Answers in turn, and remembers what they were shown."""
+    """A reviewer with scripted answers who records what was shown."""
 
     def __init__(self, *answers: str, edits: str | None = None) -> None:
         self._answers, self._edits, self.shown = iter(answers), edits, list[str]()
@@ -69,11 +69,11 @@ def says(folder: Path) -> Mapping[str, str]:
 
 
 def no_past_incidents(had: Settings, has: Settings, new: Collection[str]) -> ReplayResult:
-    """Replay no past incidents: all of them take seconds and decide nothing in most tests here."""
+    """Replay no past incidents: replaying all takes seconds and decides nothing in most tests here."""
     return compare_replays([], {}, {}, [])
 
 
-def test_everything_is_asked_once_and_goes_on_where_somebody_stopped(built: Path) -> None:
+def test_each_draft_is_asked_once_and_an_interrupted_review_continues(built: Path) -> None:
     first = reviewed(built, Somebody("a", "q"))
     assert "gpu-017 lost a card" in first.shown[0]
     assert "\x1b" not in "".join(first.shown)
@@ -105,7 +105,7 @@ def test_what_was_changed_in_its_file_since_is_decided_about_anew(built: Path) -
 def test_a_doubtful_one_is_accepted_with_a_cause_and_a_label_of_ours_alone(built: Path) -> None:
     somebody = reviewed(built, Somebody("s", "a", "l GPU.BUS.Falen_Off", "c the cable, password=hunter22", "1"))
     told = "\n".join(somebody.shown)
-    assert "nobody said what the cause was" in told
+    assert "the cause is missing" in told
     assert "is no label; near it: GPU.BUS.Fallen_Off_Bus" in told
     [one] = load_decisions(built, load_built_items(built, LABELS)).values()
     assert (one.id, one.entry["label"]) == ("inc-4", "GPU.BUS.Fallen_Off_Bus")
@@ -189,7 +189,7 @@ def test_an_id_that_another_file_has_is_refused(built: Path, tmp_path: Path) -> 
 
 
 def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built: Path, tmp_path: Path) -> None:
-    """Somebody labels what reads like known incidents as something else."""
+    """A reviewer gives a wrong label to an incident that reads like known ones."""
     nvlink = next(one for one in load_seeds() if one.id == _named_right())
     wrong = next(label for label in LABELS if label.partition(".")[0] != nvlink.label.partition(".")[0])
     before = yaml.safe_load(next((built / "incidents").glob("*.yaml")).read_text())["incidents"][0]
@@ -208,7 +208,7 @@ def test_a_label_that_draws_past_incidents_away_is_refused_by_their_names(built:
 
 
 def _named_right() -> str:
-    """A past incident that is named right from its words."""
+    """Return the id of a past incident whose words lead to its label."""
     past, taxonomy = load_seeds(), load_taxonomy()
     return next(one.id for one in past if label_incidents([one], past, taxonomy, CHECKS)[one.id] == one.label)
 
@@ -261,7 +261,7 @@ PUMP = [
 
 @pytest.fixture
 def grown(tmp_path: Path) -> Path:
-    """A build that met a cause which no label names."""
+    """Build from incidents whose cause has no label."""
     (tmp_path / "pump.jsonl").write_text("\n".join(map(json.dumps, PUMP)))
     build_folder(SITE, [tmp_path / "pump.jsonl"], tmp_path / "grown", (), as_json=True)
     return tmp_path / "grown"
@@ -288,7 +288,7 @@ def test_the_incidents_of_a_cause_that_was_refused_want_another_label(grown: Pat
     assert [one.label in LABELS for one in load_site_incidents(tmp_path / "kb") if one.id == "pump-1"] == [True]
 
 
-def test_an_incident_of_a_cause_that_nobody_accepted_is_not_taken_over(grown: Path, tmp_path: Path) -> None:
+def test_an_incident_of_an_unaccepted_cause_is_not_applied(grown: Path, tmp_path: Path) -> None:
     reviewed(grown, Somebody("s", "s", "a", "q"))
     with pytest.raises(Refusal, match="their label is new here and was not accepted: pump-1"):
         apply_build(SITE, grown, tmp_path / "kb", None, as_json=True, replay=no_past_incidents)
@@ -308,7 +308,7 @@ def test_a_cause_and_a_check_are_edited_within_what_their_readers_take(grown: Pa
     assert says(grown) == {}
 
 
-def test_drafts_that_somebody_broke_are_named(grown: Path) -> None:
+def test_broken_drafts_are_named(grown: Path) -> None:
     [file] = (grown / "taxonomy").glob("*.yaml")
     for text in ("{no: [yaml", "leaves: {A.B: 3}", "- 1", "leaves: 7"):
         file.write_text(text)

@@ -1,16 +1,15 @@
-"""`rackmedic kb rule`: a failure that no reader knew becomes a rule that finds it in another job's log, and in no clean one."""
+"""`rackmedic kb rule`: an unknown failure becomes a rule that finds it in another job's log and in no clean one."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from graph.learning.rule_drafts import build_pattern, build_rule_drafts
+from graph.learning.log_rule_drafts import build_pattern, build_rule_drafts
 from tests.support.terminal import rackmedic
 from tools.checks import CHECKS
-from tools.checks.site.ordinary_lines import ORDINARY_LINES
 from tools.checks.site.rule_matching import add_rules
-from tools.checks.site.rules import load_rules
+from tools.checks.site.rules import ORDINARY_LINES, load_rules
 
 FAILED = """\
 [rank3]: 2026-05-20 03:10:00 step 1200 loss 2.31

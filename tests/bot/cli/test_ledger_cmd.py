@@ -1,4 +1,4 @@
-"""The brakes and the audit log from a terminal, over a private Redis of the data folder."""
+"""Brakes and audit log from the terminal, on the data folder's private Redis."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ from fakeredis import FakeAsyncRedis
 from bot.cli.ledger import ALTERATION_ACCEPTED_TEXT
 from bot.refusal import Refusal
 from bot.settings import BadSettings, load_settings
-from bot.store.ledger import build_brakes, find_distrust_reason, get_head_file, load_audit_head, open_ledger
-from bot.store.ledger_keys import load_ledger_key
+from bot.store.ledger_signing_keys import load_ledger_key
+from bot.store.open_ledger import build_brakes, find_distrust_reason, get_head_file, load_audit_head, open_ledger
 from bot.store.store import Durability, Store, open_store
 from tests.support.clock import T0, SetClock
 from tests.support.terminal import rackmedic
@@ -42,7 +42,7 @@ def test_the_kill_switch_is_pulled_seen_audited_and_released(tmp_path: Path) -> 
 
 
 @needs_redis
-def test_who_resumes_is_told_that_somebody_else_changed_a_brake(tmp_path: Path) -> None:
+def test_resuming_reports_another_persons_brake_change(tmp_path: Path) -> None:
     environ = {"RACKMEDIC_DATA_DIR": str(tmp_path)}
     assert rackmedic("stop", "power work", environ=environ).returncode == 0
 
@@ -90,11 +90,11 @@ def test_the_kill_switch_works_beside_a_broken_inventory(tmp_path: Path) -> None
 @needs_redis
 def test_a_breaker_that_was_not_open_is_not_called_reset(tmp_path: Path) -> None:
     ran = rackmedic("resume", "--breaker", "nope", environ={"RACKMEDIC_DATA_DIR": str(tmp_path)})
-    assert (ran.returncode, ran.stdout) == (0, "no breaker of nope was open; what is counted of that group begins anew\n")
+    assert (ran.returncode, ran.stdout) == (0, "no breaker of nope was open; its counters start again at zero\n")
 
 
 async def stop_by_a_hasty_clock(folder: Path) -> None:
-    """What a machine that lives in another century leaves in the ledger."""
+    """Pull the kill switch with a clock that is decades ahead."""
     store = await open_store(None, folder)
     try:
         hasty = Ledger(
@@ -163,9 +163,9 @@ async def test_a_ledger_begun_with_another_key_is_refused_with_the_mend_and_left
             return await open_ledger(settings, store, HERE, SetClock())
 
         first = await opened("here")
-        await (await opened("elsewhere")).get_brake_status()  # nothing is written yet, so nothing is taken from anybody
+        await (await opened("elsewhere")).get_brake_status()  # nothing is written yet, so another key is accepted
         await first.stop("ANN", "power work")
-        with pytest.raises(Refusal, match="begun with another key") as refused:
+        with pytest.raises(Refusal, match="started with another key") as refused:
             await opened("elsewhere")
         assert "RACKMEDIC_LEDGER_KEY" in str(refused.value)
         assert str(tmp_path / "elsewhere" / "ledger.key") in str(refused.value)

@@ -1,4 +1,4 @@
-"""Changing the ledger's key from a terminal: the files, the settings, what is told, and what a crash between any two steps leaves."""
+"""Rotating the ledger key from the terminal: files, settings, output, and recovery from a crash between any two steps."""
 
 import asyncio
 import json
@@ -13,9 +13,9 @@ from bot.app.diagnosis_runtime import WallClock
 from bot.cli.doctor.command import collect_findings
 from bot.refusal import Refusal
 from bot.settings import BadSettings, Settings, load_settings
-from bot.store import ledger_keys
-from bot.store.ledger import open_ledger
-from bot.store.ledger_keys import load_ledger_key, load_older_keys, rotate_ledger_key
+from bot.store import ledger_signing_keys
+from bot.store.ledger_signing_keys import load_ledger_key, load_older_keys, rotate_ledger_key
+from bot.store.open_ledger import open_ledger
 from bot.store.store import open_store
 from tests.support.fakes_ledger import PEOPLE, action
 from tests.support.terminal import rackmedic
@@ -34,7 +34,7 @@ def settings_in(folder: Path, **more: str) -> Settings:
 
 
 def on_ledger(settings: Settings, do: Callable[[Ledger], Awaitable[T]]) -> T:
-    """Something that a process with these settings does with the ledger."""
+    """Run `do` on the ledger as a process with these settings opens it."""
 
     async def done() -> T:
         store = await open_store(None, settings.data_dir)
@@ -76,7 +76,7 @@ def test_our_own_key_is_changed_and_everything_that_was_signed_stays_readable(tm
     assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("ledger.key*")} == {0o600}
     assert doctor_says(settings) == (
         "ok",
-        f"{row['key']} signs; earlier ones: {compute_key_id(before)}; signed with an earlier one: 0 to be proposed anew, 0 that run",
+        f"{row['key']} signs; earlier ones: {compute_key_id(before)}; signed with an earlier one: 0 to be proposed again, 0 that run",
     )
 
 
@@ -139,7 +139,7 @@ def test_no_step_of_a_new_key_loses_one(tmp_path: Path) -> None:
     assert load_older_keys(settings) == (second, first)
     assert load_ledger_key(settings) not in (first, second)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger.key", "ledger.key.older"]
-    assert len(load_ledger_key(settings)) == ledger_keys.KEY_BYTES * 2
+    assert len(load_ledger_key(settings)) == ledger_signing_keys.KEY_BYTES * 2
 
 
 def test_an_earlier_key_that_is_too_short_is_refused(tmp_path: Path) -> None:

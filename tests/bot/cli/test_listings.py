@@ -1,4 +1,4 @@
-"""Listings fit 80 columns, a terminal or a pipe; their details hide nothing; and every command has one example that fits."""
+"""Listings fit 80 columns in a terminal or pipe, details hide nothing, and every command has one fitting example."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,7 @@ from rich.cells import cell_len
 
 from bot.cli.catalogue_tables import LAYOUTS, print_catalogue
 from bot.cli.main import app
-from bot.cli.safe_console import MIN_TABLE_COLUMNS, PIPED_TABLE_COLUMNS
-from bot.cli.text_table import MAX_UNBROKEN_CHARS, build_text_table, clip_cell
+from bot.cli.safe_console import MAX_UNBROKEN_CHARS, MIN_TABLE_COLUMNS, PIPED_TABLE_COLUMNS, build_text_table, clip_cell
 from tests.bot.cli.test_hostile_text import HOSTILE, shown
 from tests.support.terminal import commands, rackmedic, rackmedic_process
 

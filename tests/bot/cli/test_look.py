@@ -1,4 +1,4 @@
-"""`rackmedic look`: what differs among hosts, what could not be looked at, facts for scripts, and the heat map."""
+"""`rackmedic look`: differences among hosts, unobserved checks, facts for scripts, and the heat map."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from bot.app.diagnosis_runtime import DiagnosisRuntime
 from bot.cli.cluster_access import open_command_world, open_stage
 from bot.cli.command_requests import LookRequest, parse_picture_format
-from bot.cli.heatmap_table import render_heatmap_tables, write_heatmap_image
 from bot.cli.host_differences import HostDifferences
-from bot.cli.look import run_checks
+from bot.cli.look import render_heatmap_tables, run_checks, write_heatmap_image
 from bot.cli.safe_console import open_table_console
 from bot.refusal import Refusal
 from bot.reports.charts.heatmap import compute_scale
@@ -37,7 +36,7 @@ modifiers: ["R6(check=dmesg@gpu-005, how=timeout)"]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DiagnosisRuntime]:
-    """The case's simulated cluster, looked at by all tests here: looking changes nothing."""
+    """Return the case's simulated cluster, shared because looking changes nothing."""
     async for world in opened(tmp_path_factory.mktemp("case"), CASE):
         yield world
 
@@ -49,14 +48,14 @@ async def opened(folder: Path, case: str) -> AsyncIterator[DiagnosisRuntime]:
 
 
 def seen(rows: dict[str, Value], key: str = "driver.version", device: str | None = None, expected: Value = None) -> HostDifferences:
-    """One fact a host."""
+    """Return the differences of one fact per host."""
     found = HostDifferences(lambda host, k, d: expected, lambda host: "same")
     for host, value in rows.items():
         found.add_answer(CheckAnswer(host, "smi", (Fact("smi", key, value, device, host=host),)))
     return found
 
 
-def test_a_node_out_of_service_is_worth_a_line_whoever_drained_it() -> None:
+def test_every_drained_node_is_listed() -> None:
     found = HostDifferences(lambda *_: None, lambda host: "same")
     drained = (Fact("sched", "sched.state", "IDLE+DRAIN", host="n2"), Fact("sched", "sched.reason", "bad fan, ask anton", host="n2"))
     found.add_answer(CheckAnswer("n1", "sched", (Fact("sched", "sched.state", "ALLOCATED", host="n1"),)))
@@ -80,7 +79,7 @@ def test_the_one_that_differs_from_most_is_told_with_what_most_say() -> None:
     ]
 
 
-def test_without_a_majority_nobody_is_called_different() -> None:
+def test_without_a_majority_no_host_is_called_different() -> None:
     assert lines(seen({"n1": "1", "n2": "2", "n3": "3", "n4": "4"})) == ["n[1-4]: ok"]
     assert lines(seen({"n1": "1", "n2": "2"})) == ["n[1-2]: ok"]
 

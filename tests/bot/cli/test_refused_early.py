@@ -1,4 +1,6 @@
-"""What cannot be asked is refused before what it would have needed is imported. One process: each refusal leaves the next as light as it found it."""
+"""Wrong input is refused before heavy imports. One process runs all commands, so each refusal must leave the imports as
+they were.
+"""
 
 import json
 import subprocess
@@ -12,6 +14,7 @@ from tests.support.terminal import ROOT
 pytestmark = pytest.mark.slow
 
 
+# command lines and the expected refusal, decidable from the words alone
 SLIPS = (
     (("diagnose",), "for example"),
     (("diagnose", " "), "for example"),
@@ -30,8 +33,8 @@ SLIPS = (
     (("dry-run", "gpu_reset", "n1", "--sandbox", "absent.yaml"), "--sandbox absent.yaml: there is no such file"),
     (("classify", " "), "no text to classify"),
 )
-"""Words typed and what is told of them, where nothing but the words is needed to know."""
 
+# command lines that can be refused only after reading settings or inventory
 LATER = (
     (("diagnose", "it hangs", "--config", "absent.yaml"), "absent.yaml: cannot be read"),
     (("diagnose", "it hangs", "--inventory", "absent.yaml"), "absent.yaml"),
@@ -45,7 +48,6 @@ LATER = (
     (("dry-run", "pray", "n1", "--inventory", "hosts.yaml"), "there is no remedy 'pray'"),
     (("dry-run", "reboot", "n9", "--inventory", "hosts.yaml"), "n9 is not in the inventory"),
 )
-"""What needs the settings or the inventory to be known."""
 
 CHILD = """
 import json, sys
@@ -59,7 +61,7 @@ HEAVY = {"langgraph", "langchain_core", "fakeredis", "redis", "asyncssh", "slack
 
 
 def refused(folder: Path, commands: list[tuple[str, ...]]) -> list[tuple[int, str, str, set[str]]]:
-    """Exit code, stdout, stderr and every package imported so far, command by command, in a process that begins with none."""
+    """Return exit code, stdout, stderr and the packages imported so far, per command, in one fresh process."""
     clean = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(
         [sys.executable, "-c", CHILD, json.dumps(commands)], cwd=folder, env=clean, capture_output=True, text=True, check=True

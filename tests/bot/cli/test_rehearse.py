@@ -1,4 +1,4 @@
-"""`rackmedic dry-run`: every remedy can be tried without being run, and what would stop it is said."""
+"""`rackmedic dry-run` tries every remedy without running it and says what would stop it."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,8 +26,7 @@ faults: [{id: S18, node: gpu-001, gpu: 5, t: -620}]
 GOOD = {
     "bdf": "{bdf}", "job": "4711", "pid": "31882", "signal": "TERM", "watts": "700", "container": "0f" * 32, "hours": "72", "service": "docker",
 }  # fmt: skip
-HIDDEN = ("node", "approval", "ticks")
-"""Nobody types these."""
+HIDDEN = ("node", "approval", "ticks")  # filled in by RackMedic, never typed
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -44,7 +43,7 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(staged: Stage) -> AsyncIterator[DiagnosisRuntime]:
-    """One simulated cluster for all tests here: a remedy that is tried changes nothing."""
+    """Open one simulated cluster for all tests: a dry run changes nothing."""
     async with open_command_world(load_settings(environ={}), None, staged) as world:
         yield world
 
@@ -57,8 +56,7 @@ async def tried(
     return code, document
 
 
-OF_KUBERNETES = ("evict_pods",)
-"""Slurm's nodes have no pods."""
+OF_KUBERNETES = ("evict_pods",)  # Slurm nodes have no pods
 
 
 async def test_a_remedy_of_another_scheduler_is_refused_in_words(world: DiagnosisRuntime, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +75,7 @@ async def test_every_remedy_can_be_tried_and_nothing_changes(
     assert (told["remedy"], told["target"], told["risk"]) == (remedy, "gpu-001", REMEDIES[remedy].risk)
     assert not [word for word in told["command"] if word in ("{bdf}", "{pid}", "{hours}")]
     assert "{" not in told["does"]
-    if remedy not in ("restart_container", "cancel_job"):  # of a container or job that is not there nothing can be seen
+    if remedy not in ("restart_container", "cancel_job"):  # a missing container or job cannot be observed
         assert {row["ok"] for row in told["conditions"]} <= {True, False}, told["conditions"]
     assert (code == 0) == (told["would"] == "start, once people have approved it")
     stops = [row["says"] for row in told["conditions"] if row["ok"] is False]

@@ -1,4 +1,4 @@
-"""A site's broken taxonomy, as the terminal tells it: the file, the line, every problem, and no traceback."""
+"""A broken site taxonomy is reported with file, line and every problem, without a traceback."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables in the terminal show words of hosts, services and people as they are: brackets are no markup there, and nothing hides."""
+"""Terminal tables show text of hosts, services and people literally: brackets are no markup, and nothing is hidden."""
 
 import json
 from datetime import date
@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from bot.cli.catalogue_tables import print_catalogue
-from bot.cli.diagnosis_text import render_report
+from bot.cli.diagnosis_output import render_report
 from bot.cli.doctor.finding import Finding, render_findings_table
 from bot.cli.ledger import render_brakes_table
 from bot.cli.safe_console import format_json_line
@@ -41,7 +41,7 @@ def test_what_the_doctor_was_told_is_shown_as_it_was_said() -> None:
 
 
 def test_the_first_line_of_a_report_hides_nothing_that_a_log_printed() -> None:
-    """A C1 control is an escape sequence to some terminals, and the line that nobody can explain stands in the headline."""
+    """Some terminals obey C1 controls as escape sequences, and an unexplained line is quoted in the headline."""
     for sign in ("\x9b31m", "\x1b[2J", "\u202e", "\u200b"):
         report = Report(item="i", outcome="abstained", headline=f"unexplained: [rank0]: note {sign}lost")
         assert sign not in shown(render_report(IncidentState(), report))

@@ -1,1 +1,1 @@
-"""Incidents through the desk: arrivals, turns, leases, timers, causes they share and nodes they hold."""
+"""Incidents through the dispatcher: incoming messages, turns, leases, timers, shared causes and held nodes."""

@@ -1,4 +1,4 @@
-"""What Slack delivers is read as one message, or as nothing."""
+"""A Slack event is parsed as one message, or ignored."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_both_events_of_a_mention_have_one_key_and_one_of_them_is_the_twin() -> 
         {"ts": None},
     ],
 )
-def test_what_nobody_said_is_nothing(event: dict[str, Any]) -> None:
+def test_events_without_a_persons_text_are_ignored(event: dict[str, Any]) -> None:
     assert parse_message(body(**event), BOT) is None
 
 

@@ -1,4 +1,4 @@
-"""A lease outlives a loop that is held up, and ends where it is lost."""
+"""A lease is renewed while the event loop is blocked, and losing it cancels the work."""
 
 import pytest
 from redis import Redis as Blocking
@@ -24,7 +24,7 @@ async def test_a_loop_that_is_held_up_keeps_its_lease(real_redis: Redis, redis_s
     assert lease
 
     async def turn() -> int:
-        """Nothing else runs on the loop until the lease was renewed twice."""
+        """Block the event loop until the lease was renewed twice."""
         renewed, left = 0, SECONDS * 1000
         with Blocking.from_url(f"unix://{redis_server.socket}") as other:
             while renewed < 2:

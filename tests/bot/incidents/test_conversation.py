@@ -1,4 +1,4 @@
-"""Conversations without Slack: `diagnose --replies`. What people naturally say once the diagnosis is there looks at nothing and posts no second one."""
+"""Conversations by `diagnose --replies`: ordinary replies after a diagnosis run no checks and post no second diagnosis."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from graph.incident.answers.safety import SAFE_PREFIX
 from tests.support.terminal import rackmedic
 
 pytestmark = pytest.mark.slow
@@ -20,6 +21,7 @@ CASE: dict[str, Any] = {
     "faults": [{"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}],
 }
 
+# replies in a concluded thread and a word of the answer; empty where any answer, or none, is right
 NATURAL: tuple[tuple[str, str], ...] = (
     ("what about gpu-002?", "gpu-002: 23 checks"),
     ("is gpu-001 ok?", "gpu-001: 23 checks"),
@@ -31,8 +33,8 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("is anybody looking at this?", "Nobody is on it"),
     ("thanks!", "welcome"),
     ("cool, thank you", "welcome"),
-    ("approve", "Words approve nothing"),
-    ("lgtm, go ahead", "Words approve nothing"),
+    ("approve", "Use the Approve button"),
+    ("lgtm, go ahead", "Use the Approve button"),
     ("why?", "GPU fell off the PCIe bus (gpu-003/gpu5)"),
     ("how sure are you?", "98 % sure"),
     ("why do you think it is the GPU", "GPU fell off the PCIe bus"),
@@ -45,14 +47,14 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("compare gpu-001 and gpu-003", "differ"),
     ("what's different between gpu-002 and gpu-003", "differ"),
     ("what changed since 08:00?", "Since 08:00 UTC"),
-    ("has this happened before?", "recorded incidents"),
-    ("seen this before?", "recorded incidents"),
+    ("has this happened before?", "Recorded incidents"),
+    ("seen this before?", "Recorded incidents"),
     ("is it safe to restart the job?", "No, not on gpu-003"),
     ("can we restart the job?", "No, not on gpu-003"),
-    ("is it safe to keep training on gpu-001 and gpu-002?", "Yes, by all that I see"),
+    ("is it safe to keep training on gpu-001 and gpu-002?", SAFE_PREFIX),
     ("can I reboot gpu-003?", "node drained"),
-    ("what should I do now?", "Decide on the card: Drain gpu-003"),
-    ("whats next", "Decide on the card: Drain gpu-003"),
+    ("what should I do now?", "Approve or reject on its card: Drain gpu-003"),
+    ("whats next", "Approve or reject on its card: Drain gpu-003"),
     ("what happens if I approve?", "If approved: Drain gpu-003"),
     ("what exactly will run if I press approve?", "If approved: Drain gpu-003"),
     ("who may approve?", "approvers"),
@@ -60,12 +62,12 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("summary for my manager", "What: One GPU stopped answering"),
     ("give me a summary for my boss", "What: One GPU stopped answering"),
     ("write that up for a ticket please", "Cause: GPU fell off the PCIe bus"),
-    ("drain gpu-001", "I put up no card: nothing was found on gpu-001"),
-    ("drain gpu-003", "up for decision already"),
+    ("drain gpu-001", "No card posted: nothing was found on gpu-001"),
+    ("drain gpu-003", "already waiting for approval"),
     ("just reboot gpu-003", "comes later"),
     ("undo that", "nothing to undo"),
     ("put it back into service", "nothing to undo"),
-    ("run an nccl test on gpu-001 and gpu-002", "Put up for decision: nccl1"),
+    ("run an nccl test on gpu-001 and gpu-002", "Waiting for approval: nccl1"),
     ("I'll take this one", "is on it"),
     ("assign it to <@U42>", "U42 is on it"),
     ("who are you?", "I am RackMedic"),
@@ -78,9 +80,8 @@ NATURAL: tuple[tuple[str, str], ...] = (
     ("lunch anyone?", ""),
     ("the deploy of the other cluster is at 5", ""),
     ("close it, it was the GPU", "Closed: GPU"),
-    ("reopen", "Open again"),
+    ("reopen", "Reopened"),
 )
-"""What is said in a concluded thread, and a word of the answer; nothing where any answer, or none, will do."""
 
 
 def files(folder: Path, replies: object) -> list[str]:

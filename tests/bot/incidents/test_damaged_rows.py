@@ -1,4 +1,4 @@
-"""A row that somebody else damaged in Redis is set aside alone: what is stored beside it goes on."""
+"""A damaged Redis row is set aside; the rows beside it are processed."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,9 +15,9 @@ from bot.remediation.action_index import ActionIndex
 from bot.slack.client import _get_retry_after
 from bot.slack.payloads import parse_files, parse_message
 from bot.store.keys import RedisKeys
-from bot.store.quota_waiting_list import QuotaWaitingList
+from bot.store.quotas import QuotaWaitingList
 from bot.tasks import to_coroutine
-from tests.bot.incidents.test_desk import Office, turn_of
+from tests.bot.incidents.dispatch.test_dispatcher import Office, turn_of
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import item
 from tools.ssh.batch import _parse_answer
@@ -41,7 +41,7 @@ async def test_a_damaged_item_is_set_aside_and_the_next_has_its_turn(redis: Redi
     assert await redis.llen(inbox) == 0
 
 
-async def test_a_damaged_item_is_taken_by_whoever_holds_the_incident_alone(redis: Redis) -> None:
+async def test_only_the_lease_holder_takes_a_damaged_item(redis: Redis) -> None:
     office = Office(redis)
     incident = await office.mention("a")
     await to_coroutine(redis.lpush(RedisKeys().incident_key(incident, "inbox"), b"a\nnot json"))
@@ -50,7 +50,7 @@ async def test_a_damaged_item_is_taken_by_whoever_holds_the_incident_alone(redis
 
 
 class Messages:
-    """Living messages of three incidents, one of which cannot be let go of."""
+    """Living messages of three incidents, one of which cannot be cleared."""
 
     def __init__(self) -> None:
         self.gone: list[str] = []
@@ -86,7 +86,7 @@ async def test_a_damaged_reason_of_one_customer_keeps_no_other_from_being_listed
         incident = await office.mention(tenant, thread)
         await waits.add_incident(tenant, incident, ExceededLimit(QuotaLimit.MENTIONS, clock.now()))
     await to_coroutine(redis.hset(RedisKeys().waits_why, "acme", row))
-    assert [one.tenant for one in await waits.list_waiting_tenants()] == ["acme", "globex"]
+    assert [one.tenant for one in await waits.prune_waiting_tenants()] == ["acme", "globex"]
     assert inbox is not None
 
 

@@ -1,4 +1,4 @@
-"""Asking for a node that we hold: from the incident's thread and from the Home tab, by who may speak there; the answer is one line."""
+"""Returning a held node from the thread or the Home tab: only permitted people may ask, and the answer is one line."""
 
 from collections.abc import AsyncIterator
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from bot.cards.buttons import OldButton
-from bot.incidents.cards import diagnosis, drained_nodes
+from bot.incidents.cards import diagnosis, report_rows
 from bot.slack.client import post_message
 from graph.incident_view import serialize_remediations
 from graph.report import Report, ReturnableNode
@@ -23,7 +23,7 @@ async def place() -> AsyncIterator[Ward]:
 
 
 def holding(place: Ward, *ladders: str, **more: Any) -> None:
-    """The incident holds a node for each of these ladders."""
+    """Let the incident hold a node for each remediation."""
     rows = [
         Remediation(id=name, label="GPU.BUS.Fell_Off", target=f"gpu-01{n}", drained=True, drained_at=T0, drained_by="Priya", **more)
         for n, name in enumerate(ladders)
@@ -32,10 +32,10 @@ def holding(place: Ward, *ladders: str, **more: Any) -> None:
 
 
 async def answered(place: Ward, channel: str = OPS, *ladders: str) -> str:
-    """A status answer that offers these nodes; the ts of its message."""
+    """Post a status answer that offers these nodes and return its ts."""
     nodes = tuple(ReturnableNode(ladder=name, host="gpu-017") for name in ladders or ("gone",))
     report = Report(item="a", outcome="diagnosed", reply="Held:\n  gpu-017: drained by RackMedic", held=nodes)
-    return await post_message(place.bot.surface.client, channel, place.thread, diagnosis.render_diagnosis(place.incident, report)) or ""
+    return await post_message(place.bot.context.client, channel, place.thread, diagnosis.render_diagnosis(place.incident, report)) or ""
 
 
 async def home_of(place: Ward, user: str) -> dict[str, Any]:
@@ -46,9 +46,9 @@ async def home_of(place: Ward, user: str) -> dict[str, Any]:
 
 async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) -> None:
     await place.ask()
-    for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return is put up for decision")):
+    for ladder, says in (("l1", "the fault is there: Xid 119 on gpu3"), ("gone", "its return to service waits for approval")):
         ts = await answered(place, OPS, ladder)
-        await place.bot.slack.click("olga", ts, drained_nodes.ASK_RETURN_ACTION_ID)
+        await place.bot.slack.click("olga", ts, report_rows.ASK_RETURN_ACTION_ID)
         await place.bot.settled()
         assert says in place.whispered("olga")
 
@@ -56,38 +56,38 @@ async def test_who_asks_in_the_thread_is_told_what_the_look_showed(place: Ward) 
 async def test_one_who_may_not_speak_here_asks_for_nothing(place: Ward) -> None:
     await place.ask()
     ts = await answered(place)
-    await place.bot.slack.click("gus", ts, drained_nodes.ASK_RETURN_ACTION_ID)
+    await place.bot.slack.click("gus", ts, report_rows.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "full members" in place.whispered("gus")
-    assert "put up for decision" not in place.whispered("gus")
+    assert "waits for approval" not in place.whispered("gus")
 
 
 async def test_a_button_counts_in_the_thread_of_its_incident_only(place: Ward) -> None:
     other = await place.bot.slack.say("olga", OPS, "@rackmedic job 4712 hangs on gpu-018")
     await place.bot.settled()
     report = Report(item="a", outcome="diagnosed", reply="Held:", held=(ReturnableNode(ladder="gone", host="gpu-017"),))
-    ts = await post_message(place.bot.surface.client, OPS, other, diagnosis.render_diagnosis(place.incident, report)) or ""
-    await place.bot.slack.click("olga", ts, drained_nodes.ASK_RETURN_ACTION_ID)
+    ts = await post_message(place.bot.context.client, OPS, other, diagnosis.render_diagnosis(place.incident, report)) or ""
+    await place.bot.slack.click("olga", ts, report_rows.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert str(OldButton()) in place.whispered("olga")
 
 
 async def test_home_lists_what_we_hold_and_says_there_what_became_of_a_press(place: Ward) -> None:
-    holding(place, "l1", outcome="undecided", says="nobody decided in time", since=None, fault=None)
+    holding(place, "l1", outcome="undecided", says="no decision in time", since=None, fault=None)
     before = str(await home_of(place, "olga"))
     assert "what was wrong is not noted" in before, "no button where nobody could look"
-    assert drained_nodes.ASK_RETURN_ACTION_ID not in before
+    assert report_rows.ASK_RETURN_ACTION_ID not in before
 
 
 async def test_a_press_on_home_is_answered_on_home(place: Ward) -> None:
     await place.ask()
     rung = {"remedy": "resume_node", "args": {"node": "gpu-010"}, "part": "restore"}
-    holding(place, "l1", outcome="undecided", says="nobody decided in time", since=T0, rungs=(rung,))
+    holding(place, "l1", outcome="undecided", says="no decision in time", since=T0, rungs=(rung,))
     view = await home_of(place, "olga")
     words = str(view)
-    assert "drained by RackMedic since 2026-05-20 03:10 UTC, approved by Priya, for GPU fell off the bus; nobody decided in time" in words
+    assert "drained by RackMedic since 2026-05-20 03:10 UTC, approved by Priya, for GPU fell off the bus; no decision in time" in words
     assert "hosts at once 0 of 1" in words
-    await place.bot.slack.click_view("olga", view["id"], drained_nodes.ASK_RETURN_ACTION_ID)
+    await place.bot.slack.click_view("olga", view["id"], report_rows.ASK_RETURN_ACTION_ID)
     await place.bot.settled()
     assert "the fault is there: Xid 119 on gpu3" in str(place.bot.slack.home("olga"))
     assert place.whispered("olga") == ""

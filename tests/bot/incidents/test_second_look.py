@@ -1,4 +1,4 @@
-"""The second look waits in Redis: another process makes it after a restart, once, and `stop` takes it back."""
+"""A scheduled second look survives a restart, runs once, and is cancelled by `stop`."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from bot.incidents.dispatch.inbox import DueEntry
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import IncidentTimeouts
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.state import FULL_RECHECK
 from tests.bot.incidents.test_turns import HOSTS, INCIDENT, Office
 from tests.support.fakes_graph import FakeFleet, World, fact, healthy, instead, item
@@ -20,7 +20,7 @@ FIVE = timedelta(minutes=5)
 
 
 class Watching(Office):
-    """A desk whose incidents are looked at again."""
+    """A dispatcher whose incidents are looked at again."""
 
     def __init__(self, redis: Redis, world: World, *, owner: str = "me") -> None:
         super().__init__(redis, world, owner=owner)
@@ -30,7 +30,7 @@ class Watching(Office):
         )
 
     async def passes(self, span: timedelta) -> list[str]:
-        """Time goes by; why something came due, worked off."""
+        """Advance the clock, process due timers and return why they were due."""
         self.clock.at += span
         self.world.clock.at = self.clock.at
         due: list[DueEntry] = await self.inbox.collect_due(timedelta(seconds=1))

@@ -1,4 +1,4 @@
-"""A customer is asked, reminded once, and what they do not answer goes to our people: once, whoever looks, and whatever comes at that moment."""
+"""A silent tenant is reminded once and then handed to operators once, under any race, restart or replica."""
 
 import asyncio
 from collections.abc import Iterator
@@ -42,32 +42,32 @@ def logs() -> Iterator[list[structlog.typing.EventDict]]:
 
 
 class Provider(Office):
-    """A desk that a customer's incident comes to."""
+    """A dispatcher with a tenant's incident."""
 
     def __init__(self, redis: Redis, world: World, *, owner: str = "me") -> None:
         super().__init__(redis, world, owner=owner)
         self.world = world
 
     async def reports(self, text: str = "the loss looks odd", origin: Origin = THEIRS) -> None:
-        """The first report, and what is concluded of it."""
+        """Store the first report and run its turn."""
         self.inbox._new_id = lambda: INCIDENT
         data = {SIDE_KEY: TENANT_SIDE} if origin.customer else {}
         await self.inbox.open_or_join(origin, "first", lambda _: item(text, data=data))
         await self.desk.process_incident(INCIDENT)
 
     def theirs(self, text: str, number: int = 1, **more: Any) -> InboxItem:
-        """Something that the customer says now."""
+        """Return a tenant's message sent now."""
         said = item(text, "reply", f"theirs-{number}", data={SIDE_KEY: TENANT_SIDE}, **more)
         return said.model_copy(update={"at": self.clock.now()})
 
     async def comes(self, span: timedelta) -> list[DueEntry]:
-        """Time goes by; what came due."""
+        """Advance the clock and return what is due."""
         self.clock.at += span
         self.world.clock.at = self.clock.at
         return await self.inbox.collect_due(A_BIT)
 
     async def passes(self, span: timedelta) -> list[str]:
-        """The same, worked off; why it came."""
+        """Advance the clock, process what is due and return why it was due."""
         due = await self.comes(span)
         for entry in due:
             await self.inbox.fire_timer(entry)
@@ -83,7 +83,7 @@ class Provider(Office):
 
 
 class Acme(World):
-    """A small world of a customer's."""
+    """A world whose hosts belong to a tenant."""
 
     @property
     def inventory(self) -> Inventory:
@@ -91,7 +91,7 @@ class Acme(World):
 
 
 def unclear() -> World:
-    """Nothing is proven: one of the machines does not answer."""
+    """Return a world in which nothing is proven because one host is unreachable."""
     return Acme(FakeFleet(healthy("n1", "n3", "n4"), dark={"n2": "connection refused"}))
 
 
@@ -165,7 +165,7 @@ async def test_an_answer_that_comes_with_the_hand_over_goes_to_the_ticket(provid
     assert rows.tenant_silence.handed is None, "they did answer"
 
 
-async def test_a_reminder_that_an_answer_overtook_reminds_nobody(provider: Provider) -> None:
+async def test_a_reminder_overtaken_by_an_answer_is_not_sent(provider: Provider) -> None:
     await provider.reports()
     [due] = await provider.comes(REMINDED)
     answer = provider.theirs("hm")
@@ -209,7 +209,7 @@ async def test_it_survives_a_restart_between_each_two_steps(redis: Redis) -> Non
     assert await after.handed()
 
 
-async def test_what_nobody_was_there_to_remind_of_is_not_handed_over_unreminded(provider: Provider) -> None:
+async def test_a_missed_reminder_is_sent_before_the_hand_over(provider: Provider) -> None:
     await provider.reports()
     assert await provider.passes(timedelta(days=10)) == [REMINDER_DUE]
     assert not await provider.handed()

@@ -1,4 +1,4 @@
-"""The desk with the real incident graph over the real saver: turns end, resume, stop, and are given up."""
+"""The dispatcher with the real incident graph and saver: turns end, resume, stop and are abandoned."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from bot.incidents.dispatch.sweeper import plan_timers
 from bot.store.keys import RedisKeys
 from bot.store.model_costs import RedisSpendStore
 from graph.checkpoints.checkpoint import RedisSaver
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.model.reasoner import ModelSpend
 from graph.state import InboxItem
 from tests.support.clock import SetClock
@@ -31,7 +31,7 @@ INCIDENT = "inc-1"
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[list[structlog.typing.EventDict]]:
-    """Tracebacks of bugs made on purpose go to a list, not to the terminal."""
+    """Capture tracebacks of intended bugs instead of printing them."""
     with structlog.testing.capture_logs() as rows:
         yield rows
 
@@ -41,7 +41,7 @@ def sick() -> list[Any]:
 
 
 class Office:
-    """A desk over the real graph in a small world."""
+    """A dispatcher over the real graph in a small world."""
 
     def __init__(
         self, redis: Redis, world: World, *, owner: str = "me", fetch: Callable[[InboxItem], Awaitable[InboxItem]] = return_item_unchanged
@@ -57,7 +57,7 @@ class Office:
             await asyncio.sleep(0)
 
         self.desk = Dispatcher(
-            self.inbox, leases, self.turns, self.board, clock=self.clock, timers=plan_timers, fetch=fetch, pause=no_pause
+            self.inbox, leases, self.turns, self.board.observers, clock=self.clock, timers=plan_timers, fetch=fetch, pause=no_pause
         )
 
     async def say(self, *said: InboxItem) -> None:
@@ -84,7 +84,7 @@ async def test_an_ordinary_incident_is_small_at_rest(real_redis: Redis) -> None:
 
 
 class PluggedOut(FakeFleet):
-    """The process is stopped while the fleet looks for the first time."""
+    """A fleet whose first run stops the process."""
 
     def __init__(self, facts: list[Any]) -> None:
         super().__init__(facts)

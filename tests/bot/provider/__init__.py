@@ -1,1 +1,1 @@
-"""The line between the two RackMedics of a customer and of their provider."""
+"""The link between a tenant's own RackMedic and its provider's."""

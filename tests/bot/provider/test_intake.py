@@ -1,4 +1,6 @@
-"""The intake: a signed ticket in time is taken in once; what is forged, replayed, late or too large is not, and nobody learns why."""
+"""The ticket intake accepts a signed ticket in time once; forged, replayed, late or large ones get an uninformative
+refusal.
+"""
 
 import base64
 import hmac
@@ -9,7 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from fakeredis import FakeAsyncRedis
 
-from bot.inbound import webhook
+from bot import inbound
 from bot.provider.intake import MAX_BODY_BYTES, MAX_TICKETS_PER_HOUR
 from bot.provider.link import LinkRefused, LinkUnavailable, _check_response
 from bot.provider.ticket_importer import TicketImporter
@@ -31,62 +33,62 @@ async def theirs() -> AsyncIterator[Provider]:
 
 
 def headers(theirs: Provider, body: bytes = BODY, *, id_: str = ID, key: bytes = OURS, off: timedelta = timedelta()) -> dict[str, str]:
-    return webhook.build_signed_headers(key, id_, theirs.clock.now() + off, body)
+    return inbound.build_signed_headers(key, id_, theirs.clock.now() + off, body)
 
 
 def signature(key: bytes, id_: str, timestamp: str, body: bytes) -> str:
-    """Sign without the library, as the specification says."""
+    """Sign by the specification, without the library."""
     return "v1," + base64.b64encode(hmac.digest(key, f"{id_}.{timestamp}.".encode() + body, "sha256")).decode()
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:
-    key, sent = webhook.parse_webhook_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), datetime.fromtimestamp(1614265330, UTC)
-    made = webhook.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", sent, b'{"test": 2432232314}')
-    assert (made[webhook.TIMESTAMP_HEADER], made[webhook.SIGNATURE_HEADER]) == (
+    key, sent = inbound.parse_webhook_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), datetime.fromtimestamp(1614265330, UTC)
+    made = inbound.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", sent, b'{"test": 2432232314}')
+    assert (made[inbound.TIMESTAMP_HEADER], made[inbound.SIGNATURE_HEADER]) == (
         "1614265330",
         "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
     )
     elsewhere = sent.astimezone(timezone(timedelta(hours=-7)))
-    assert webhook.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", elsewhere, b'{"test": 2432232314}') == made
+    assert inbound.build_signed_headers(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", elsewhere, b'{"test": 2432232314}') == made
 
 
 def test_one_of_several_signatures_and_of_several_keys_is_enough() -> None:
-    made = webhook.build_signed_headers(OURS, ID, T0, BODY)
-    several = {**made, webhook.SIGNATURE_HEADER: f"v2,x v1,x {made[webhook.SIGNATURE_HEADER]}"}
-    assert webhook.verify_message([THEIRS, OURS], several, BODY, T0).id == ID
+    made = inbound.build_signed_headers(OURS, ID, T0, BODY)
+    several = {**made, inbound.SIGNATURE_HEADER: f"v2,x v1,x {made[inbound.SIGNATURE_HEADER]}"}
+    assert inbound.verify_message([THEIRS, OURS], several, BODY, T0).id == ID
     for keys in ([THEIRS], []):
-        with pytest.raises(webhook.Unsigned, match="no signature"):
-            webhook.verify_message(keys, several, BODY, T0)
+        with pytest.raises(inbound.Unsigned, match="no signature"):
+            inbound.verify_message(keys, several, BODY, T0)
 
 
 @pytest.mark.parametrize("text", ["", "secret", "whsec_", "whsec_short", "whsec_" + "A" * 200, "whsec_!!!!"])
 def test_a_key_that_is_none_is_refused_with_how_to_make_one(text: str) -> None:
     with pytest.raises(ValueError, match="openssl rand"):
-        webhook.parse_webhook_key(text)
+        inbound.parse_webhook_key(text)
 
 
 @pytest.mark.parametrize("timestamp", ["9" * 12, "9" * 11, "٣" * 10, "", "1.5", f"0{T0.timestamp():.0f}", "0"])
-def test_a_time_of_no_form_is_signed_by_nobody(timestamp: str) -> None:
+def test_a_malformed_timestamp_is_no_valid_signature(timestamp: str) -> None:
     signs = f"{signature(OURS, ID, timestamp, b'')} {signature(OURS, ID, timestamp.lstrip('0'), b'')}"
-    with pytest.raises(webhook.Unsigned):
-        webhook.verify_message(
-            [OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, b"", T0
+    with pytest.raises(inbound.Unsigned):
+        inbound.verify_message(
+            [OURS], {inbound.ID_HEADER: ID, inbound.TIMESTAMP_HEADER: timestamp, inbound.SIGNATURE_HEADER: signs}, b"", T0
         )
 
 
-def test_a_body_that_is_not_utf_8_is_signed_by_nobody() -> None:
+def test_a_body_that_is_not_utf_8_is_no_valid_signature() -> None:
     timestamp, body = f"{T0.timestamp():.0f}", b"\xff\xfe"
     signs = signature(OURS, ID, timestamp, body)
-    with pytest.raises(webhook.Unsigned, match="UTF-8"):
-        webhook.verify_message(
-            [OURS], {webhook.ID_HEADER: ID, webhook.TIMESTAMP_HEADER: timestamp, webhook.SIGNATURE_HEADER: signs}, body, T0
+    with pytest.raises(inbound.Unsigned, match="UTF-8"):
+        inbound.verify_message(
+            [OURS], {inbound.ID_HEADER: ID, inbound.TIMESTAMP_HEADER: timestamp, inbound.SIGNATURE_HEADER: signs}, body, T0
         )
 
 
 @pytest.mark.parametrize("signs", ["v1,\udcff", "v1,é", "v1,", "v1", " " * 900, "v1,x " * 200])
-def test_a_signature_of_no_form_is_nobodys(signs: str) -> None:
-    with pytest.raises(webhook.Unsigned):
-        webhook.verify_message([OURS], {**webhook.build_signed_headers(OURS, ID, T0, b""), webhook.SIGNATURE_HEADER: signs}, b"", T0)
+def test_a_malformed_signature_is_refused(signs: str) -> None:
+    with pytest.raises(inbound.Unsigned):
+        inbound.verify_message([OURS], {**inbound.build_signed_headers(OURS, ID, T0, b""), inbound.SIGNATURE_HEADER: signs}, b"", T0)
 
 
 async def test_a_ticket_is_taken_in_once_however_often_it_is_sent(theirs: Provider) -> None:
@@ -103,8 +105,8 @@ async def test_what_is_forged_replayed_late_or_a_strangers_is_not_taken_in(their
     good = headers(theirs)
     assert await theirs.post(BODY + b" ", good) == 401
     assert await theirs.post(BODY, headers(theirs, key=b"x" * 32)) == 401
-    assert await theirs.post(BODY, {**good, webhook.ID_HEADER: "msg_another_one"}) == 401
-    assert await theirs.post(BODY, {**good, webhook.SIGNATURE_HEADER: "v1,"}) == 401
+    assert await theirs.post(BODY, {**good, inbound.ID_HEADER: "msg_another_one"}) == 401
+    assert await theirs.post(BODY, {**good, inbound.SIGNATURE_HEADER: "v1,"}) == 401
     assert await theirs.post(BODY, {}) == 401
     assert await theirs.post(BODY, headers(theirs, off=-timedelta(minutes=6))) == 401
     assert await theirs.post(BODY, headers(theirs, off=timedelta(minutes=6))) == 401

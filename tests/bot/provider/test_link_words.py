@@ -1,4 +1,4 @@
-"""What an intake says of a refusal is somebody else's word: it is kept and shown without secrets."""
+"""An intake's refusal text is untrusted: it is stored and shown without secrets."""
 
 import pytest
 from aiohttp import web

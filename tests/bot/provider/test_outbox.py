@@ -1,4 +1,4 @@
-"""A click sends what was shown, once, whatever dies in between, and goes on asking until the provider is done."""
+"""A click sends the shown ticket once, whatever process dies, and polls its state until the provider closes it."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from bot.provider.link import LinkRefused, LinkUnavailable
 from bot.provider.ticket_sender import TicketSender
 from bot.provider.wire_messages import StatesAnswer, TicketAnswer, build_ticket_message
-from bot.store.outbox import MAX_RETRY_DELAY, ClickResult, Outbox, build_provider_outbox_keys, compute_retry_delay
+from bot.store.external_outbox import MAX_RETRY_DELAY, ClickResult, Outbox, build_provider_outbox_keys, compute_retry_delay
 from tests.support.clock import SetClock
 from tests.support.intakes import provider
 from tests.support.tickets import SAID
@@ -18,7 +18,7 @@ INCIDENT = "inc-a1"
 
 
 class Telling:
-    """A provider that answers what a test says, and remembers what it was told."""
+    """A provider with scripted answers that records what it received."""
 
     def __init__(self, *answers: TicketAnswer | Exception) -> None:
         self.answers, self.told, self.state = list(answers), list[tuple[str, bytes]](), "received"
@@ -36,7 +36,7 @@ class Telling:
 
 
 async def painted(_: str) -> None:
-    """Nobody looks."""
+    """Ignore: no card is shown."""
 
 
 async def clicked(outbox: Outbox) -> str:

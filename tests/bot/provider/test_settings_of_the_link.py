@@ -1,4 +1,4 @@
-"""Both ends are off until a setting names them, and a setting that cannot be used is refused with the mend."""
+"""Both ends of the provider link are off by default, and an unusable setting is refused with its fix."""
 
 from pathlib import Path
 

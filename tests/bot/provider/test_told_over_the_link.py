@@ -1,4 +1,6 @@
-"""What a provider's people and looks find out reaches a customer's own RackMedic with the answer to what it asks anyway: as the provider's words, once."""
+"""Findings and messages of the provider reach the tenant's own RackMedic with the polled state, once, marked as the
+provider's.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -10,7 +12,8 @@ from typing import Any, cast
 import pytest
 
 from bot.incidents.context import HandlerContext
-from bot.provider.cards import provider_ticket
+from bot.incidents.handlers.services import MessageServices
+from bot.provider import cards
 from bot.provider.provider_updates import MAX_MESSAGE_CHARS, MAX_MESSAGES_PER_ANSWER, ProviderCause, ProviderMessage
 from bot.provider.ticket_states import MAX_UPDATE_BYTES
 from bot.provider.wire_messages import BadMessage, StatesRequest, parse_states_answer, parse_states_request
@@ -20,9 +23,9 @@ from bot.tasks import to_coroutine
 from bot.tenants.cards import internal_thread
 from bot.tenants.tenant_updates import NO_INTAKE_OPEN, TICKET_CLOSED, TenantUpdateHandlers
 from graph.state import IncidentState
-from tests.bot.provider.test_two_bots import OURS, Site, begun, site
+from tests.bot.provider.test_two_bots import OURS, REPORT, Site, begun, site
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.fakes_bot import OPS, Behind, Features, slack_side
 from tests.support.intakes import SITE, Provider, provider
 
 THEIRS: Any = {
@@ -46,10 +49,13 @@ THEIRS: Any = {
 
 @asynccontextmanager
 async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Provider]]:
-    """The provider's bot, its people in a Slack of their own."""
+    """Run the provider's bot with its own Slack."""
 
-    def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
-        ours = replace(surface, bound={row.channel: row for row in SITE.channels})
+    def dress(context: HandlerContext, redis: Any) -> HandlerContext:
+        return replace(context, channel_bindings={row.channel: row for row in SITE.channels})
+
+    def features(messages: MessageServices, redis: Any) -> Features:
+        context = messages.context
 
         async def view_of(incident: str, origin: Any) -> Any:
             return await here[0].intake.states.build_view(origin.tenant, incident)
@@ -58,33 +64,33 @@ async def providers(*, fetched: bool = True) -> AsyncIterator[tuple[Behind, Prov
             async def append_message(self, incident: str, key: str, words: str) -> int:
                 return await here[0].told.append_message(incident, key, words)
 
-        return replace(ours, telling=TenantUpdateHandlers(ours, PostedCards(redis), SITE, view_of, Late() if fetched else None))
+        return Features(tenant_updates=TenantUpdateHandlers(context, PostedCards(redis), SITE, view_of, Late() if fetched else None))
 
     here: list[Provider] = []
-    async with slack_side(dress) as bot, provider(bot.redis, WallClock(), bot.inbox) as at:
+    async with slack_side(dress, features_of=features) as bot, provider(bot.redis, WallClock(), bot.inbox) as at:
         here.append(at)
         yield bot, at
 
 
 async def sent(here: Site, at: Provider) -> str:
     """The provider's incident for a ticket that was clicked."""
-    await here.cards.update_after_turn(here.incident, OURS)
-    await here.press(provider_ticket.SHOW_ACTION_ID)
-    await here.press(provider_ticket.SEND_ACTION_ID)
+    await here.cards.update_after_turn(here.incident, OURS, REPORT)
+    await here.press(cards.SHOW_ACTION_ID)
+    await here.press(cards.SEND_ACTION_ID)
     await here.sender(at.link()).sweep()
     [incident] = await at.inbox.list_open_incidents()
     return incident
 
 
 async def asks(here: Site, at: Provider) -> None:
-    """The next time that the customer's site asks."""
+    """Poll the provider once."""
     row = await here.cards.outbox.load_row(here.incident)
     await here.cards.outbox.postpone_row(row, "", timedelta())
     await here.sender(at.link()).sweep()
 
 
 async def tells(bot: Behind, words: str, who: str = "olga") -> dict[str, Any]:
-    """On-call writes it, sees it and sends it; what the first form answered."""
+    """Write, preview and send a message as on-call; return the first form's answer."""
     at = [row["ts"] for row in bot.slack.messages(OPS) if internal_thread.TELL_ACTION_ID in json.dumps(row.get("blocks"))]
     await bot.slack.click(who, str(at[-1]), internal_thread.TELL_ACTION_ID)
     await bot.settled()
@@ -119,7 +125,7 @@ async def test_what_on_call_tells_stands_in_the_customers_own_thread_once_and_as
         assert len(said) == 1
         shown = json.dumps(said[0]["blocks"], ensure_ascii=False)
         assert "Please start again without gpu-018." in shown
-        assert "passed on as they came" in shown
+        assert "forwarded unchanged" in shown
         assert "<!channel>" not in shown
         assert "https://" not in shown
         assert "olga" not in shown.lower()
@@ -170,11 +176,11 @@ async def test_a_cause_that_is_the_customers_own_is_answered_with_the_change_to_
         at.states[incident] = cast(IncidentState, THEIRS)
         await asks(here, at)
         shown = here.shown()
-        assert "the cause is one that you can mend yourselves" in shown
+        assert "They found a cause that you can fix yourselves" in shown
         assert "NCCL_SOCKET_IFNAME=docker0" in shown
         assert "unset NCCL_SOCKET_IFNAME" in shown
         assert "It worked when:" in shown
-        assert "nobody has it yet" not in [str(row["text"]) for row in here.bot.slack.thread(OPS, here.thread)][-1]
+        assert "not taken yet" not in [str(row["text"]) for row in here.bot.slack.thread(OPS, here.thread)][-1]
         assert "0.97" not in shown
         assert "the inside" not in shown
         await asks(here, at)
@@ -190,7 +196,7 @@ async def test_a_cause_of_the_providers_is_named_and_the_rest_of_the_card_stays(
         }
         at.states[incident] = cast(IncidentState, ours)
         await asks(here, at)
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
         assert "gpu-017" in here.shown()
 
 
@@ -206,11 +212,11 @@ async def test_of_anothers_ticket_neither_words_nor_causes_are_told() -> None:
 
 
 @pytest.mark.parametrize(("fetched", "closed", "says"), [(False, False, NO_INTAKE_OPEN), (True, True, TICKET_CLOSED)])
-async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, says: str) -> None:
+async def test_a_message_without_a_recipient_is_refused(fetched: bool, closed: bool, says: str) -> None:
     async with site() as here, providers(fetched=fetched) as (theirs, at):
         incident = await sent(here, at)
         await begun(theirs, at, incident)
-        telling = theirs.surface.telling
+        telling = theirs.features.tenant_updates
         assert telling
         if closed:
             await to_coroutine(at.redis.hset(at.intake.names.incident_key(incident), "lifecycle", "closed"))
@@ -224,7 +230,7 @@ async def test_what_would_reach_nobody_is_refused(fetched: bool, closed: bool, s
         assert await at.told.list_messages_after(incident, 0) == ()
 
 
-def test_an_answer_is_cut_and_cleaned_by_whoever_reads_it() -> None:
+def test_the_reader_of_an_answer_truncates_and_redacts_it() -> None:
     told = [{"n": 1, "at": "2026-11-23T10:00:00Z", "text": "x" * 9000, "by": "priya"}]
     found = [{"title": "t", "words": "AKIAIOSFODNN7EXAMPLE " + "y" * 9000, "colour": "red"}]
     answer = parse_states_answer(json.dumps({"states": {"inc-1": "taken"}, "told": {"inc-1": told}, "found": {"inc-1": found}}).encode())

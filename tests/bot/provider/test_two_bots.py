@@ -1,33 +1,36 @@
-"""A customer's own RackMedic and their provider's, two bots and one line between them: what would leave is shown, a click sends it, and the
-provider's state comes back by itself. Nothing calls into the customer's network."""
+"""A tenant's RackMedic and its provider's over the link: preview, send by click, poll the state. The provider never
+connects to the tenant's network.
+"""
 
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from bot.incidents.context import HandlerContext
-from bot.provider.cards import provider_ticket
+from bot.incidents.handlers.services import MessageServices
+from bot.provider import cards as provider_ticket
 from bot.provider.handlers import ProviderCards, ProviderHandlers
 from bot.provider.link import ProviderLink
-from bot.provider.ticket_document import BuiltTicket, IncidentNotFound
+from bot.provider.ticket_documents import BuiltTicket, IncidentNotFound
 from bot.provider.ticket_sender import TicketSender
 from bot.provider.ticket_threads import TicketThreads
 from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.outbox import Outbox, build_provider_outbox_keys
+from bot.store.external_outbox import Outbox, build_provider_outbox_keys
+from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import WallClock
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.fakes_bot import OPS, Behind, Features, slack_side
 from tests.support.intakes import Provider, provider
 from tests.support.tickets import SAID
 
 OURS: IncidentState = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "GPU.BUS.Fallen_Off_Bus"}]}}
 THEIR_OWN: IncidentState = {"report": {"item": "x", "outcome": "diagnosed", "root_causes": [{"label": "USER.CONFIG.NCCL_IB_HCA_Wrong"}]}}
+REPORT = Report(item="x", outcome="diagnosed")
 
 
 MADE_TICKET = BuiltTicket(SAID)
@@ -35,7 +38,7 @@ MADE_TICKET = BuiltTicket(SAID)
 
 @dataclass
 class Site:
-    """A customer's site: its Slack, an incident in a thread of it, and what is about to leave."""
+    """A tenant's site: Slack, an incident in a thread, and the ticket to send."""
 
     bot: Behind
     cards: ProviderCards
@@ -50,7 +53,7 @@ class Site:
         return json.dumps([[row["text"], row.get("blocks")] for row in rows if row.get("bot_id")], ensure_ascii=False)
 
     def button(self, action: str) -> str:
-        """The message that has this button; empty where none has."""
+        """Return the ts of the message with this button, or ""."""
         rows: list[Any] = [
             (row["ts"], block.get("elements", [])) for row in self.bot.slack.thread(OPS, self.thread) for block in row.get("blocks") or []
         ]
@@ -73,13 +76,14 @@ async def site(made: BuiltTicket | IncidentNotFound | list[BuiltTicket] = MADE_T
 
     found: list[ProviderCards] = []
 
-    def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
-        kept = EditableMessages(surface.client, PostedCards(redis))
+    def features(messages: MessageServices, redis: Any) -> Features:
+        context = messages.context
+        kept = EditableMessages(context.client, PostedCards(redis))
         outbox = Outbox(redis, WallClock(), build_provider_outbox_keys())
-        found.append(ProviderCards(surface.client, kept, surface.inbox, surface.people, outbox, load_taxonomy()))
-        return replace(surface, sending=ProviderHandlers(surface, found[0], document_of))
+        found.append(ProviderCards(context.client, kept, context.inbox, context.people, outbox, load_taxonomy()))
+        return Features(provider=ProviderHandlers(context, found[0], document_of))
 
-    async with slack_side(dress) as bot:
+    async with slack_side(features_of=features) as bot:
         here = Site(bot, found[0])
         here.thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-[017-018]")
         await bot.settled()
@@ -95,9 +99,9 @@ async def providers() -> AsyncIterator[tuple[Behind, Provider]]:
 
 async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_providers() -> None:
     async with site() as here, providers() as (theirs, at):
-        await here.cards.update_after_turn(here.incident, THEIR_OWN)
+        await here.cards.update_after_turn(here.incident, THEIR_OWN, REPORT)
         assert not here.button(provider_ticket.SHOW_ACTION_ID)
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         assert here.files() == [f"ticket-{here.incident}.json"]
         sender = here.sender(at.link())
@@ -108,7 +112,7 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
         assert "On its way to your provider" in here.shown()
         assert await sender.sweep() == 1
         [incident] = await at.inbox.list_open_incidents()
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
         assert incident in here.shown()
 
         threads = await begun(theirs, at, incident)
@@ -116,7 +120,7 @@ async def test_a_ticket_goes_from_a_click_at_the_customers_to_proved_at_the_prov
         assert "~0123456789ab hangs since 02:40" in threads
 
         for lifecycle, ticket, says in (
-            ("handed_off", "taken", "Somebody of our people has it."),
+            ("handed_off", "taken", "One of our people has it."),
             ("watching", "taken", "Repaired, and proved by a test."),
             ("closed", "resolved", "Closed."),
         ):
@@ -135,7 +139,7 @@ async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
     async with site(shown) as here, providers() as (_, at):
         sender = here.sender(at.link())
         for _ in range(2):
-            await here.cards.update_after_turn(here.incident, OURS)
+            await here.cards.update_after_turn(here.incident, OURS, REPORT)
             await here.press(provider_ticket.SHOW_ACTION_ID)
             await here.press(provider_ticket.SEND_ACTION_ID)
             await sender.sweep()
@@ -146,13 +150,13 @@ async def test_what_is_new_after_the_end_opens_the_same_ticket_again() -> None:
 
 
 async def begun(theirs: Behind, at: Provider, incident: str) -> str:
-    """The thread that the provider's first turn begins."""
+    """Return the thread that the provider's first turn opens."""
 
     async def elsewhere(item: InboxItem) -> Origin | None:
         return await at.inbox.get_origin(item.incident)
 
     threads = TicketThreads(
-        theirs.surface.client, PostedCards(theirs.redis), at.inbox, theirs.surface.people, at.intake.arrivals.book, elsewhere
+        theirs.context.client, PostedCards(theirs.redis), at.inbox, theirs.context.people, at.intake.arrivals.book, elsewhere
     )
     [item] = await at.inbox.list_waiting(incident)
     assert await threads.resolve_thread(item)
@@ -161,7 +165,7 @@ async def begun(theirs: Behind, at: Provider, incident: str) -> str:
 
 async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
     async with site() as here, providers() as (_, at):
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
@@ -174,21 +178,21 @@ async def test_what_the_file_shows_is_what_arrives_byte_for_value() -> None:
 async def test_while_the_provider_is_away_the_thread_says_so_and_it_goes_on_by_itself() -> None:
     async with site() as here, providers() as (_, at):
         up, at.url = at.url, "http://127.0.0.1:9"
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.SEND_ACTION_ID)
         await here.sender(at.link()).sweep()
-        assert "It goes on by itself" in here.shown()
+        assert "Retrying automatically" in here.shown()
         at.url = up
         row = await here.cards.outbox.load_row(here.incident)
         await here.cards.outbox.postpone_row(row, row.trouble, timedelta())
         await here.sender(at.link()).sweep()
-        assert "nobody has it yet" in here.shown()
+        assert "not taken yet" in here.shown()
 
 
 async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
     async with site() as here, providers() as (_, at):
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         await here.press(provider_ticket.BACK_ACTION_ID)
         assert here.button(provider_ticket.SHOW_ACTION_ID)
@@ -198,14 +202,14 @@ async def test_not_now_sends_nothing_and_an_old_button_neither() -> None:
 
 async def test_a_guest_neither_sees_nor_sends() -> None:
     async with site() as here:
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID, who="gus")
         assert here.files() == []
 
 
 async def test_what_cannot_be_shown_is_not_offered_to_be_sent() -> None:
     async with site(IncidentNotFound("inc-x: nothing was looked at yet")) as here:
-        await here.cards.update_after_turn(here.incident, OURS)
+        await here.cards.update_after_turn(here.incident, OURS, REPORT)
         await here.press(provider_ticket.SHOW_ACTION_ID)
         assert "nothing was looked at yet" in here.shown()
         assert not here.button(provider_ticket.SEND_ACTION_ID)

@@ -1,1 +1,1 @@
-"""Approvals given, counted, queued and carried out: by one, by several, by waves."""
+"""Approvals and their execution: single actions, batches and waves."""

@@ -1,4 +1,4 @@
-"""The acting half as the bot opens it: desk, wake-ups, sweep, ledger and cards together, in one process on a store that forgets."""
+"""Remediation as the bot wires it: dispatcher, wake-ups, sweeper, ledger and cards in one process, on a volatile store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,8 +19,7 @@ from bot.incidents.dispatch.wakeups import LocalWakeups
 from bot.settings import Settings, load_settings
 from bot.store.store import Store
 from graph.checkpoints.checkpoint import RedisSaver
-from graph.context import Progress
-from graph.incident.turns import IncidentTurns
+from graph.incident.incident_graph import IncidentTurns
 from graph.report import Report
 from graph.state import InboxItem, IncidentState, Origin
 from tests.support.clock import PATIENCE
@@ -34,7 +33,7 @@ LOOPBACK = inventory(hosts={name: {"address": "127.0.0.1"} for name in ("n1", "n
 
 
 class Watched(Wall):
-    """Cards that somebody waits for."""
+    """Cards with a wait for each kind of update."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,20 +48,17 @@ class Watched(Wall):
             self.moved.notify_all()
 
     async def until(self, what: str) -> str:
-        """The approval of the first such news."""
+        """Return the approval id of the first update that starts with `what`."""
         async with asyncio.timeout(PATIENCE), self.moved:
             await self.moved.wait_for(lambda: any(said.startswith(what) for said, _ in self.news))
         return next(approval for said, approval in self.news if said.startswith(what))
 
 
 class Silent:
-    """A thread that nobody reads."""
+    """A report publisher that only keeps the texts."""
 
     def __init__(self) -> None:
         self.replies: list[str] = []
-
-    async def publish_progress(self, p: Progress) -> None:
-        return None
 
     async def publish_report(self, incident: str, state: IncidentState, report: Report) -> None:
         self.replies.append(report.reply or report.headline)
@@ -79,7 +75,7 @@ def settings(folder: Path, **more: str) -> Settings:
 
 
 class Bot:
-    """Everything but Slack."""
+    """The whole bot except Slack."""
 
     def __init__(self, store: Store, site: Site, wall: Watched, given: Settings) -> None:
         self.store, self.site, self.wall, self.settings = store, site, wall, given
@@ -112,9 +108,11 @@ class Bot:
         return open_action_runtime(needs)
 
     async def work(self, acting: ActionRuntime) -> None:
-        """Begin to answer."""
+        """Start processing."""
         leases = Leases(self.store.redis, WallClock())
-        desk = Dispatcher(self.inbox, leases, self.turns, acting.wrap_publisher(self.board), clock=WallClock(), timers=plan_timers)
+        assert acting.actions
+        observers = {"report": self.board.publish_report, "remediation": acting.actions.schedule_after_turn}
+        desk = Dispatcher(self.inbox, leases, self.turns, observers, clock=WallClock(), timers=plan_timers)
         await self.wakeups.start(desk.process_incident)
 
     async def mention(self) -> str:
@@ -148,7 +146,7 @@ async def test_a_mention_becomes_a_card_and_a_click_a_proven_fix(store: Store, t
         await bot.wakeups.wait_until_idle()
         assert site.counts() == {"reset_clocks": 1}
         assert (await bot.turns.load_state(incident))["lifecycle"] == "watching"
-        assert any("to be proved again" in reply for reply in bot.board.replies)
+        assert any("re-check at" in reply for reply in bot.board.replies)
         await bot.wakeups.aclose()
 
 
@@ -161,7 +159,7 @@ async def test_on_a_store_that_forgets_nothing_runs_unless_that_is_accepted(stor
         approval = await wall.until("card")
         seen = await acting.ledger.get_record(approval)
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
-        await wall.until("held This Redis may forget")
+        await wall.until("held This Redis may lose")
         assert (await acting.ledger.get_record(approval)).state is State.APPROVED
         assert site.effects == []
         await bot.wakeups.aclose()
@@ -176,6 +174,6 @@ async def test_accepting_it_helps_no_host_beyond_loopback(store: Store, tmp_path
         approval = await wall.until("card")
         seen = await acting.ledger.get_record(approval)
         await acting.decisions.cast_vote(approval, seen.digest, ANN, "approve", delivery="click")
-        await wall.until("held This Redis may forget")
+        await wall.until("held This Redis may lose")
         assert site.effects == []
         await bot.wakeups.aclose()

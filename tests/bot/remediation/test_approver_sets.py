@@ -1,4 +1,4 @@
-"""Other approver sets, from the policy's table to the claim: by group and risk."""
+"""Approver sets by group and risk, from the policy's table to the claim."""
 
 import json
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.policy.approver_sets import ApproverSet, ApproverTable, SetRule
+from bot.policy.approvals import ApproverSet, ApproverTable, SetRule
 from bot.policy.channels import Person
 from bot.store.keys import LEDGER_KEY_PREFIX
 from tests.support.fakes_actions import ANN, KEY, TEAM, Office, Site, hung, well
@@ -27,7 +27,7 @@ async def redis() -> AsyncIterator[Redis]:
 
 
 async def office_of(redis: Redis, table: ApproverTable) -> tuple[Office, str]:
-    """An office with an incident whose drain waits for a decision."""
+    """Return an office and an incident whose drain waits for approval."""
     site = Site(facts=well("n1", "n2", "n3", "n4", "m1", "m2", "ctl"))
     site.sick(hung("n1"))
     office = Office(redis, site, approvers=table)

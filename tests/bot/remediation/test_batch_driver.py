@@ -1,4 +1,4 @@
-"""One press for several actions, behind the click: each is claimed, run and proved by itself, and the brakes hold each by itself."""
+"""One click on a batch: each action is claimed, run, verified and limited by the brakes individually."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,7 +9,7 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.remediation.action_callbacks import ActionStartAnnouncer
-from tests.bot.remediation.test_actions import site, slow
+from tests.bot.remediation.test_action_runner import site, slow
 from tests.support.clock import PATIENCE
 from tests.support.fakes_actions import ANN, BOB, Office, Wall, hung
 from tools.ledger.brakes import Brakes
@@ -37,7 +37,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 def office_of(store: Redis, *hosts: str, brakes: Brakes | None = None) -> Office:
-    """Slow GPUs on these hosts."""
+    """Return an office with slow GPUs on these hosts."""
     return Office(store, site(*(slow(host) for host in hosts)), brakes=brakes)
 
 
@@ -46,7 +46,7 @@ async def press(office: Office, rows: Sequence[ActionRecord], who: str = ANN, de
 
 
 async def asked(office: Office, hosts: str = "n1 n2 n3") -> tuple[str, list[ActionRecord]]:
-    """The incident, and what it wants approved."""
+    """Return the incident and its pending actions."""
     incident = await office.mention(f"job 4711 is slow on {hosts}")
     return incident, sorted(await office.pending(incident), key=lambda row: row.action.target)
 
@@ -56,7 +56,7 @@ async def now(office: Office, rows: Sequence[ActionRecord]) -> list[ActionRecord
 
 
 def why(office: Office, row: ActionRecord) -> str:
-    """What its card says about its waiting; empty where nothing is said."""
+    """Return the wait reasons shown on the action's card."""
     return " ".join(
         words.removeprefix("held ") for words, approval in office.wall.news if approval == row.approval and words.startswith("held")
     )
@@ -111,7 +111,7 @@ async def test_the_kill_switch_holds_each_of_them(store: Redis) -> None:
 
 
 async def changed_elsewhere(office: Office, like: ActionRecord, host: str) -> None:
-    """Another incident changes a host of the same group."""
+    """Let another incident change a host of the same group."""
     other = replace(like.action, approval="apr-0000000000ff", target=host, via=host, incident="inc-other")
     await office.ledger.propose(other, like.terms)
     await office.ledger.vote(other.approval, other.digest, ANN, "approve", "click-elsewhere")
@@ -152,7 +152,7 @@ async def test_one_that_was_refused_is_not_asked_again_where_the_fault_has_gone_
     assert [row.state for row in await now(office, rows)] == [State.DONE, State.SUPERSEDED]
     assert await office.pending(incident) == []
     [gone] = [row for row in await office.ladders(incident) if row["target"] == "n2"]
-    assert (gone["outcome"], "shows no more" in gone["says"]) == ("withdrawn", True)
+    assert (gone["outcome"], "no longer shows" in gone["says"]) == ("withdrawn", True)
 
 
 async def test_an_old_line_of_the_kernel_is_no_sign_that_the_fault_has_gone(store: Redis) -> None:
@@ -201,7 +201,7 @@ async def test_a_press_that_is_received_twice_counts_once_for_each(store: Redis)
     assert [row.approvals for row in await now(office, rows)] == [1, 1]
 
 
-async def test_whoever_may_not_approve_is_refused_before_any_vote(store: Redis) -> None:
+async def test_a_person_without_the_right_is_refused_before_any_vote(store: Redis) -> None:
     office = office_of(store, "n1", "n2")
     _, rows = await asked(office, "n1 n2")
     with pytest.raises(NotAnApprover):
@@ -210,7 +210,7 @@ async def test_whoever_may_not_approve_is_refused_before_any_vote(store: Redis) 
 
 
 class Watching(Office):
-    """Remembers how many actions were up for decision when the first of them was woken."""
+    """Records how many actions were pending when the first was woken."""
 
     beside: int = 0
 
@@ -228,13 +228,13 @@ async def test_all_of_them_are_proposed_before_the_first_is_shown(store: Redis) 
 
 
 class Stuck(Wall):
-    """Slack that takes a card and does not answer."""
+    """Slack that accepts a card update and never answers."""
 
     async def update_card(self, record: ActionRecord) -> None:
         await asyncio.Event().wait()
 
 
-async def test_a_command_that_may_run_waits_for_nobodys_card(store: Redis) -> None:
+async def test_an_approved_command_does_not_wait_for_a_card_update(store: Redis) -> None:
     office = office_of(store, "n1")
     _, [row] = await asked(office, "n1")
     announce = ActionStartAnnouncer(office.ledger, Stuck(), seconds=0.01)

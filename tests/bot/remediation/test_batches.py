@@ -1,4 +1,4 @@
-"""Several actions on one card, click by click: who shares a card, that one press is a vote for each, and that none counts for another."""
+"""Shared approval cards: which actions share one, and that a click votes for each shown action and for no other."""
 
 import asyncio
 import copy
@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from bot.remediation.action_cards import ActionCards, CardPostInProgress
-from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD, CardBatches
+from bot.remediation.action_cards import MAX_ACTIONS_PER_CARD, ActionCards, CardBatches, CardPostInProgress
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import reject_modal
+from bot.remediation.cards import modals
 from bot.slack.posted_messages import PostedCards
 from graph.state import IncidentState
 from tests.support.fakes_approvals import APPROVERS, Ward, ward
@@ -34,7 +33,7 @@ async def place() -> AsyncIterator[Ward]:
 
 
 async def put_up(place: Ward, hosts: int | Sequence[str] = 3, *, quorum: int = 1, **changes: Any) -> list[ActionRecord]:
-    """The same remedy for several hosts, all proposed before the first is shown, as a diagnosis does it."""
+    """Propose one remedy for several hosts, all before the first card is posted, as a diagnosis does."""
     names = [f"gpu-{n:03}" for n in range(1, hosts + 1)] if isinstance(hosts, int) else hosts
     terms = ApprovalTerms(approvers=APPROVERS, quorum=quorum, group="h100", group_size=100)
     made = [action(target=host, via=host, devices=(), incident=place.incident, **changes) for host in names]
@@ -53,14 +52,14 @@ def row(card: dict[str, Any], host: str) -> str:
 
 
 async def press(place: Ward, user: str, button: str, record: ActionRecord | None = None, card: dict[str, Any] | None = None) -> None:
-    """A button of the first card, or the one of a row on it."""
+    """Click a button of the first card, or of a row on it."""
     value = approval.encode_action(record) if record else None
     await place.bot.slack.acts.click(user, str((card or cards(place)[0])["ts"]), button, value=value)
     await place.bot.settled()
 
 
 def sent(place: Ward) -> dict[str, Any]:
-    """The payload of the latest click, as the bot got it."""
+    """Return the payload of the latest click as the bot received it."""
     return copy.deepcopy([envelope["payload"] for envelope in place.bot.slack.hub.sent if envelope["type"] == "interactive"][-1])
 
 
@@ -106,7 +105,7 @@ async def test_a_row_is_approved_and_rejected_by_itself(place: Ward) -> None:
     await press(place, "anton", approval.REJECT_ACTION_ID, third)
     view = place.bot.slack.view("anton")
     assert view
-    await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: "in use for a demo"})
+    await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: "in use for a demo"})
     await place.bot.settled()
     assert await states(place, [first, second, third]) == [State.PENDING, State.APPROVED, State.DENIED]
     assert "*anton* rejected it: in use for a demo" in row(cards(place)[0], "gpu-003")
@@ -123,7 +122,7 @@ async def test_what_did_not_count_is_told_host_by_host(place: Ward) -> None:
     each = [[record.approval, record.digest] for record in [*records, mine]]
     old["actions"][0] |= {"action_id": approval.APPROVE_ALL_ACTION_ID, "value": json.dumps({"each": each})}
     await send(place, old)
-    assert "6 approved, 1 already revoked, 1 you asked for" in place.whispered("priya")
+    assert "6 approved, 1 already revoked, 1 requested by you" in place.whispered("priya")
     assert await states(place, records) == [State.APPROVED] * 6 + [State.REVOKED]
     assert await place.state(mine) is State.PENDING
 
@@ -140,7 +139,7 @@ async def test_a_digest_that_is_not_the_one_shown_counts_for_nothing_and_harms_n
     assert "1 approved, 1 changed since, 1 gone" in place.whispered("priya")
 
 
-async def test_two_people_who_press_at_once_are_two_voters_and_nobody_counts_twice(place: Ward) -> None:
+async def test_two_simultaneous_clicks_are_two_voters_counted_once_each(place: Ward) -> None:
     records = await put_up(place, quorum=2)
     ts = str(cards(place)[0]["ts"])
     await asyncio.gather(*(place.bot.slack.acts.click(who, ts, approval.APPROVE_ALL_ACTION_ID) for who in ("priya", "anton", "priya")))
@@ -225,7 +224,7 @@ async def test_a_press_after_the_time_is_over_counts_for_none(place: Ward) -> No
     assert str(cards(place)[0]["blocks"]).count(approval.ASK_AGAIN_ACTION_ID) == 3
 
 
-async def test_whoever_is_no_approver_approves_none_of_them(place: Ward) -> None:
+async def test_a_person_outside_the_group_approves_none_of_them(place: Ward) -> None:
     await put_up(place)
     before = await place.dump()
     await press(place, "olga", approval.APPROVE_ALL_ACTION_ID)
@@ -240,7 +239,7 @@ async def test_slack_is_asked_once_who_presses_however_many_there_are(place: War
     assert place.bot.slack.api.calls["usergroups.users.list"] - asked <= 1
 
 
-async def test_what_joins_within_two_minutes_is_on_the_card_and_calls_nobody_again(place: Ward) -> None:
+async def test_an_action_within_two_minutes_joins_the_card_without_a_mention(place: Ward) -> None:
     await put_up(place, ["gpu-001"])
     assert approval.APPROVE_ALL_ACTION_ID not in str(cards(place)[0]["blocks"])
     place.clock.go(seconds=60)
@@ -307,22 +306,22 @@ async def test_two_processes_that_show_at_the_same_moment_post_one_card(place: W
     terms = ApprovalTerms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(4)]
     records = [await place.ledger.propose(one, terms) for one in made]
-    surface, posted = place.bot.surface, PostedCards(place.bot.redis)
-    living = living_messages(surface.client, place.bot.redis, surface.people, surface.inbox.get_origin, place.clock, surface.tasks)
-    other = ActionCards(surface.client, posted, surface.people, place.cards.sources, living)
+    context, posted = place.bot.context, PostedCards(place.bot.redis)
+    living = living_messages(context.client, place.bot.redis, context.people, context.inbox.get_origin, place.clock, context.tasks)
+    other = ActionCards(context.client, posted, context.people, place.cards.sources, living)
     sides = [place.cards, other]
     shown = await asyncio.gather(
         *(sides[n % 2].post_approval_card(record, IncidentState()) for n, record in enumerate(records)), return_exceptions=True
     )
     assert all(why is None or isinstance(why, CardPostInProgress) for why in shown)
-    for side in sides:  # as the driver does it again
+    for side in sides:  # as the driver repeats it
         for record in records:
             await side.post_approval_card(record, IncidentState())
     [card] = cards(place)
     assert all(f"`{record.action.target}` · " in str(card["blocks"]) for record in records)
 
 
-async def test_while_another_process_posts_the_card_nobody_else_does(place: Ward) -> None:
+async def test_only_one_process_posts_the_card(place: Ward) -> None:
     terms = ApprovalTerms(approvers=APPROVERS, quorum=1, group="h100", group_size=100)
     made = [action(target=f"gpu-{n:03}", via=f"gpu-{n:03}", incident=place.incident) for n in range(2)]
     first, second = [await place.ledger.propose(one, terms) for one in made]
@@ -367,7 +366,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
     for host, words in (
         ("gpu-001", "*passes now*"),
         ("gpu-002", "*running*"),
-        ("gpu-003", "Waits: as many hosts of this group"),
+        ("gpu-003", "Waiting: as many hosts of this group"),
         ("gpu-004", "*refused*"),
     ):
         assert words in row(card, host)
@@ -381,7 +380,7 @@ async def test_why_each_waits_and_how_each_ended_is_on_its_row(place: Ward) -> N
 
 
 async def run(place: Ward, record: ActionRecord, outcome: Any, status: int = 0) -> None:
-    """An approved action is claimed, ran and proved, and people hear of it."""
+    """Claim, run and verify an approved action, and post its outcome."""
     claim = await place.ledger.claim(record.approval, record.digest, "w1", policy=POLICY, catalogue=CATALOGUE, authorised=APPROVERS)
     await place.ledger.finish(claim, "failed" if status else "done", exit_status=status)
     await judge(place, record, outcome)
@@ -394,7 +393,7 @@ async def judge(place: Ward, record: ActionRecord, outcome: Any) -> None:
 
 
 def told(place: Ward, word: str) -> list[str]:
-    """Messages below the card that begin so."""
+    """Return messages below the card that contain `word`."""
     return [m["text"] for m in place.said() if m["ts"] != cards(place)[0]["ts"] and word in m["text"]]
 
 
@@ -415,10 +414,10 @@ async def test_the_approvers_are_called_once_more_for_all_that_waits(place: Ward
     await press(place, "priya", approval.APPROVE_ACTION_ID, records[0])
     for record in records:
         await place.cards.post_reminder(record)
-    [reminder] = [m for m in place.said() if "Still to be decided" in m["text"]]
+    [reminder] = [m for m in place.said() if "Still waiting for approval" in m["text"]]
     words = str(reminder["blocks"])
     assert words.count(CALLED) == 1
-    assert "2 of 3 to be decided" in words
+    assert "2 of 3 waiting for approval" in words
     assert "gpu-[002-003]" in words
 
 
@@ -438,13 +437,13 @@ async def test_a_channel_that_became_shared_shows_none_of_them(place: Ward) -> N
     records = await put_up(place)
     ts = cards(place)[0]["ts"]
     place.bot.slack.share(OPS)
-    place.bot.surface.people.forget(OPS)
+    place.bot.context.people.forget(OPS)
     await place.cards.update_card(records[0])
     [card] = [m for m in place.said() if m["ts"] == ts]
     assert "gpu-001" not in str(card["blocks"])
 
 
-async def test_a_record_that_somebody_forged_is_left_out_and_the_others_stay(place: Ward) -> None:
+async def test_a_forged_record_is_left_out_and_the_others_stay(place: Ward) -> None:
     records = await put_up(place)
     await place.bot.redis.hset(f"rm:ledger:apr:{records[1].approval}", "mac", "0" * 64)
     await place.cards.update_card(records[0])

@@ -1,4 +1,6 @@
-"""A guide that somebody called goes on through what people approve: each look that needs GPUs for itself is a card of whoever called it."""
+"""A guide continues after its exclusive checks were approved; each is a card requested by the person who started the
+guide.
+"""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -42,7 +44,7 @@ def marks(state: Any) -> dict[str, str]:
 
 
 async def calls(office: Office, incident: str, name: str) -> dict[str, str]:
-    """How the steps stand after somebody called the guide."""
+    """Return the steps' states after the guide was started."""
     said = ParsedMessage(intent=Intent.RUN_GUIDE, guide="load", hosts=("n2",))
     office.clock.go(seconds=30)
     row = InboxItem(id=name, kind=said.kind, incident=incident, at=office.clock.now(), user="ANN", data=said.build_item_data())

@@ -1,4 +1,4 @@
-"""The ledger's key is changed while a fix waits for people: its card is superseded, a new one is put up, and that one runs."""
+"""Rotating the ledger key supersedes pending cards; a new card is posted and its action runs."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +23,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 def after_the_change(office: Office) -> Office:
-    """A process that was restarted with the new key."""
+    """Return a process restarted with the new key."""
     office.clock.go(seconds=60)
     return Office(office.redis, office.site, people=office.people, wall=office.wall, evidence=office.evidence, worker="w2", keys=(NEW, KEY))
 
@@ -47,7 +47,7 @@ async def test_what_waited_is_asked_anew_and_what_was_approved_must_be_approved_
     assert (await restarted.ledger.verify_audit()).good
 
 
-async def test_what_a_terminal_ended_and_told_nobody_is_asked_anew_within_a_minute(store: Redis) -> None:
+async def test_an_action_superseded_from_the_terminal_is_requested_again_within_a_minute(store: Redis) -> None:
     site = Site(facts=well(*HOSTS))
     site.sick(hung("n1"))
     office = Office(store, site)

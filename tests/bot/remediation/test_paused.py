@@ -1,4 +1,6 @@
-"""People asked for quiet: nobody is reminded before it is over, a card that expires meanwhile is told once, and then it goes on."""
+"""A paused incident sends no reminders until the pause ends; a card that expires meanwhile is reported once and then
+proposed again.
+"""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -22,7 +24,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 async def paused(store: Redis, minutes: float) -> tuple[Office, str]:
-    """An incident whose card waits, and that is to be quiet for so long."""
+    """Return an incident with a pending card that is paused for `minutes`."""
     made = Site(facts=well(*HOSTS))
     made.sick(hung("n1"))
     office = Office(store, made)
@@ -34,7 +36,7 @@ async def paused(store: Redis, minutes: float) -> tuple[Office, str]:
 
 
 async def after(office: Office, incident: str, minutes: float) -> list[str]:
-    """What people are shown when so many minutes have passed."""
+    """Return what is shown after `minutes`."""
     office.clock.go(minutes=minutes)
     before = len(office.wall.news)
     await office.settle(incident)

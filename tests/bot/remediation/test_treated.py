@@ -1,4 +1,4 @@
-"""A host that one incident has mended, as another thread finds it: old lines of the kernel accuse nobody twice, and everybody hears who drained it."""
+"""Another thread sees that a host was repaired: old kernel lines do not count again, and it shows who drained the node."""
 
 from collections.abc import AsyncIterator
 
@@ -110,7 +110,7 @@ async def test_a_card_from_before_the_repair_runs_nothing_when_it_is_approved_af
     assert await office.pending(second) == []
 
 
-async def test_whoever_finds_a_node_out_of_service_hears_for_what_we_drained_it(store: Redis) -> None:
+async def test_a_report_on_a_drained_node_says_why_we_drained_it(store: Redis) -> None:
     office = Office(store, site(hung("n1")), alone=True)
     await mended(office, "drain_node")
     office.site.sick(fact("n1", "sysd", "service.state", "failed", "nvidia-fabricmanager"))

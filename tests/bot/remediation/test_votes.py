@@ -1,4 +1,4 @@
-"""Approving in Slack, click by click: what counts, what does not, and that whatever does not count changes nothing and says why."""
+"""Approving in Slack: which clicks count, and that a refused click changes nothing and gives the reason."""
 
 import copy
 import json
@@ -13,7 +13,7 @@ from bot.incidents.handlers.commands import NO_SUCH_BREAKER
 from bot.policy.approvals import ApprovalRights
 from bot.policy.channels import NOT_FULL_MEMBER_TEXT, REFUSAL_TEXTS
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import brakes, card_parts, edit_modal, outcomes, reject_modal
+from bot.remediation.cards import brakes, card_parts, modals, outcomes
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.slack.people import SlackAnswerMissing
 from graph.state import Origin, TenantThread
@@ -37,7 +37,7 @@ async def place() -> AsyncIterator[Ward]:
 
 async def test_a_customers_channel_may_name_approvers_of_its_own(place: Ward) -> None:
     theirs = tuple(row.model_copy(update={"approvers": "S0ACME"}) if row.channel == ACME else row for row in INVENTORY.channels)
-    rights = ApprovalRights(place.bot.surface.people, INVENTORY.model_copy(update={"channels": theirs}), (), place.bot.inbox.get_origin)
+    rights = ApprovalRights(place.bot.context.people, INVENTORY.model_copy(update={"channels": theirs}), (), place.bot.inbox.get_origin)
     came = TenantThread(team=TEAM, channel=ACME, thread_ts="2.0", user="U0CARLA")
     origin = Origin(kind="slack", team=TEAM, channel=OPS, tenant="acme", customer=came)
     assert rights.get_mention_group(origin) == "S0ACME"
@@ -46,7 +46,7 @@ async def test_a_customers_channel_may_name_approvers_of_its_own(place: Ward) ->
 
 
 def last_click(place: Ward) -> dict[str, Any]:
-    """The payload of the latest click, as the bot got it."""
+    """Return the payload of the latest click as the bot received it."""
     envelopes = [envelope["payload"] for envelope in place.bot.slack.hub.sent if envelope["type"] == "interactive"]
     return copy.deepcopy(envelopes[-1])
 
@@ -88,7 +88,7 @@ async def test_two_must_agree_where_two_are_needed(place: Ward) -> None:
     assert "1 of 2 approvals" in str(place.card(record)["blocks"])
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     assert await place.state(record) is State.PENDING
-    assert "counts already" in place.whispered("priya")
+    assert "already counts" in place.whispered("priya")
     await place.click("anton", place.card(record), approval.APPROVE_ACTION_ID)
     assert await place.state(record) is State.APPROVED
 
@@ -98,10 +98,10 @@ async def test_a_rejection_needs_a_reason_and_shows_it(place: Ward) -> None:
     await place.click("anton", place.card(record), approval.REJECT_ACTION_ID)
     view = place.bot.slack.view("anton")
     assert view
-    empty = await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: " "})
+    empty = await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: " "})
     assert empty["errors"]
     assert await place.state(record) is State.PENDING
-    assert await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: "the customer <!here> runs a demo"}) == {}
+    assert await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: "the customer <!here> runs a demo"}) == {}
     await place.bot.settled()
     assert await place.state(record) is State.DENIED
     words = str(place.card(record)["blocks"])
@@ -115,25 +115,25 @@ async def test_an_edit_voids_votes_and_its_editor_may_not_approve_it(place: Ward
     await place.click("priya", place.card(record), approval.EDIT_ACTION_ID)
     view = place.bot.slack.view("priya")
     assert view
-    wrong = await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": "9b:00.0; reboot"})
-    assert "PCI address" in wrong["errors"][edit_modal.FIELD_ID_PREFIX + "bdf"]
+    wrong = await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": "9b:00.0; reboot"})
+    assert "PCI address" in wrong["errors"][modals.FIELD_ID_PREFIX + "bdf"]
     same = await place.bot.slack.submit("priya", view["id"], {})
     assert "Nothing was changed" in str(same["errors"])
     place.clock.go(seconds=20)
-    assert await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}) == {}
+    assert await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}) == {}
     await place.bot.settled()
     old, new = await place.ledger.list_incident_records(place.incident)
     assert (old.state, new.state, new.votes) == (State.SUPERSEDED, State.PENDING, ())
     assert new.action.requested_by == f"{TEAM}:U0PRIYA"
     assert "0000:c7:00.0" in str(place.card(new)["blocks"])
     await place.click("priya", place.card(new), approval.APPROVE_ACTION_ID)
-    assert "somebody else must approve" in place.whispered("priya")
+    assert "another approver must approve" in place.whispered("priya")
     await place.click("anton", place.card(new), approval.APPROVE_ACTION_ID)
     assert (await place.ledger.get_record(new.approval)).approvals == 1
 
 
 async def refused(place: Ward, record: ActionRecord, user: str, word: str, payload: dict[str, Any] | None = None) -> None:
-    """A click (or a payload) that changes nothing, and whoever clicked is told why."""
+    """Assert that a click (or payload) changes nothing and that the person who clicked gets a reason."""
     before = await place.dump()
     if payload is None:
         await place.click(user, place.card(record), approval.APPROVE_ACTION_ID)
@@ -143,23 +143,23 @@ async def refused(place: Ward, record: ActionRecord, user: str, word: str, paylo
     assert word in place.whispered(user)
 
 
-async def test_whoever_is_no_approver_changes_nothing(place: Ward) -> None:
+async def test_a_person_outside_the_group_changes_nothing(place: Ward) -> None:
     await refused(place, await place.ask(), "olga", "not among the approvers")
 
 
-async def test_whoever_may_not_approve_hears_by_name_who_may(place: Ward) -> None:
+async def test_a_refused_person_is_told_who_may_approve(place: Ward) -> None:
     await refused(place, await place.ask(), "olga", "Those who may: anton, priya.")
     assert "U0PRIYA" not in place.whispered("olga")
 
 
-async def test_whoever_left_the_group_after_the_card_was_shown_changes_nothing(place: Ward) -> None:
+async def test_a_person_who_left_the_group_after_the_card_was_shown_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     place.bot.slack.ws.groups["S0GPUAPPR"].users = ["U0ANTON"]
     await refused(place, record, "priya", "not among the approvers")
 
 
 async def test_the_requester_does_not_approve_their_own(place: Ward) -> None:
-    await refused(place, await place.ask(action(requested_by=f"{TEAM}:U0PRIYA")), "priya", "somebody else must approve")
+    await refused(place, await place.ask(action(requested_by=f"{TEAM}:U0PRIYA")), "priya", "another approver must approve")
 
 
 @pytest.mark.parametrize("user", ["gus", "rackmedic"])
@@ -170,7 +170,7 @@ async def test_guests_and_apps_change_nothing_even_if_a_group_holds_them(place: 
     await refused(place, record, user, NOT_FULL_MEMBER_TEXT)
 
 
-async def test_somebody_who_was_deactivated_a_moment_ago_changes_nothing(place: Ward) -> None:
+async def test_a_just_deactivated_person_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     await place.click("priya", place.card(record), approval.REJECT_ACTION_ID)
     payload = last_click(place)
@@ -212,7 +212,7 @@ async def test_a_forged_digest_approves_nothing(place: Ward) -> None:
     await place.click("olga", place.card(record), approval.APPROVE_ACTION_ID)
     payload = last_click(place)
     payload["user"] |= {"id": "U0PRIYA"}
-    for digest, word in (("0" * 64, "another action"), ("short", STALE)):
+    for digest, word in (("0" * 64, "a different action"), ("short", STALE)):
         payload["actions"][0]["value"] = json.dumps({"approval": record.approval, "digest": digest})
         before = await place.dump()
         await send(place, payload)
@@ -236,7 +236,7 @@ async def test_a_double_click_counts_once(place: Ward) -> None:
 async def test_a_button_of_another_thread_changes_nothing(place: Ward) -> None:
     record = await place.ask()
     elsewhere = await place.bot.slack.say("olga", OPS, "lunch?")
-    copied = await place.bot.surface.client.chat_postMessage(
+    copied = await place.bot.context.client.chat_postMessage(
         channel=OPS, thread_ts=elsewhere, text="card", blocks=place.card(record)["blocks"]
     )
     before = await place.dump()
@@ -284,7 +284,7 @@ async def test_what_has_not_begun_is_taken_back(place: Ward) -> None:
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     await place.click("olga", place.card(record), approval.REVOKE_ACTION_ID)
     assert await place.state(record) is State.REVOKED
-    assert "*olga* took it back" in str(place.card(record)["blocks"])
+    assert "*olga* revoked it" in str(place.card(record)["blocks"])
 
 
 @pytest.mark.parametrize(("button", "ends"), [(approval.RAN_ACTION_ID, State.DONE), (approval.NOT_RAN_ACTION_ID, State.FAILED)])
@@ -325,8 +325,8 @@ async def test_a_form_that_was_opened_in_time_is_refused_when_the_time_is_over(p
     view = place.bot.slack.view("anton")
     assert view
     place.clock.go(seconds=901)
-    answer = await place.bot.slack.submit("anton", view["id"], {reject_modal.REASON_BLOCK_ID: "no"})
-    assert "over" in answer["errors"][reject_modal.REASON_BLOCK_ID]
+    answer = await place.bot.slack.submit("anton", view["id"], {modals.REASON_BLOCK_ID: "no"})
+    assert "over" in answer["errors"][modals.REASON_BLOCK_ID]
     assert await place.state(record) is State.PENDING
 
 
@@ -336,7 +336,7 @@ async def test_without_approvers_there_is_nothing_to_press(place: Ward) -> None:
     assert "'type': 'actions'" not in str(place.card(record)["blocks"])
 
 
-async def test_anybody_of_the_operators_stops_and_an_approver_resumes(place: Ward) -> None:
+async def test_any_operator_stops_and_only_an_approver_resumes(place: Ward) -> None:
     record = await place.ask()
     answer = await place.bot.slack.command("olga", OPS, "/rackmedic", "stop switch <!here> is on fire")
     await place.bot.settled()
@@ -403,7 +403,7 @@ async def test_the_approvers_are_called_once_more_and_only_while_it_matters(plac
 
 
 async def finished(place: Ward, says: str = "", status: int = 0) -> ActionRecord:
-    """An action that was approved and ran."""
+    """Return an approved action that ran."""
     record = await place.ask()
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     approvers = record.terms.approvers
@@ -427,7 +427,7 @@ async def test_an_outcome_is_told_on_its_card_and_nowhere_else(place: Ward) -> N
     assert len([m for m in place.said() if "Recurred" in m["text"]]) == 1
 
 
-async def test_what_is_in_doubt_calls_somebody_to_look_once(place: Ward) -> None:
+async def test_an_unknown_outcome_is_announced_once(place: Ward) -> None:
     record = await place.ask()
     await place.click("priya", place.card(record), approval.APPROVE_ACTION_ID)
     approvers = record.terms.approvers
@@ -435,7 +435,7 @@ async def test_what_is_in_doubt_calls_somebody_to_look_once(place: Ward) -> None
     doubted = await place.ledger.finish(claim, "unknown", says="the host stopped answering")
     for _ in range(2):
         await place.cards.post_outcome(doubted)
-    assert len([m for m in place.said() if m["text"].startswith("❓ Nobody knows whether it ran")]) == 2  # the card and the message
+    assert len([m for m in place.said() if m["text"].startswith("❓ Unknown whether it ran")]) == 2  # the card and the message
 
 
 async def test_a_refusal_of_the_tool_is_explained(place: Ward) -> None:
@@ -462,17 +462,17 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
     await finished(place)
     [record] = await place.ledger.list_incident_records(place.incident)
     scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
-    await place.bot.surface.people.record_sharing(OPS, shared=False)  # nothing is known of the channel
+    await place.bot.context.people.record_sharing(OPS, shared=False)  # the channel's sharing is unknown
     with pytest.raises(SlackAnswerMissing):
         await place.cards.post_outcome(record)
-    assert "being proved" not in str(place.card(record)["blocks"])
+    assert "being verified" not in str(place.card(record)["blocks"])
     place.bot.slack.ws.app.scopes = scopes
     await place.ledger.record_outcome(record.approval, "passes_now")
     await place.cards.update_card(record)
     assert "Passes now" in place.card(record)["text"]
 
 
-async def test_a_card_that_somebody_deleted_is_not_chased(place: Ward) -> None:
+async def test_a_deleted_card_is_not_posted_again(place: Ward) -> None:
     record = await place.ask()
     place.bot.slack.ws.delete(place.bot.slack.ws.message(OPS, place.card(record)["ts"]))
     await place.ledger.end_action(record.approval, Transition.REVOKE, "rackmedic", "x")
@@ -488,7 +488,7 @@ async def test_an_edit_that_the_host_must_be_asked_about_goes_on_after_slack_has
             await place.click("priya", place.card(record), approval.EDIT_ACTION_ID)
             view = place.bot.slack.view("priya")
             assert view
-            assert await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": bdf}) == {}
+            assert await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": bdf}) == {}
             await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
             place.clock.go(seconds=5)
             place.driver.host_answers.set()
@@ -517,7 +517,7 @@ async def test_a_bug_behind_an_edit_that_took_its_time_is_told_too() -> None:
         await place.click("priya", place.card(record), approval.EDIT_ACTION_ID)
         view = place.bot.slack.view("priya")
         assert view
-        await place.bot.slack.submit("priya", view["id"], {edit_modal.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"})
+        await place.bot.slack.submit("priya", view["id"], {modals.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"})
         await place.bot.slack.wait_for(lambda: "ask the host first" in place.whispered("priya"))
         place.driver.host_answers.set()
         await place.bot.settled()
@@ -533,5 +533,5 @@ async def test_a_forgetful_ledger_is_said_on_every_card() -> None:
 async def test_the_card_of_a_cleanup_is_posted_with_what_would_go(place: Ward) -> None:
     record = await place.ask(action(remedy="cleanup", args={"hours": "72"}, risk="destructive", devices=()))
     words = str(place.card(record)["blocks"])
-    assert "Would go: *3 files, 3.0 GiB*" in words
+    assert "Would be deleted: *3 files, 3.0 GiB*" in words
     assert "`/tmp/forgotten.pt` 2.0 GiB, train" in words

@@ -1,4 +1,4 @@
-"""Many hosts of one fault: they are put up in waves as large as the brakes leave, and one that does not pass stops the next."""
+"""A fault on many hosts is proposed in waves within the brakes, and a failed verification stops the next wave."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -10,14 +10,14 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
 from bot.remediation.cards import approval_card as approval
-from bot.remediation.cards import shared_card, wave_queue
+from bot.remediation.cards import card_parts, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
-from bot.remediation.wave_scheduler import QUEUE_NOTE_PREFIX, find_queue_note
+from bot.remediation.waves import QUEUE_NOTE_PREFIX, find_queue_note
 from graph.incident.context import load_incident_context
 from graph.remediation.outcomes import describe_remediation
-from tests.bot.cards.test_approval_views import GROUP, fits
-from tests.bot.cards.test_batch_views import rows_of
-from tests.bot.remediation.test_actions import slow
+from tests.bot.remediation.cards.test_approval_cards import GROUP, fits
+from tests.bot.remediation.cards.test_batch_cards import rows_of
+from tests.bot.remediation.test_action_runner import slow
 from tests.support.fakes_actions import ANN, SLOW, Office, Site, well
 from tests.support.inventories import inventory
 from tools.ledger.brakes import Brakes
@@ -40,7 +40,7 @@ async def store() -> AsyncIterator[Redis]:
 
 
 def sixty(store: Redis, brakes: Brakes | None = None, hosts: Sequence[str] = SIXTY) -> Office:
-    """Sixty hosts, some or all of them with the same fault."""
+    """Return an office of sixty hosts, some or all with the same fault."""
     site = Site(facts=well(*SIXTY, "ctl"))
     site.sick(*(slow(host) for host in hosts))
     return Office(store, site, rows=inventory(**ROWS), brakes=brakes)
@@ -67,7 +67,7 @@ async def test_the_first_wave_is_as_large_as_the_brakes_leave_and_nothing_is_put
 
 
 async def work(office: Office, incident: str, rows: list[ActionRecord]) -> None:
-    """These are approved, run and are proved; the incident hears of it and is tended."""
+    """Approve and run these actions, run the incident's turns and reconcile it."""
     await approve(office, rows)
     for row in rows:
         await office.actions.run_action(row.approval)
@@ -98,7 +98,7 @@ async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the
     incident = await mention(office)
     first = await office.pending(incident)
     await work(office, incident, first)
-    queued = wave_queue.parse_queue_note(await note(office, incident))
+    queued = card_parts.parse_queue_note(await note(office, incident))
     assert queued is not None
     assert (queued.begun, queued.waits, queued.next, queued.why, queued.failed) == (3, 57, 3, "allowance", ())
     assert queued.at is not None
@@ -114,16 +114,16 @@ async def test_a_next_wave_counts_what_other_incidents_used_up_and_says_when_the
 def test_who_waits_stands_on_the_card_and_the_button_is_there_only_for_a_human_to_let_them_go() -> None:
     at = datetime(2026, 5, 20, 4, 10, tzinfo=UTC)
     for why, said, button in (
-        ("wave", "3 of 60 now · 57 wait*: the next 3 once these have passed", False),
+        ("wave", "3 of 60 now · 57 wait*: the next 3 when these are verified", False),
         ("allowance", "3 of 60 now · 57 wait*: the next 3 at 04:10 UTC, when the brakes leave room", False),
-        ("failed", "3 of 60 now · 57 wait* for a human: 1 of the first 3 did not pass (gpu-001)", True),
+        ("failed", "3 of 60 now · 57 wait*: needs a human, 1 of the first 3 did not pass (gpu-001)", True),
     ):
-        queued = wave_queue.QueuedHosts(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
+        queued = card_parts.QueuedHosts(57, 3, 3, why, ("gpu-001",) if why == "failed" else (), at)
         shown = [ApprovalCardView(record, GROUP, queued=queued) for record in rows_of(3)]
         card = shared_card.render_shared_card(shown, Brakes())
         assert fits(card)
         assert said in str(card.blocks)
-        assert (wave_queue.LET_GO_ACTION_ID in str(card.blocks)) is button
+        assert (card_parts.LET_GO_ACTION_ID in str(card.blocks)) is button
         single = approval.render_approval_card(replace(shown[0], queued=replace(queued, begun=1, waits=59)))
         assert fits(single)
         assert "1 of 60 now · 59 wait" in str(single.blocks)
@@ -149,12 +149,12 @@ async def test_one_that_does_not_pass_stops_the_next_wave_until_a_human_lets_it_
     assert len(await office.pending(incident)) == 3
 
 
-async def test_nobody_is_said_to_be_asked_about_a_host_that_waits_for_its_turn(store: Redis) -> None:
+async def test_a_waiting_host_is_not_shown_as_awaiting_approval(store: Redis) -> None:
     office = sixty(store)
     incident = await mention(office)
     case = await load_incident_context(await office.turns.load_state(incident), office.ports)
     said = [describe_remediation(row, "Slow") for row in case.remediations]
-    assert sum("waiting for a decision" in line for line in said) == 3
-    assert sum("waits for its turn, nobody is asked yet" in line for line in said) == 57
+    assert sum("waiting for approval" in line for line in said) == 3
+    assert sum("queued, not proposed yet" in line for line in said) == 57
     await office.say(incident, "status")
     assert "late" not in str(await office.ladders(incident))

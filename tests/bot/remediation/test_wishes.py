@@ -1,4 +1,4 @@
-"""What people wish for in words, all the way: a card of the ledger, which whoever wished for it may not approve, and a way back after a fresh look."""
+"""Actions requested in words become cards that the requester may not approve; returning a held node needs a fresh look."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -8,7 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.remediation.open_decisions import OpenDecisionLookup
+from bot.remediation.approval_decisions import OpenDecisionLookup
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
@@ -33,7 +33,7 @@ def site() -> Site:
 
 
 async def says(office: Office, incident: str, user: str, intent: Intent, **named: Any) -> str:
-    """The answer; what it puts up is put up."""
+    """Send a message with this intent, propose what it requests and return the answer."""
     said = ParsedMessage(intent=intent, **named)
     office.clock.go(seconds=30)
     name = f"{user}-{intent}-{office.clock.now().isoformat()}"
@@ -51,7 +51,7 @@ async def test_a_drain_wished_for_again_is_a_new_card_that_its_wisher_may_not_ap
     await says(office, incident, "ANN", Intent.STOP)
     assert await office.pending(incident) == []
     assert (await says(office, incident, "ANN", Intent.WISH_REMEDY, remedy="drain_node", hosts=("n1",))).startswith(
-        "Put up again: Drain n1."
+        "Proposed again: Drain n1."
     )
     (card,) = await office.pending(incident)
     assert card.action.fault is not None
@@ -110,7 +110,7 @@ async def test_a_node_that_we_hold_is_asked_back_in_words_and_looked_at_first(st
     await office.approve(incident, "drain_node")
     await says(office, incident, "ANN", Intent.STOP)
     answer = await says(office, incident, "ANN", Intent.UNDO, hosts=("n1",))
-    assert answer.startswith("I look at n1 once more")
+    assert answer.startswith("I check n1 again")
     assert [row.action.remedy for row in await office.pending(incident)] == []  # its fault is there still
     assert (await office.ladders(incident))[0]["drained"] is True
 

@@ -1,5 +1,6 @@
-"""Incidents at their extremes, as they are stored and as the ledger has them: one host, 128, nothing found, names from right to left, and one with
-three approvals that people took over."""
+"""Sample incidents at their extremes with their ledger: one host, 128 hosts, no fault, right-to-left names, and a
+hand-off with three approvals.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +47,7 @@ SECRET = "HF_TOKEN=hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ12345678"
 
 @dataclass
 class Kept:
-    """One incident as it is kept, and the sources that read it."""
+    """One stored incident and the sources that read it."""
 
     desk: Desk
     state: IncidentState
@@ -82,7 +83,7 @@ def cause(hosts: Sequence[str], *shows: Evidence, label: str = FELL_OFF) -> Hypo
 
 
 def incident(hosts: Sequence[str], report: Report, **more: Any) -> IncidentState:
-    """A stored incident; `more` in place of what is written here."""
+    """Return a stored incident; `more` overrides its fields."""
     said = [{"user": "OLGA", "text": "job 4711 hangs with NCCL timeout", "at": T0.isoformat()}]
     rows = {
         "id": "inc-1",
@@ -109,7 +110,7 @@ def new_desk() -> Desk:
 
 
 async def one_host() -> Kept:
-    """Reset, proved, closed."""
+    """Return one host: reset, proven, closed."""
     desk = new_desk()
     row = await desk.click(await desk.ask(desk.action("gpu-017", incident="inc-1")), "ANN", reason="seen it before")
     desk.clock.go(seconds=20)
@@ -121,7 +122,7 @@ async def one_host() -> Kept:
 
 
 async def many_hosts() -> Kept:
-    """128 of them, hot, each reset by one press; ten are not back."""
+    """Return 128 hot hosts, each reset by one click; ten are not healthy again."""
     desk, hosts = new_desk(), expand_host_range("gpu-[001-128]")
     for host in hosts:
         row = await desk.ask(desk.action(host, incident="inc-1"))
@@ -150,7 +151,7 @@ async def nothing_found() -> Kept:
 
 
 async def right_to_left() -> Kept:
-    """People whose names run the other way, words that mix both, letters that no font here has, and signs that would turn the line."""
+    """Return an incident with right-to-left and mixed names, letters that no font here has, and direction controls."""
     desk = new_desk()
     row = await desk.ask(desk.action("gpu-017", incident="inc-1"), approvers=frozenset({"T1:NOAM", "T1:LAYLA"}), quorum=2)
     await desk.ledger.vote(row.approval, row.digest, "T1:NOAM", "approve", "click-a", "בטוח, ראיתי את זה אתמול")
@@ -169,7 +170,9 @@ async def right_to_left() -> Kept:
 
 
 async def handed_off() -> Kept:
-    """Three people approve a reboot, which nobody can tell whether it ran; a second is rejected; a person has it."""
+    """Return a hand-off: three people approved a reboot whose outcome is unknown, a second one was rejected, and an
+    operator took over.
+    """
     desk = new_desk()
     reboot: dict[str, Any] = {
         "remedy": "reboot",
@@ -207,7 +210,7 @@ async def handed_off() -> Kept:
 
 
 async def of_customer() -> Kept:
-    """The handed-off one, reported by a customer who has gpu-017 alone and calls it train-01."""
+    """Return the hand-off, reported by a tenant who owns only gpu-017, as train-01."""
     kept = await handed_off()
     came = TenantThread(team="T1", channel="C0ACME", thread_ts="1.0", user="CARLA", user_team="T9")
     origin = Origin(kind="slack", team="T1", channel="C0OPS", thread_ts="2.0", user="CARLA", tenant="acme", customer=came)

@@ -1,4 +1,4 @@
-"""`rackmedic report` as it is typed: slips are refused before anything is opened."""
+"""`rackmedic report` refuses wrong arguments before it opens anything."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A customer's page: their words, their machines by their own names, and no trace of anything else that the incident holds."""
+"""A tenant's report has their words and their host names, and nothing else of the incident."""
 
 import json
 import re
@@ -61,14 +61,14 @@ async def test_nothing_of_the_inside_is_on_it(language: str) -> None:
     assert "train-01" in text
 
 
+# other tenants' and internal data in the incident: names, a host, addresses, incidents
 NEIGHBOURS = ("inc-0badd0", "inc-feed99", "10.7.0.18", "192.0.2.77", "gpu-018", "canary", "hunter2-of-bob", "Ann Approver", "apr-", "C0OPS")
-"""What the incident holds of others, and of our inside: names, a host, addresses, incidents."""
 
 
 @pytest.mark.parametrize("how", FORMATS)
 @pytest.mark.parametrize("language", ["en", "de"])
 async def test_no_word_of_the_others_is_in_any_file_of_theirs(how: PageFormat, language: str) -> None:
-    """Read as words, a PDF's too: a search of its bytes finds nothing because they are packed."""
+    """Searches the extracted text, because a PDF's bytes are compressed."""
     kept = await beside_others()
     page = await kept.sources.build_tenant_page(kept.id, TenantReportContext(SITE, WORDS, {"C0ACME": language}))
     theirs = text_of(how, FORMATS[how].write(page))
@@ -79,7 +79,7 @@ async def test_no_word_of_the_others_is_in_any_file_of_theirs(how: PageFormat, l
 
 @pytest.mark.parametrize("how", FORMATS)
 async def test_the_search_finds_what_stands_in_a_file(how: PageFormat) -> None:
-    """Ours has all of it but the secret."""
+    """The operators' report contains all of it except the secret."""
     kept = await beside_others()
     ours = text_of(how, FORMATS[how].write(await kept.sources.build_operator_page(kept.id)))
     plain = ours.replace("\\", "")
@@ -89,7 +89,7 @@ async def test_the_search_finds_what_stands_in_a_file(how: PageFormat) -> None:
 
 
 async def beside_others() -> Kept:
-    """A customer's incident that is mixed up with others': their addresses in its evidence, their incidents in its words."""
+    """Return a tenant's incident mixed with others' data: addresses in its evidence, incidents in its words."""
     kept = await of_customer()
     report = dict(kept.state["report"])
     report["by_hand"] = ["Compare with inc-0badd0 of canary on gpu-018 (10.7.0.18)."]
@@ -100,11 +100,11 @@ async def beside_others() -> Kept:
 
 async def test_it_is_in_their_language() -> None:
     assert (await page_in("de")).title == "Vorgang inc-1: Ein Fehler auf unserer Seite"
-    assert (await page_in("en")).lead == "Somebody of our people has it."
+    assert (await page_in("en")).lead == "One of our people has it."
 
 
 async def test_who_may_see_it_all_does() -> None:
-    """Else the search finds nothing because nothing is there."""
+    """Proves that the search above has something to find."""
     kept = await of_customer()
     text = json.dumps(build_page_document(await kept.sources.build_operator_page(kept.id)), ensure_ascii=False)
     assert all(word in text for word in ("gpu-018", "apr-", "no job on it", "Ann Approver"))

@@ -1,4 +1,4 @@
-"""An incident's page: what stands on it, at its extremes, in every format; and what does not."""
+"""An incident's report: its content in every format, at its extremes, and without secrets."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ async def page_of(kept: Kept) -> Page:
 
 
 def rows(page: Page, title: str) -> list[list[str]]:
-    """The rows of a section's tables."""
+    """Return the rows of a section's tables."""
     [section] = [one for one in page.sections if one.title == title]
     return [list(row) for part in section.parts if isinstance(part, PageTable) for row in part.rows]
 
@@ -77,7 +77,7 @@ async def test_one_that_is_closed_tells_its_whole_story() -> None:
         [
             "Reset the GPU at 0000:9b:00.0",
             "gpu-017",
-            "Cured. Looked at again later: the fault has not come back.",
+            "Cured. Re-checked later: the fault has not come back.",
             "Ann Approver: “seen it before”",
         ]
     ]
@@ -89,7 +89,7 @@ async def test_one_that_is_closed_tells_its_whole_story() -> None:
         "NVRM",
         "incident opened",
         "job 4711 hangs with NCCL timeout",
-        *("put up for decision", "approved", "started", "ran", "its proof was read"),
+        *("proposed for approval", "approved", "started", "ran", "its result was checked"),
     ]
 
 
@@ -97,7 +97,7 @@ async def test_three_approvals_a_rejection_and_what_is_still_held() -> None:
     page = await page_of(await handed_off())
     [reboot, reset] = rows(page, "What was tried")[:2]
     approved = "Ann Approver: “no job on it”; Bob Beckett; Cid Ω Σωκράτης: “σύμφωνοι”"
-    assert reboot == ["Reboot the node (warm)", "gpu-017", "Nobody knows whether it ran", approved]
+    assert reboot == ["Reboot the node (warm)", "gpu-017", "Unknown whether it ran", approved]
     assert reset[2:] == ["Rejected", "rejected by Bob Beckett: “a training run needs it until Friday; password=[redacted]”"]
     decided = rows(page, "Who decided what")
     assert [(who, what.partition(":")[0]) for _, who, what, _ in decided] == [
@@ -109,7 +109,7 @@ async def test_three_approvals_a_rejection_and_what_is_still_held() -> None:
     assert "gpu-017 is locked" in words(page)
 
 
-async def test_while_nobody_has_decided_nothing_ran_and_nothing_is_quoted() -> None:
+async def test_without_decisions_nothing_ran_and_nothing_is_quoted() -> None:
     kept = await one_host()
     kept.desk = new_desk()
     await kept.desk.ask(kept.desk.action("gpu-017", incident="inc-1"))
@@ -146,7 +146,7 @@ async def test_the_first_sheet_tells_it_all_and_what_is_longer_follows(name: str
 
 
 async def test_every_moment_stands_once_in_markdown() -> None:
-    """A picture's rows would say the timeline again."""
+    """A picture's rows would repeat the timeline."""
     text = FORMATS["md"].write(await page_of(await one_host())).decode()
     assert text.count("| incident opened |") == 1
     assert text.count("| job 4711 hangs with NCCL timeout |") == 1
@@ -158,11 +158,11 @@ async def test_what_it_came_to_and_what_people_did_is_the_story_in_short() -> No
     kept.state["milestones"] = [found.to_row()]
     page = await page_of(kept)
     short = [what.partition(":")[0] for _, _, what in rows(page, "Timeline in short")]
-    assert short == ["NVRM", "incident opened", "found", "approved", "approved", "approved", "nobody knows whether it ran", "rejected"]
+    assert short == ["NVRM", "incident opened", "found", "approved", "approved", "approved", "unknown whether it ran", "rejected"]
     assert len(rows(page, "Timeline")) > len(short)
 
 
-async def test_a_proof_is_told_by_what_it_said_and_a_step_that_was_taken_is_left_to_nobody() -> None:
+async def test_a_proof_shows_its_result_and_a_step_taken_is_not_left_to_people() -> None:
     kept = await one_host()
     proved = Milestone(at=T0 + timedelta(minutes=2), kind="proved", says="gpu reset: passes now")
     kept.state["milestones"] = [proved.to_row()]
@@ -171,7 +171,7 @@ async def test_a_proof_is_told_by_what_it_said_and_a_step_that_was_taken_is_left
     moments = [what for section in page.sections if section.title.startswith("Timeline") for part in section.parts
                if isinstance(part, PageTable) for _, _, what in part.rows]  # fmt: skip
     assert "proved: gpu reset: passes now" in moments
-    assert not [what for what in moments if what.startswith("its proof was read")]
+    assert not [what for what in moments if what.startswith("its result was checked")]
     assert "Left to people" not in [section.title for section in page.sections]
 
 
@@ -196,7 +196,7 @@ async def test_its_moments_its_bandwidth_and_what_was_looked_into_are_drawn() ->
     speed = next(figure for figure in pictures(await page_of(kept)) if figure.title == bandwidth.TITLE)
     assert speed.rows == [["host", "1 GiB", "8 GiB", "model reaches"], ["gpu-017", "190.5", "190.5", "?"]]
     assert all(figure.png.startswith(b"\x89PNG") for figure in pictures(page))
-    assert "What was looked into" in FORMATS["md"].write(page).decode()
+    assert "What was checked" in FORMATS["md"].write(page).decode()
 
 
 def test_what_a_model_reaches_is_known_by_what_its_host_shows() -> None:
@@ -213,7 +213,7 @@ async def test_what_is_not_known_is_said_so() -> None:
     assert dict(rows(page, "At a glance"))["To recovery"] == "not known"
     assert "Not known: the ledger could not be read." in words(page)
     assert [note for note in page.notes if "no key" in note]
-    assert [note for note in page.notes if "not kept any more" in note]
+    assert [note for note in page.notes if "no longer stored" in note]
 
 
 async def test_an_incident_that_nobody_knows_is_refused() -> None:
@@ -238,7 +238,7 @@ async def test_every_extreme_is_written_in_every_format_without_a_secret(name: s
             assert secret not in text, how
 
 
-async def test_strangers_markup_is_words_in_markdown_and_mentions_nobody() -> None:
+async def test_untrusted_markup_is_escaped_in_markdown_without_mentions() -> None:
     text = FORMATS["md"].write(await page_of(await right_to_left())).decode()
     assert "[link](https" not in text
     assert "<b>" not in text
@@ -269,13 +269,13 @@ HOSTILE = {
 
 
 def page_with(text: str) -> Page:
-    """The text wherever a stranger's may stand."""
+    """Return a page with the text in every place for untrusted text."""
     cells = [PageTable((), [(text, "v")]), PageTable(tuple("abcd"), [(text, text, text, text)])]
     return Page("i", "operators", text, text, T0, [PageSection("s", [Paragraph(text), BulletList([text]), QuotedLines([text]), *cells])])
 
 
 def calls_for(text: str) -> int:
-    """Calls of Python functions that drawing a paragraph takes: a count, where a clock would measure the machine."""
+    """Return the number of Python calls to write the page as PDF; a clock would measure the machine."""
     calls, page = itertools.count(), sanitize_page(Page("i", "operators", "t", "l", T0, [PageSection("s", [Paragraph(text)])]))
     before = sys.getprofile()
     sys.setprofile(lambda *_: next(calls))
@@ -289,7 +289,7 @@ def calls_for(text: str) -> int:
 @pytest.mark.tier3  # a minute of drawing
 @pytest.mark.parametrize("sign", HOSTILE.values(), ids=HOSTILE.keys())
 def test_twice_the_text_of_a_stranger_costs_twice_the_work(sign: str) -> None:
-    calls_for("")  # what is imported and read but once
+    calls_for("")  # warm up imports and cached files
     blank, half, whole = (calls_for("a" + sign * (size // len(sign))) for size in (0, 900, 1800))
     assert whole - blank < 3 * max(half - blank, 5_000)
 

@@ -1,4 +1,4 @@
-"""`rackmedic picture`: slips are refused in a line, and what is drawn stands in rows of text too, at every extreme."""
+"""`rackmedic picture`: one-line refusals, and the picture's rows as text at every extreme."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -9,8 +9,8 @@ import pytest
 
 from bot.cli.picture import PictureRequest, print_picture, write_picture_file
 from bot.refusal import Refusal
+from bot.reports.drawing_source import PICTURES, NothingToDraw, PictureName, build_single_drawing
 from bot.reports.incident_sources import UnknownIncident
-from bot.reports.single_picture import PICTURES, NothingToDraw, PictureName, build_single_drawing
 from graph.report import AttachedChart
 from tests.bot.reports.samples import EXTREMES, SECRET, Kept, many_hosts, one_host
 from tests.support.terminal import rackmedic
@@ -47,7 +47,7 @@ def test_every_picture_that_a_thread_shows_has_a_name_here() -> None:
     assert {*PICTURES} == {"heatmap" if kind == "heat" else kind for kind in kinds}
 
 
-async def test_an_incident_that_nobody_knows_is_refused_in_a_line() -> None:
+async def test_an_unknown_incident_is_refused_in_one_line() -> None:
     with pytest.raises(UnknownIncident, match="inc-nope: no such incident here"):
         await (await one_host()).sources.load_figure_inputs("inc-nope")
 

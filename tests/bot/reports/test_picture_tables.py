@@ -1,4 +1,4 @@
-"""The pictures of a page as tables on paper: of one host, of 128, of many columns, and of names from right to left."""
+"""A report's pictures as tables on paper: one host, 128 hosts, many columns, right-to-left names."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -6,9 +6,20 @@ from itertools import product
 import pytest
 
 from bot.reports.charts.drawing import Drawing, build_heatmap_drawing
-from bot.reports.figure_tables import MAX_ADJACENT_TABLES, MAX_COLUMNS, TABLES_TITLE, build_tables_section
 from bot.reports.figures import draw_figures
-from bot.reports.page import MAX_FIGURE_ROWS, Figure, Page, PageSection, PageTable, Paragraph, sanitize_page
+from bot.reports.page import (
+    MAX_ADJACENT_TABLES,
+    MAX_COLUMNS,
+    MAX_FIGURE_ROWS,
+    TABLES_TITLE,
+    Figure,
+    Page,
+    PageSection,
+    PageTable,
+    Paragraph,
+    build_tables_section,
+    sanitize_page,
+)
 from bot.reports.page_formats import FORMATS, PageFormat
 from bot.reports.pdf_writer import write_pdf
 from tests.bot.reports.samples import EXTREMES, many_hosts

@@ -1,1 +1,1 @@
-"""What Slack sends and what is sent to it: listeners, files, grammar, boards, the manifest."""
+"""The Slack side: listeners, files, markup, report cards, outgoing messages, the manifest."""

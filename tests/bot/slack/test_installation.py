@@ -1,16 +1,14 @@
-"""How Slack has the app, and what stands in the way of listening: told apart, never guessed."""
-
-from dataclasses import replace
+"""Checks of the Slack app's installation and of what prevents the connection."""
 
 import pytest
 from slack_sdk.errors import SlackApiError
 
-from bot.app.socket_mode import MAX_CONNECT_RETRIES, build_app_with_retries, connect_with_retries, run_socket_mode
 from bot.refusal import Refusal
 from bot.slack.client import build_slack_client
 from bot.slack.installation import Installation, NotInstalled, SlackUnreachable, check_installation
 from bot.slack.manifest import SCOPES, build_manifest
 from bot.slack.rate_limits import SlackTurnTimeout
+from bot.slack.socket_mode import MAX_CONNECT_RETRIES, build_app_with_retries, connect_with_retries, run_socket_mode
 from deploy.sandbox.slack import SlackSandbox
 from tests.support.fakes_bot import slack_side
 
@@ -41,13 +39,13 @@ async def test_a_token_that_slack_refuses_is_not_slack_being_away() -> None:
 
 async def test_what_keeps_us_from_listening_names_the_setting_to_mend() -> None:
     async with slack_side() as bot:
-        strange = replace(bot.surface, client=build_slack_client("xoxb-of-another-app", bot.slack.api_url))
-        nowhere = replace(bot.surface, client=build_slack_client("xoxb-1", NOWHERE))
+        strange = build_slack_client("xoxb-of-another-app", bot.slack.api_url)
+        nowhere = build_slack_client("xoxb-1", NOWHERE)
         with pytest.raises(Refusal, match="SLACK_BOT_TOKEN: Slack answers invalid_auth"):
-            async with run_socket_mode(strange, bot.slack.app_token):
+            async with run_socket_mode(strange, bot.registry, bot.slack.app_token):
                 pass
         with pytest.raises(Refusal, match="SLACK_API_URL: Slack cannot be reached"):
-            async with run_socket_mode(nowhere, bot.slack.app_token):
+            async with run_socket_mode(nowhere, bot.registry, bot.slack.app_token):
                 pass
 
 
@@ -59,17 +57,17 @@ async def test_a_front_end_that_starts_while_slack_has_no_turn_for_it_waits() ->
 
     async with slack_side() as bot:
         bot.slack.rates.fail_next("auth.test", 2, 1)
-        once = replace(bot.surface, client=build_slack_client(bot.slack.bot_token, bot.slack.api_url, tries=0))
-        assert await build_app_with_retries(once, pause=pause)
+        once = build_slack_client(bot.slack.bot_token, bot.slack.api_url, tries=0)
+        assert await build_app_with_retries(once, bot.registry, pause=pause)
         assert len(paused) == 2
         bot.slack.api.refuse["auth.test"] = "account_inactive"
         with pytest.raises(SlackApiError, match="account_inactive"):
-            await build_app_with_retries(once, pause=pause)
+            await build_app_with_retries(once, bot.registry, pause=pause)
         assert len(paused) == 2
 
 
 class CrowdedDoor:
-    """Takes nobody so often."""
+    """Refuses the first connections with a rate limit."""
 
     def __init__(self, times: int) -> None:
         self.times, self.tried = times, 0

@@ -1,4 +1,4 @@
-"""The manifest that operators paste is the one that the code needs."""
+"""The committed Slack manifest matches what the code uses and what Slack allows."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from deploy.sandbox.slack.web.api import METHODS
 from deploy.sandbox.slack.workspace.people import App
 
 COMMITTED = Path(__file__).parents[3] / "deploy" / "slack" / "manifest.yaml"
+# Web API methods called by `bot`
 CALLS = {
     "assistant.threads.setStatus", "assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle", "auth.test",
     "chat.postMessage", "chat.update", "conversations.info",
     "conversations.members", "conversations.replies", "files.completeUploadExternal", "files.getUploadURLExternal", "reactions.add",
     "reactions.remove", "usergroups.users.list", "users.info", "views.open", "views.publish",
 }  # fmt: skip
-"""What `bot` asks of the Web API."""
 
 
 def test_the_committed_manifest_is_what_the_code_makes() -> None:

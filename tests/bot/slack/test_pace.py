@@ -1,4 +1,4 @@
-"""How fast Slack is called: nobody waits while it refuses nothing; after that one at a time, the most urgent first, and never for too long."""
+"""Pacing of Slack calls: no delay until a refusal, then one at a time by priority, with a maximum wait."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.support.virtual_loop import Tier, virtually
 
 
 async def call(gate: MethodGate, tier: Tier) -> float:
-    """One call that comes through, and when."""
+    """Call until it succeeds and return when."""
     while True:
         await gate.wait_turn()
         if not (after := tier.wait()):
@@ -17,7 +17,7 @@ async def call(gate: MethodGate, tier: Tier) -> float:
         await gate.apply_retry_after(after)
 
 
-def test_nobody_waits_while_slack_refuses_nothing() -> None:
+def test_calls_do_not_wait_while_slack_refuses_nothing() -> None:
     async def story() -> None:
         gate = MethodGate(50)
         for _ in range(500):
@@ -32,7 +32,7 @@ def test_a_hundred_cards_are_repainted_within_a_minute_of_a_tier_that_takes_fift
         gate, tier = MethodGate(50, longest=120), Tier(50)
         done = await asyncio.gather(*(call(gate, tier) for _ in range(100)))
         assert max(done) <= 61.0
-        assert tier.refused <= 52  # those that were on their way when the first of them was refused
+        assert tier.refused <= 52  # calls in flight at the first refusal
 
     virtually(story())
 
@@ -65,7 +65,7 @@ def test_what_slack_said_is_kept_by_all_who_call_the_method() -> None:
     virtually(story())
 
 
-def test_whoever_would_wait_for_too_long_is_told_so_and_takes_no_turn() -> None:
+def test_a_call_that_would_wait_too_long_fails_and_takes_no_turn() -> None:
     async def story() -> None:
         gate = MethodGate(60)
         await gate.apply_retry_after(MAX_WAIT_SECONDS + 10)
@@ -86,7 +86,7 @@ def test_posting_is_counted_by_channel_and_everything_else_is_not() -> None:
 
 
 class OneRow:
-    """`SharedCallTurns` of several gates of one loop, by its time."""
+    """`SharedCallTurns` shared by several gates of one event loop, in its time."""
 
     def __init__(self) -> None:
         self.free: dict[str, float] = {}
@@ -105,7 +105,7 @@ class OneRow:
 
 
 async def _of_four(others: OneRow | None) -> tuple[int, float]:
-    """How many of two hundred calls of four processes were refused, and when the last came through."""
+    """Return (refused calls, time of the last success) of two hundred calls by four processes."""
     tier = Tier(50)
     gates = [MethodGate(50, longest=300, name="chat.update", others=others) for _ in range(4)]
     done = await asyncio.gather(*(call(gates[n % 4], tier) for n in range(200)))
@@ -117,7 +117,7 @@ def test_four_processes_that_share_their_turns_are_refused_no_more_than_one() ->
         alone, _ = await _of_four(None)
         at = asyncio.get_running_loop().time()
         shared, last = await _of_four(OneRow())
-        assert shared <= 160  # those that were on their way when the first of them was refused, and few more
+        assert shared <= 160  # calls in flight at the first refusal, and a few more
         assert alone >= shared + 150
         assert last - at <= 185.0
 

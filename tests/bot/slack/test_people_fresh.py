@@ -1,4 +1,4 @@
-"""Who may approve is asked of Slack for a decision, and one answer serves all decisions of some seconds."""
+"""Approvers and channel sharing are read from Slack for each decision; one answer serves decisions within seconds."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 
 from bot.slack.client import build_slack_client
 from bot.slack.people import CACHE_SECONDS, DECISION_CACHE_SECONDS, People, SlackAnswerMissing
-from bot.store.channel_sharing import ChannelSharingCache
 from bot.store.keys import RedisKeys
+from bot.store.slack_state import ChannelSharingCache
 from deploy.sandbox.slack import SlackSandbox
 
 pytest_plugins = ("tests.support.fixtures_redis",)
@@ -20,7 +20,7 @@ INFO, CHANNEL = "conversations.info", "C0GPUINC"
 
 
 class Seconds:
-    """A clock that is set."""
+    """A clock set by tests."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -62,7 +62,7 @@ async def test_who_lost_the_right_is_out_as_soon_as_an_answer_is_too_old_for_a_d
     people.refresh(GROUP)
     assert f"{TEAM}:U0ANTON" in await people.list_approvers(GROUP, TEAM)
     clock.now += 1
-    assert f"{TEAM}:U0ANTON" in await people.list_approvers(GROUP, TEAM)  # nothing is decided on it
+    assert f"{TEAM}:U0ANTON" in await people.list_approvers(GROUP, TEAM)  # no decision depends on it
     people.refresh(GROUP)
     assert f"{TEAM}:U0ANTON" not in await people.list_approvers(GROUP, TEAM)
     assert DECISION_CACHE_SECONDS < CACHE_SECONDS
@@ -78,7 +78,7 @@ async def test_a_slack_that_does_not_say_refuses_all_who_asked_and_is_asked_agai
 
 
 async def test_one_answer_about_a_channel_serves_processes_that_were_just_started(slack: SlackSandbox, redis: Redis) -> None:
-    for _ in range(20):  # each killed as soon as it knew
+    for _ in range(20):  # each killed once it has the answer
         people = People(build_slack_client(slack.bot_token, slack.api_url), marks=ChannelSharingCache(redis))
         assert not await people.is_shared(CHANNEL)
     assert slack.api.calls[INFO] == 1

@@ -1,1 +1,1 @@
-"""What stays in Redis: its keys, its limits, how long it lives."""
+"""What is stored in Redis: keys, limits and lifetimes."""

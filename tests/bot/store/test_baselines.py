@@ -1,4 +1,4 @@
-"""What a host looked like when it was last found well outlives its incident, and nothing that was damaged is believed."""
+"""A host's last healthy baseline outlives its incident, and damaged values are ignored."""
 
 import zlib
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Has this happened before? Closed incidents are found by host, device and cause, by those who may hear of them, as long as they are kept."""
+"""Closed incidents are found by host, device and cause, within the asker's scope, until they expire."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -9,16 +9,15 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisGone
 
-from bot.incidents.dispatch.closed_incidents import ClosedIncidentObserver, build_closed_incident
+from bot.incidents.dispatch.closed_incidents import build_closed_incident, update_closed_incident
 from bot.policy.channels import build_channel_bindings, get_incident_visibility
-from bot.store.closed_incident_index import ClosedIncidentIndex
+from bot.store.closed_incidents import ClosedIncidentIndex
 from bot.store.keys import RedisKeys
 from graph.closed_incidents import ClosedIncident, ClosedIncidentCause, ClosedIncidentQuery
 from graph.incident_view import serialize_remediations
 from graph.report import Report
 from graph.state import HandoffTicket, HumanCorrection, Hypothesis, IncidentState, Origin, Remediation, RemediationStep
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_desk import BoardOfList
 from tools.inventory.inventory import ChannelRow
 
 DEAD, ECC = "GPU.BUS.Fallen_Off_Bus", "GPU.MEMORY.Uncorrectable"
@@ -83,7 +82,7 @@ async def test_no_incident_is_its_own_past(redis: Redis) -> None:
     assert await names(earlier, ask("n1")) == []
 
 
-async def test_a_tenant_hears_of_its_own_incidents_and_of_nobody_elses(redis: Redis) -> None:
+async def test_a_tenant_finds_only_its_own_incidents(redis: Redis) -> None:
     earlier = kept_on(redis)
     for one in (row("ours", 3, "n1", channel=ACME), row("theirs", 2, "n1", channel=BETA), row("inside", 1, "n1", channel=OPS)):
         await earlier.save_incident(one)
@@ -112,7 +111,7 @@ async def test_what_is_gone_is_found_no_more_and_leaves_the_indices(redis: Redis
     assert 0 < await redis.ttl(RedisKeys().incident_key("b", "earlier")) <= KEEP.total_seconds()
 
 
-async def test_an_index_that_nobody_searches_does_not_grow_for_ever(redis: Redis) -> None:
+async def test_an_unsearched_index_is_bounded(redis: Redis) -> None:
     earlier = ClosedIncidentIndex(redis, lambda reader, other: get_incident_visibility(reader, other, BOUND), KEEP, most=3)
     for number in range(6):
         await earlier.save_incident(row(f"i{number}", 9 - number, "n1"))
@@ -136,7 +135,7 @@ async def test_a_store_that_does_not_answer_is_no_answer() -> None:
         assert "did not answer" in (await kept_on(redis).find_incidents(ask("n1"))).could_not
 
 
-# How a closed incident becomes a row
+# From a closed incident to its row
 
 
 def state(lifecycle: str = "closed", **more: Any) -> IncidentState:
@@ -200,10 +199,8 @@ def test_a_persons_word_is_what_it_was() -> None:
 
 
 async def test_the_report_that_closes_it_makes_it_past_and_one_that_opens_it_again_takes_it_back(redis: Redis) -> None:
-    earlier, board = kept_on(redis), BoardOfList()
-    remembering = ClosedIncidentObserver(board, earlier, SetClock())
-    report = Report(item="m", outcome="diagnosed")
-    await remembering.publish_report("inc-1", state(), report)
+    earlier, report = kept_on(redis), Report(item="m", outcome="diagnosed")
+    await update_closed_incident(earlier, SetClock(), "inc-1", state(), report)
     assert await names(earlier, ask("n1")) == ["inc-1"]
-    await remembering.publish_report("inc-1", state("open"), report)
+    await update_closed_incident(earlier, SetClock(), "inc-1", state("open"), report)
     assert await names(earlier, ask("n1")) == []

@@ -1,4 +1,4 @@
-"""One holder of a host at a time, over processes; the dead ones lose it, and a store that is down gives nothing away."""
+"""One holder per host across processes; a dead holder loses the host, and no host is granted while the store is down."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What was sent to us has its effect once, and what could not be stored may come again."""
+"""A message has one effect, and may be redelivered if it was not stored."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

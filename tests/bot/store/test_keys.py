@@ -1,4 +1,4 @@
-"""Every key in Redis is spelt in `bot.store.keys`, and its table names them all."""
+"""Every Redis key is built in `bot.store.keys` and listed in its table."""
 
 import re
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def keys_of(redis: Redis) -> list[str]:
 
 
 def rows_of(key: str) -> list[str]:
-    """The rows of the table that name this key; the most exact one first."""
+    """Return the table's rows that match this key, most specific first."""
     forms = [row.form for row in KEY_TABLE if re.fullmatch(re.escape(row.form).replace(r"\*", "[^{}]+?"), key)]
     return sorted(forms, key=len, reverse=True)
 
@@ -62,7 +62,7 @@ async def test_what_the_desk_and_its_neighbours_hold_while_they_work_stands_in_t
         seen.update(await keys_of(redis))
 
     inbox, cards = Inbox(redis, clock), PostedCards(redis)
-    desk = Dispatcher(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList(), clock=clock, timers=plan_timers)
+    desk = Dispatcher(inbox, Leases(redis, clock), TinyTurns(redis, look), BoardOfList().observers, clock=clock, timers=plan_timers)
     incident = (await inbox.open_or_join(origin(), "a", lambda i: item(i, "a"))).incident
     await RedisGpuReservations(redis).reserve_host("n1", 60)
     await cards.set(incident, "living", "1.0")

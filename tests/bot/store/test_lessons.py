@@ -1,4 +1,6 @@
-"""Lessons in Redis: each change is made to what was read or not at all, everybody notices it, and what was accepted is never crowded out."""
+"""Lessons in Redis: changes apply to the version read or not at all, all processes see them, and accepted ones are
+never evicted.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +18,6 @@ from graph.report import MatchedLesson, Report
 from kb.history.index import PastIncidentIndex
 from kb.history.lessons import Lesson, LessonState
 from tests.support.clock import T0, SetClock
-from tests.support.fakes_desk import BoardOfList
 from tests.support.lessons import DEAD, ECC, OLD, a_lesson, closed
 
 
@@ -79,20 +80,20 @@ async def test_a_row_of_another_version_is_passed_over_and_stays(redis: Redis) -
 
 
 async def test_a_closed_incident_drafts_one_lesson_however_often_it_is_told(redis: Redis) -> None:
-    lessons, shown, board = LessonStore(redis), list[Lesson](), BoardOfList()
+    lessons, shown = LessonStore(redis), list[Lesson]()
     drafts = {"inc-4f2a": a_lesson()}
 
     async def show(lesson: Lesson) -> None:
         shown.append(lesson)
 
-    teaching = LessonObserver(board, lessons, lambda state, _: drafts[state["id"]], show, SetClock())
+    teaching = LessonObserver(lessons, lambda state, _: drafts[state["id"]], show, SetClock())
     report = Report(item="i1", outcome="diagnosed")
-    await teaching.publish_report("inc-4f2a", {**closed(), "lifecycle": "open"}, report)
+    await teaching.observe_turn("inc-4f2a", {**closed(), "lifecycle": "open"}, report)
     assert (shown, await lessons.list_lessons()) == ([], [])
-    await teaching.publish_report("inc-4f2a", closed(), report)
+    await teaching.observe_turn("inc-4f2a", closed(), report)
     await lessons.update_lesson("les-4f2a", lambda now: now.model_copy(update={"title": "by a person", "edited": True}))
     drafts["inc-4f2a"] = a_lesson(label=ECC)
-    await teaching.publish_report("inc-4f2a", closed(), report)
+    await teaching.observe_turn("inc-4f2a", closed(), report)
     assert [one.title for one in shown] == [a_lesson().title, "by a person"]
     assert [one.label for one in await lessons.list_lessons()] == [DEAD]
 
@@ -129,7 +130,7 @@ async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_ret
     async def show(lesson: Lesson) -> None:
         shown.append(lesson)
 
-    teaching = LessonObserver(BoardOfList(), lessons, lambda state, _: None, show, SetClock())
+    teaching = LessonObserver(lessons, lambda state, _: None, show, SetClock())
     await lessons.add_lesson(a_lesson(state="accepted", settled=T0.date()))
     row = MatchedLesson(lesson="les-4f2a", label=DEAD, incident="inc-4f2a", on="2026-05-03", title="it hangs", score=0.6).model_dump(
         mode="json"
@@ -140,7 +141,7 @@ async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_ret
         state = closed(incident, label=label)
         state["turn"] = {"recalled": [{**row, **recalled}]}
         for _ in range(2):  # a report may be told twice
-            await teaching.publish_report(incident, state, report)
+            await teaching.observe_turn(incident, state, report)
         kept = await lessons.get_lesson("les-4f2a")
         assert kept
         return kept
@@ -149,7 +150,7 @@ async def test_a_closed_incident_counts_what_it_recalled_and_shows_what_that_ret
     assert (await closes("inc-2", OLD, score=0.06)).wrong == (), "it was hardly alike"
     for n in range(8):
         kept = await closes(f"inc-w{n}", OLD)
-    assert (kept.state, [one.state for one in shown]) == ("retired", ["retired"])
+    assert (kept.state, {one.state for one in shown}) == ("retired", {"retired"})
     assert len(kept.wrong) < 8
 
 

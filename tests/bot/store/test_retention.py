@@ -1,4 +1,4 @@
-"""What lets go by itself, and what never does: evidence, closed incidents, the private Redis' log; and what doctor says of it."""
+"""Retention of evidence, closed incidents and the private Redis' log, and what `doctor` says about it."""
 
 import asyncio
 import os
@@ -22,8 +22,7 @@ from bot.store.keys import RedisKeys
 from bot.store.private_redis import MAX_LOG_BYTES, rotate_log
 from tests.support.clock import SetClock
 from tests.support.fakes_desk import TinyTurns, item, origin
-from tools.evidence import DirectoryEvidence
-from tools.retention import DAY_SECONDS, iter_outputs, measure_evidence
+from tools.evidence import DAY_SECONDS, DirectoryEvidence, iter_outputs, measure_evidence
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 
@@ -39,7 +38,7 @@ def settings(folder: Path, **more: str) -> Settings:
 
 
 class Place:
-    """A data folder and a Redis at one moment."""
+    """A data folder and a Redis at one time."""
 
     def __init__(self, redis: Redis, folder: Path, **more: str) -> None:
         self.redis, self.clock, self.settings = redis, SetClock(), settings(folder, **more)
@@ -48,7 +47,7 @@ class Place:
         self.retention = Retention(self.settings, self.inbox.list_open_incidents, self.closed, self.clock)
 
     async def incident(self, name: str, *, closed: bool = False, holds: bool = False) -> str:
-        """One with a turn, a stored state and evidence; closed ones go after so many days, unless we hold nodes of theirs."""
+        """Return an incident with a turn, state and evidence; a closed one expires unless it holds nodes."""
         id_ = (await self.inbox.open_or_join(origin(name), name, lambda incident: item(incident, name))).incident
         turns = TinyTurns(self.redis)
         await turns.run_turn(item(id_, name, "close" if closed else "mention"), None)
@@ -60,7 +59,7 @@ class Place:
         return id_
 
     async def stored(self, incident: str, days: float) -> str:
-        """An output of the incident, stored so many days ago."""
+        """Store an output of the incident, dated `days` ago, and return its digest."""
         sha = await self.evidence.put_text(incident, f"{incident} {days} " + os.urandom(64).hex())
         (file,) = [one.file for one in iter_outputs(self.settings.evidence_dir) if one.sha == sha]
         at = self.clock.now().timestamp() - days * DAY_SECONDS
@@ -89,7 +88,7 @@ async def test_too_much_evidence_goes_before_its_days(tmp_path: Path) -> None:
         assert measure_evidence(place.settings.evidence_dir).outputs == 0
 
 
-async def test_while_nobody_can_say_which_incidents_are_open_nothing_goes(tmp_path: Path) -> None:
+async def test_without_the_list_of_open_incidents_nothing_is_removed(tmp_path: Path) -> None:
     async with FakeAsyncRedis() as redis:
         place = Place(redis, tmp_path)
         await place.stored("inc-1", 400)
@@ -103,7 +102,7 @@ async def test_while_nobody_can_say_which_incidents_are_open_nothing_goes(tmp_pa
         assert measure_evidence(place.settings.evidence_dir).outputs == 1
 
 
-async def test_it_is_done_once_an_hour_by_whichever_process_comes_first_and_by_itself(tmp_path: Path) -> None:
+async def test_one_process_runs_it_once_an_hour(tmp_path: Path) -> None:
     async with FakeAsyncRedis() as redis:
         one, other = Place(redis, tmp_path), Place(redis, tmp_path)
         assert await one.retention.clear_expired()

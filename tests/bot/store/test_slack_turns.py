@@ -1,17 +1,19 @@
-"""Turns at a crowded method of Slack's: one row for all processes, gone when nobody waits, and no obstacle when the store is away."""
+"""Turns at a rate-limited Slack method: one queue for all processes, removed when unused, and no obstacle when Redis is
+away.
+"""
 
 import asyncio
 
 from fakeredis import FakeAsyncRedis, FakeServer
 from redis.asyncio import Redis
 
-from bot.store.slack_rate_slots import SlackRateSlots
+from bot.store.slack_state import SlackRateSlots
 
 pytest_plugins = ("tests.support.fixtures_redis",)
 EACH = 60.0
 
 
-async def test_nobody_queues_until_somebody_was_refused(redis: Redis) -> None:
+async def test_calls_do_not_queue_before_the_first_refusal(redis: Redis) -> None:
     one, other = SlackRateSlots(redis), SlackRateSlots(redis)
     assert not await other.is_rate_limited("chat.update")
     await one.apply_retry_after("chat.update", 30, EACH)
@@ -34,7 +36,7 @@ async def test_a_shorter_rest_brings_no_turn_nearer(redis: Redis) -> None:
     assert await row.reserve_slot("chat.update", EACH) > 200
 
 
-async def test_a_store_that_is_away_holds_nobody_back() -> None:
+async def test_an_unavailable_store_delays_no_call() -> None:
     server = FakeServer()
     row = SlackRateSlots(FakeAsyncRedis(server=server))
     server.connected = False

@@ -1,4 +1,4 @@
-"""Opening Redis: by URL, privately, or in memory; what survives, and what to mend."""
+"""Opening Redis by URL, privately or in memory: durability, and refusals with their fix."""
 
 import asyncio
 import os

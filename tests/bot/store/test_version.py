@@ -1,4 +1,4 @@
-"""The store version: written into an empty store, and a store that has another one is refused without being read."""
+"""The store version is written into an empty store; a store with another version is refused unread."""
 
 import asyncio
 import shutil
@@ -14,8 +14,7 @@ from bot.app.store_startup import run_with_store
 from bot.refusal import Refusal
 from bot.settings import load_settings
 from bot.store.keys import FIXED_KEYS, KEY_PREFIX, VERSION_KEY
-from bot.store.store import Store, WrongStoreVersion, open_store
-from bot.store.version import PREVIOUS_STORE_VERSION, STORE_VERSION
+from bot.store.store import PREVIOUS_STORE_VERSION, STORE_VERSION, Store, WrongStoreVersion, open_store
 from graph.report import FileReadResult
 from graph.state import Evidence
 from tests.support.fakes_actions import BOB, Office, Site, hung, well
@@ -29,7 +28,6 @@ OURS = str(STORE_VERSION).encode()
 
 
 async def dump(redis: Redis) -> dict[Any, Any]:
-    """Every key with its bytes."""
     return {key: await redis.dump(key) for key in sorted(await redis.keys("*"))}
 
 
@@ -69,7 +67,7 @@ async def test_keys_of_other_programs_are_no_data_of_ours(real_redis: Redis, red
 async def test_many_processes_that_start_at_once_on_an_empty_store_all_open_it(real_redis: Redis, redis_server: RealServer) -> None:
     async def start() -> None:
         store = await open_store(redis_server.url, None)
-        await store.redis.incr("rm:fence")  # what a process writes first, while others still start
+        await store.redis.incr("rm:fence")  # the first write of a process, while others start
         await store.aclose()
 
     await asyncio.gather(*(start() for _ in range(20)))
@@ -110,7 +108,7 @@ async def test_the_version_before_is_raised_and_its_data_stays(real_redis: Redis
 
 
 def test_rows_of_the_version_before_claim_nothing() -> None:
-    """What they lack has a default: no owner of a log, and nothing that was not understood."""
+    """Missing fields get defaults: no log owner, nothing misunderstood."""
     read = FileReadResult.model_validate({"name": "rank0.log", "size": 12})
     assert (read.recognised, read.not_understood, read.foreign) == (True, 0, "")
     line = Evidence.model_validate(
@@ -153,7 +151,7 @@ async def test_a_refusal_touches_no_key_but_the_version_and_those_without_an_id(
 
 @pytest.fixture
 async def unversioned(tmp_path: Path) -> Path:
-    """A data folder whose private Redis holds data without a version."""
+    """Return a data folder with a private Redis that has data but no version."""
     store = await open_store(None, tmp_path)
     await seed_mention(store.redis)
     await store.redis.delete(VERSION_KEY)
@@ -168,7 +166,7 @@ async def test_a_private_folder_without_a_version_is_refused_by_its_name(unversi
         await open_store(None, unversioned)
     assert str(refused.value) == (
         f"private Redis in {unversioned} holds data without a store version; nothing was read or changed: "
-        "commit 578df5c reads it; or begin anew by setting RACKMEDIC_DATA_DIR to an empty folder"
+        "commit 578df5c reads it; or start over by setting RACKMEDIC_DATA_DIR to an empty folder"
     )
     assert not (unversioned / "redis.sock").exists(), "its server is stopped again"
     assert written(unversioned) == before
@@ -190,7 +188,7 @@ async def test_no_process_starts_on_a_store_without_a_version(unversioned: Path)
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """What Redis has on disk."""
+    """Return Redis' files."""
     return {file.name: file.read_bytes() for file in sorted((folder / "appendonlydir").iterdir())}
 
 

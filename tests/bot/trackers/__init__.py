@@ -1,1 +1,1 @@
-"""Tickets in trackers."""
+"""Tickets in external trackers."""

@@ -1,4 +1,4 @@
-"""A ticket reaches each tracker once, whatever fails on the way, and what they make of it comes back."""
+"""A ticket is created once in each tracker despite failures, and its state is polled back."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ import yaml
 from fakeredis import FakeAsyncRedis
 
 from bot.refusal import Refusal
-from bot.store.outbox import ClickResult, Outbox, OutboxRow, build_tracker_outbox_keys
+from bot.store.external_outbox import ClickResult, Outbox, OutboxRow, build_tracker_outbox_keys
 from bot.trackers.ticket_draft import DraftSection, TrackerDraft, build_draft, render_plain_text, replace_title
 from bot.trackers.ticket_sync import BEGAN_KEY, TicketSync, compute_next_poll
 from bot.trackers.tracker import RemoteComment, TrackerRefused
@@ -34,7 +34,7 @@ DRAFT = TrackerDraft(
 
 @dataclass
 class Post:
-    """An outbox with one ticket in it that was clicked, its courier, and a tracker."""
+    """An outbox with one confirmed ticket, its sync, and a tracker."""
 
     kind: str
     theirs: StandInTracker
@@ -43,8 +43,7 @@ class Post:
     courier: TicketSync
     painted: list[str] = field(default_factory=list)
     cause: str | None = None
-    told: list[tuple[str, str]] = field(default_factory=list)
-    """Comments that were shown: their text, and what was said beside it."""
+    told: list[tuple[str, str]] = field(default_factory=list)  # shown comments: (text, what is said beside it)
     slack: bool = True
 
     @property
@@ -198,7 +197,7 @@ async def test_a_ticket_that_is_gone_there_is_said_and_asked_for_no_more(tmp_pat
         await at.sweep()
         at.theirs.tickets.clear()
         await at.sweep(seconds=6)
-        assert ("not there any more" in (await at.row()).refused, await at.sweep(days=1)) == (True, 0)
+        assert ("it is gone" in (await at.row()).refused, await at.sweep(days=1)) == (True, 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""No name of a tenant leaves for a tracker, however it is written; names of hosts and everybody's words stay."""
+"""Tenant names are removed from ticket text in any spelling; host names and common words stay."""
 
 import pytest
 

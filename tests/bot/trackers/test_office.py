@@ -1,26 +1,26 @@
-"""From the button on a ticket's card to a ticket elsewhere and back: what leaves is shown, confirmed, sent once and followed in the thread."""
+"""From the ticket card's button to an external ticket and back: preview, confirm, send once, follow in the thread."""
 
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from bot.incidents.cards import diagnosis, ticket
-from bot.incidents.cards.handoff import build_handoff
-from bot.incidents.context import HandlerContext
+from bot.incidents.cards import diagnosis, handoff_card
+from bot.incidents.cards.handoff_content import build_handoff
+from bot.incidents.handlers.services import MessageServices
 from bot.slack.client import post_message
 from bot.slack.posted_messages import EditableMessages, PostedCards
-from bot.store.outbox import Outbox, build_tracker_outbox_keys
-from bot.trackers.cards import ticket_form
+from bot.store.external_outbox import Outbox, build_tracker_outbox_keys
+from bot.trackers import cards as ticket_form
 from bot.trackers.handlers import TrackerCards, TrackerHandlers
 from bot.trackers.ticket_sync import TicketSync
 from bot.trackers.tracker_kinds import KINDS
 from graph.state import IncidentState
 from tests.support.clock import SetClock, WallClock
-from tests.support.fakes_bot import OPS, Behind, slack_side
+from tests.support.fakes_bot import OPS, Behind, Features, slack_side
 from tests.support.trackers import StandInTracker, config_of, stand_in
 
 STATE: IncidentState = {
@@ -68,19 +68,22 @@ async def office(kind: str = "jira") -> AsyncIterator[Office]:
         row = KINDS[kind]
         tracker = row.open(kind, row.config.model_validate(config_of(kind, theirs.url)), clock)
 
-        def dress(surface: HandlerContext, redis: Any) -> HandlerContext:
-            kept, outbox = EditableMessages(surface.client, PostedCards(redis)), Outbox(redis, clock, build_tracker_outbox_keys())
-            made.append(TrackerCards(surface.client, kept, surface.inbox, surface.people, outbox, {kind: tracker}, surface.bound))
-            return replace(surface, tracking=TrackerHandlers(surface, made[0], {}, ()))
+        def features(messages: MessageServices, redis: Any) -> Features:
+            context = messages.context
+            kept, outbox = EditableMessages(context.client, PostedCards(redis)), Outbox(redis, clock, build_tracker_outbox_keys())
+            made.append(
+                TrackerCards(context.client, kept, context.inbox, context.people, outbox, {kind: tracker}, context.channel_bindings)
+            )
+            return Features(trackers=TrackerHandlers(context, made[0], {}, ()))
 
-        async with slack_side(dress) as bot:
+        async with slack_side(features_of=features) as bot:
             thread = await bot.slack.say("priya", OPS, "@rackmedic job 4711 hangs on gpu-003")
             await bot.settled()
             incident = str(await bot.inbox.find_incident("T0RACK", OPS, thread))
             bot.states[incident] = {**STATE, "id": incident}
             elsewhere = ticket_form.render_open_buttons(incident, [(kind, tracker.words)])
             card = await post_message(
-                bot.surface.client, OPS, thread, ticket.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
+                bot.context.client, OPS, thread, handoff_card.render_ticket(build_handoff(bot.states[incident]), elsewhere=elsewhere)
             )
             yield Office(bot, theirs, made[0], clock, thread, incident, card)
 
@@ -104,13 +107,13 @@ async def test_a_ticket_is_shown_confirmed_sent_and_followed_until_it_is_done_th
         assert "To Do" in at.shown()
         theirs |= {"state": "Done", "done": True}
         await at.sweep(seconds=61)
-        assert "nothing was proved here" in at.shown()
+        assert "I verified nothing" in at.shown()
         assert diagnosis.RECHECK_ACTION_ID in at.shown()
         assert await at.bot.inbox.get_lifecycle(at.incident) != "closed"
 
 
+# each tracker's name for a finished ticket
 STATES = {"jira": "Done", "servicenow": "6", "pagerduty": "resolved", "github": "closed", "webhook": "done"}
-"""What each calls it when somebody there is through with it."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,10 +128,10 @@ async def test_every_tracker_is_asked_by_a_person_linked_in_the_thread_and_heard
         assert theirs["title"] == "Riser of gpu-003"
         await at.sweep(seconds=6)
         assert f"<{at.theirs.url}" in at.shown(), "the link"
-        assert "nothing was proved here" not in at.shown()
+        assert "I verified nothing" not in at.shown()
         theirs |= {"state": STATES[kind], "done": True}
         await at.sweep(seconds=61)
-        assert "nothing was proved here" in at.shown()
+        assert "I verified nothing" in at.shown()
         assert not await at.opened("anton")
         assert at.theirs.made == 1
 

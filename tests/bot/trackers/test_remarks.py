@@ -1,4 +1,4 @@
-"""What people write below a ticket there comes back once, as a note for people; nothing is read out of it, and nobody else's readers see it."""
+"""Comments on an external ticket are posted once in the thread as quotes: never parsed, never where others read."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 
 async def there(at: Post) -> str:
-    """A ticket that was sent and asked for once; its id there."""
+    """Send a ticket, poll once, and return its external id."""
     await at.click()
     await at.sweep()
     await at.sweep(seconds=6)
@@ -99,16 +99,16 @@ async def test_a_flood_is_bounded_and_said(tmp_path: Path, kind: str) -> None:
         for _ in range(3):
             await at.sweep(minutes=6)
         assert [text for text, _ in at.told] == [f"number {number}" for number in range(18 - MAX_COMMENTS_PER_POLL, 18)]
-        assert [beside for _, beside in at.told] == ["13 more that came before it stand there alone.", "", "", "", ""]
+        assert [beside for _, beside in at.told] == ["13 earlier comments are shown only there.", "", "", "", ""]
         for number in range(30):
             for more in range(5):
                 at.theirs.write(ticket, f"number {number} {more}")
             await at.sweep(minutes=6)
-        assert (len(at.told), "from here on" in at.told[-1][1]) == (MAX_COMMENTS_PER_TICKET, True)
+        assert (len(at.told), "further comments" in at.told[-1][1]) == (MAX_COMMENTS_PER_TICKET, True)
         assert len((await at.row()).notes[HANDLED_COMMENTS_KEY]) < 2000
 
 
-async def test_with_comments_switched_off_nobody_asks_for_them(tmp_path: Path) -> None:
+async def test_comments_are_not_fetched_if_switched_off(tmp_path: Path) -> None:
     async with post(tmp_path, "jira", comments=False) as at:
         ticket = await there(at)
         at.theirs.write(ticket, "one")
@@ -143,7 +143,7 @@ async def test_the_newest_of_many_are_found_over_githubs_pages(tmp_path: Path) -
             at.theirs.write(ticket, f"number {number}")
         await at.sweep(seconds=61)
         assert [text for text, _ in at.told] == [f"number {number}" for number in range(97, 102)]
-        assert at.told[0][1].startswith("15 more"), "of the newest twenty"
+        assert at.told[0][1].startswith("15 earlier"), "of the newest twenty"
 
 
 async def test_a_process_that_dies_over_a_comment_shows_no_other_twice(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def said(text: str = "It is here.", id_: str = "7", **more: Any) -> RemoteCommen
 
 
 async def sent(at: Office) -> str:
-    """A ticket there, followed in its thread; the row's name."""
+    """Send a ticket that is followed in its thread; return its row's name."""
     view = await at.opened()
     await at.bot.slack.submit("priya", view["id"], {})
     await at.bot.settled()
@@ -205,7 +205,7 @@ async def test_a_note_names_who_and_when_links_and_is_quoted_escaped_and_without
         ] == []
 
 
-async def test_a_note_is_no_message_of_anybody_to_us() -> None:
+async def test_a_posted_note_is_not_processed_as_a_message() -> None:
     async with office() as at:
         name = await sent(at)
         before = (list(at.bot.woken), len(await at.bot.inbox.list_waiting(at.incident)))

@@ -1,4 +1,6 @@
-"""The stand-ins refuse what the real trackers refuse: each rule of the table is broken once, over HTTP, and the product's own requests break none."""
+"""The stand-in trackers refuse what the real ones do: every rule is broken once over HTTP, and our own requests break
+none.
+"""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot.inbound.webhook import build_signed_headers, parse_webhook_key
+from bot.inbound import build_signed_headers, parse_webhook_key
 from bot.trackers.ticket_draft import DraftSection, TrackerDraft, render_adf
 from bot.trackers.tracker_kinds import KINDS
 from tests.bot.trackers.test_courier import DRAFT, post
@@ -37,7 +39,7 @@ class Answered:
 
 @dataclass
 class At:
-    """A stand-in and somebody who asks it."""
+    """A stand-in tracker and a client."""
 
     theirs: StandInTracker
     http: aiohttp.ClientSession
@@ -84,7 +86,7 @@ class At:
         return await asked()
 
     async def unread(self, made: Answered, path: str, headers: Mapping[str, str]) -> Answered:
-        """Its comments, after somebody wrote one that is not for us."""
+        """Fetch a ticket's comments after one was added that our account may not read."""
         [ticket] = self.theirs.tickets
         self.theirs.write(ticket, "x")
         self.theirs.closed_to_us = True
@@ -94,6 +96,7 @@ class At:
 Try = Callable[[At], Awaitable[Answered]]
 JOURNAL = "/api/now/table/sys_journal_field?sysparm_query=element_id=" + "0" * 32 + "^x&sysparm_limit=5"
 
+# a request that breaks only this rule
 BROKEN: Mapping[str, Try] = {
     "jira.auth": lambda at: at.ask("GET", "/rest/api/3/issue/1", None, WRONG),
     "jira.summary_missing": lambda at: at.jira(summary=""),
@@ -143,7 +146,6 @@ BROKEN: Mapping[str, Try] = {
     "webhook.late": lambda at: at.hook(seconds=-301),
     "webhook.limit": lambda at: at.over("webhook.limit", at.hook),
 }
-"""How each is broken, and no other."""
 
 
 async def _then(at: At, made: Callable[[], Awaitable[Answered]], path: str, headers: Mapping[str, str]) -> Answered:
@@ -206,6 +208,7 @@ async def _same_id(at: At) -> None:
     assert ((await at.hook()).status, (await at.hook()).status, at.theirs.made) == (200, 200, 1)
 
 
+# rules that refuse nothing: a test of each behaviour
 BEHAVES: Mapping[str, Callable[[At], Awaitable[None]]] = {
     "jira.search_fields": _search_fields,
     "github.labels": _labels,
@@ -217,7 +220,6 @@ BEHAVES: Mapping[str, Callable[[At], Awaitable[None]]] = {
     "servicenow.hidden_rows": _hidden_rows,
     "webhook.same_id": _same_id,
 }
-"""What refuses nothing."""
 
 
 def test_every_rule_is_tried_and_says_where_it_is_written() -> None:

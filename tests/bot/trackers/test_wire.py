@@ -1,4 +1,6 @@
-"""What a tracker may answer, and what is made of it: read whole or not at all, never unpacked, and no address of anybody else's."""
+"""HTTP responses of trackers: bounded, complete or ignored, never decompressed, and links only to the tracker's own
+address.
+"""
 
 import asyncio
 import gzip
@@ -22,7 +24,7 @@ NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
 @asynccontextmanager
 async def answering(body: bytes, **headers: str) -> AsyncIterator[str]:
-    """The address of somebody who answers everything with that, a piece at a time."""
+    """Serve this body to every request in pieces and yield the address."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         said = web.StreamResponse(headers=headers)
@@ -30,7 +32,7 @@ async def answering(body: bytes, **headers: str) -> AsyncIterator[str]:
         for start in range(0, len(body), PIECE):
             await said.write(body[start : start + PIECE])
             for _ in range(TURNS if start == 0 else 0):
-                await asyncio.sleep(0)  # whoever asked has the first piece, and nothing else yet
+                await asyncio.sleep(0)  # let the client receive the first piece alone
         await said.write_eof()
         return said
 
@@ -114,12 +116,12 @@ def test_an_address_of_the_tracker_itself_is_linked(url: str, base: str, below: 
         (7, "https://api.github.com"),
     ],
 )
-def test_an_address_of_anybody_else_or_of_no_form_is_no_link(url: object, base: str) -> None:
+def test_a_foreign_or_malformed_address_is_no_link(url: object, base: str) -> None:
     assert filter_remote_url(url, base, "pagerduty.com" if "pagerduty" in base else "") == ""
 
 
 @pytest.mark.parametrize("after", ["Sun, 31 Dec 9999 23:59:59 -0100", "Sun, 99 Foo", "²", "-5", "9" * 400, "nan"])
-def test_a_wait_that_nobody_could_wait_is_a_minute(after: str) -> None:
+def test_an_unreasonable_retry_after_is_a_minute(after: str) -> None:
     assert parse_retry_after({"retry-after": after}, NOW) == DEFAULT_RETRY_SECONDS
 
 
@@ -163,5 +165,5 @@ async def test_what_cannot_be_written_down_is_replaced_in_bodies_and_headers() -
         ({"retry-after": "5", "ratelimit-remaining": "0", "ratelimit-reset": "20"}, 5),
     ],
 )
-def test_a_limit_is_over_when_they_say_so_whoever_says_it_how(headers: dict[str, str], wait: float) -> None:
+def test_every_form_of_retry_after_is_parsed(headers: dict[str, str], wait: float) -> None:
     assert parse_retry_after(headers, NOW) == wait

@@ -1,5 +1,6 @@
-"""Whatever an answer says of machines rests on what was read of them: each line names the check and the host, or quotes, or says how much was
-looked at and when. What it says beside that is of its own doings, and stands in a table here."""
+"""Every line of an answer cites check and host, quotes output, states the extent and time of the look, or is one of
+RackMedic's own statements (OWN).
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -85,46 +86,49 @@ ASKED: Final[tuple[tuple[Intent, Mapping[str, Any]], ...]] = (
     (Intent.CLOSE, {}),
     (Intent.REOPEN, {}),
 )
+# what RackMedic did, does or waits for, or asks people to do
 OWN: Final = re.compile(
     "^(?:"
     + "|".join(
         (
-            r"\d+ hosts: \d+ ",  # what the lines below it say
+            r"\d+ hosts: \d+ ",  # counts what the lines below it say
             r"\d+ moments since",
             r"Found: |Nothing found\.",  # whose causes follow, each with what it rests on
             r".*: (?:ruled out|not ruled out.*)\.$",  # whose reasons follow
-            r"It is .*:$|No, not on .*:$|The cause is not proven, because:$",
+            r"Cause: .*\.$|No, not on .*:$|The cause is not proven, because:$",
             r"Since .* nothing new was logged, as far as it was read|Settings that were changed without",
-            r"Say |On it: |Read .* ago|Which|What was not checked|… and|• … and|• \d+ looks failed|• not every machine",
+            r"Say |On it: |Read .* ago|Which|I cannot judge what was not checked|… and|• … and|• \d+ looks failed|• not every machine",
             r"Could not look|could not look|Not known: |Nothing of what I went into",
             r"I cannot say yes or no",
-            r"I (?:could not look|am |read |did not understand|go on|mention|have looked|know )|From here I can see|In this thread|In short: ",
+            r"I (?:could not look|am |read |did not understand|go on|don't ping|have (?:checked|looked)|know |propose |check )",
+            r"From here I can see|In this thread",
+            r"(?:No|A) language model ",
             r"None of the closed incidents",
-            r"Of the recorded incidents|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
-            r"It (?:affects|needs|takes|is not closed|waits)|Nothing that I found|RackMedic does",
-            r"I wait for a decision|It is part of a fix|Decide on the card",
-            r"Nothing (?:to mend|is up|is open|runs|of)|This is for people|Answer what I asked|Tell me|There is nothing",
-            r"If approved|Before it starts|Afterwards|Then: |The way back|Up for decision|Nobody|Words approve|The post-incident report",
+            r"Recorded incidents from|Closed incidents that may|What is kept|Name a host",  # of other times and sites; a title in them is caught
+            r"It (?:affects|needs|takes|is not closed|waits)|Nothing found on|RackMedic does",
+            r"It is part of a fix|Approve or reject on its card",
+            r"Nothing (?:to fix|is waiting|is open|runs|of)|A person must do this|Answer what I asked|Tell me|There is nothing",
+            r"If approved|Required before running|Afterwards|Then: |Undo: |Waiting for approval|Nobody|Use the Approve button|The post-incident report",
             r"What: |Since: |State: |Who: |Incident |Reported: |Hosts looked at|Fix: |Next: |Cause: none proven$|Ticket: |Held: ",
             r"I found no fault\.$|I have proven no cause so far\.$|Hello|You are welcome|In your own words|Only the Approve",
-            r"U1 is on it|Whom\?|Noted|What was up|What I saw|Closed: |Open again|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
+            r"U1 is on it|Whom\?|Noted|Pending approvals|The evidence is unchanged|Closed: |Reopened|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
             r"Nothing but|No .* was read of|No bandwidth by message size|\d\d:\d\d:\d\d (?:asked|well|put up|waits|unsure)",
             r"kernel log disturbs|What else went into it:$|\s*(?:likelier|less likely) by ",
         )
     )
     + ")"
 )
-"""What it did, does, waits for, or asks people to do."""
+# lines that may name a cause without citing it: what is done about it, a person's word, or an unobserved cause
 NAMES_ONE: Final = re.compile(
     r"^(?:State: |Fix: |• |It is part of a fix: |Held: |\d\d:\d\d:\d\d put up|Closed: |Could not look: |.*: not ruled out)"
 )
 """Lines that may name a cause for what is done about it, because people named it, or because nothing was found out of it."""
-HEAD: Final = re.compile(r"^(?:Found: |It is .*:$)")
+HEAD: Final = re.compile(r"^(?:Found: |Cause: .*\.$)")
 """Lines whose causes are named again below, each with what it rests on."""
 
 
 def lines_of(reply: str) -> Iterator[tuple[str, str]]:
-    """(line, what is quoted below it)."""
+    """Yield (line, what is quoted below it)."""
     rows = reply.splitlines()
     for n, line in enumerate(rows):
         below = []
@@ -136,7 +140,7 @@ def lines_of(reply: str) -> Iterator[tuple[str, str]]:
 
 
 def cites(text: str) -> bool:
-    """Names a check and where it was read."""
+    """Return whether the text names a check and a host, or hosts."""
     return bool(CHECK.search(text)) and bool(HOST.search(text) or re.search(r"\b\d+ hosts?\b|handed in", text))
 
 
@@ -144,12 +148,12 @@ def rests(line: str, below: str) -> bool:
     return cites(line) or cites(below) or bool(EXTENT.search(line) and (HOST.search(line) or "hosts" in line)) or bool(OWN.match(line))
 
 
+# intents whose answers list other incidents, phrases or next steps
 LISTED: Final = frozenset({Intent.HAPPENED_BEFORE, Intent.HELP, Intent.WHAT_NOW, Intent.STATUS})
-"""Of whose lists each line is of other times and sites, of what can be said, or of what is to be done."""
 
 
 def uncited(line: str, below: str) -> list[str]:
-    """Causes that a line names and nothing behind them, in it or quoted below it, says where they were seen."""
+    """Return the causes in a line that neither it nor the quotes below it cite."""
     found = list(TITLE.finditer(line))
     if not found or cites(below):
         return []
@@ -170,7 +174,7 @@ async def test_each_line_of_an_answer_rests_on_what_was_read_or_is_of_its_own_do
         reply = await talk.asks(intent, **named)
         for line, below in lines_of(reply):
             assert rests(line, below) or (intent in LISTED and line.startswith("• ")), f"{intent}: {line}"
-            line = re.sub(r"^Noted as your word: [^.]*\.", "", line)  # people's own
+            line = re.sub(r"^Noted, on your word: [^.]*\.", "", line)  # people's own
             bare = [] if NAMES_ONE.match(line) else uncited(line, below)
             again = {one for other, more in lines_of(reply) if other != line for one in TITLE.findall(other) if not uncited(other, more)}
             assert not [one for one in bare if not (HEAD.match(line) and one in again)], f"{intent}: {line}"

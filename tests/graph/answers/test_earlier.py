@@ -1,4 +1,4 @@
-"""“Has this happened before?”: the same cause on the same device, the same host and elsewhere are told apart; so are none and nobody could look."""
+"""Answers to "has this happened before?" separate same device, same host and elsewhere, and no match from an unavailable store."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -22,7 +22,7 @@ ASK = "has this happened before?"
 
 
 async def talk_with(seen: ClosedIncidentMatches) -> tuple[Talk, list[ClosedIncidentQuery]]:
-    """A thread about a GPU of gpu-003 that fell off the bus, and what is looked for when it asks."""
+    """Return a thread about a GPU of gpu-003 that fell off the bus, and the queries it makes."""
     talk, looked = await Talk.about(), list[ClosedIncidentQuery]()
 
     async def recall(sought: ClosedIncidentQuery) -> ClosedIncidentMatches:
@@ -112,7 +112,7 @@ async def test_five_are_told_and_the_rest_are_counted() -> None:
     assert "… and 4 more." in answer
 
 
-async def test_none_kept_and_nobody_could_look_are_different_answers() -> None:
+async def test_no_match_and_an_unavailable_store_are_different_answers() -> None:
     talk, _ = await talk_with(ClosedIncidentMatches())
     assert "None of the closed incidents" in await talk.says(ASK)
     talk, _ = await talk_with(ClosedIncidentMatches(could_not="my store did not answer (TimeoutError)"))
@@ -128,7 +128,7 @@ async def test_who_names_a_host_hears_of_that_host() -> None:
     assert looked[0].hosts == ("gpu-001",)
 
 
-async def test_threads_are_linked_for_whoever_may_follow_them_and_for_one_answer_only() -> None:
+async def test_threads_are_linked_only_for_people_who_may_read_them_and_for_one_answer() -> None:
     talk, _ = await talk_with(ClosedIncidentMatches())
     cause = await cause_of(talk)
     talk, _ = await talk_with(ClosedIncidentMatches((row("a", 2, cause), row("b", 5, cause)), T0 - timedelta(days=5)))

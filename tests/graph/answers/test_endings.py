@@ -1,4 +1,4 @@
-"""What people say that it was is kept as the cause that was found, where their word names that one alone."""
+"""The cause in a person's closing words is stored as the found cause if it matches only that one."""
 
 import pytest
 

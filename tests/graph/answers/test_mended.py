@@ -1,12 +1,12 @@
-"""What is answered once a fix holds, what a fix does to the job, and how much something is off."""
+"""Answers after a proven remediation, about an action's effect on the job, and about the size of a deviation."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from bot.incidents.cards import ticket
-from bot.incidents.cards.handoff import build_handoff
+from bot.incidents.cards import handoff_card
+from bot.incidents.cards.handoff_content import build_handoff
 from graph.incident.answers.safety import NOT_SAFE_PREFIX, SAFE_PREFIX
 from tests.support.talk import Talk
 
@@ -16,7 +16,7 @@ CLOCK = {"id": "S17", "node": "gpu-002", "t": -600}
 
 
 async def mended(fault: dict[str, Any] = CLOCK, **ends: Any) -> Talk:
-    """A thread whose fix ran and passed its proof, which is made once more later."""
+    """Return a thread whose remediation ran and was proven, with a second proof due."""
     talk = await Talk.about(fault)
     (ladder, *_) = (await talk.rows()).remediations
     talk.stage.cluster.heal(fault["node"])
@@ -32,7 +32,7 @@ async def mended(fault: dict[str, Any] = CLOCK, **ends: Any) -> Talk:
 async def test_a_mended_cause_is_told_of_its_own_host_and_from_after_the_fix(question: str) -> None:
     talk = await mended()
     answer = await talk.says(question)
-    assert answer.startswith("Clock skew on gpu-002: passes now, to be proved again at")
+    assert answer.startswith("Clock skew on gpu-002: passes now; re-check at")
     assert "gpu-002: the clock is off by" in answer
     assert "gpu-001" not in answer
     assert "412" not in answer
@@ -43,7 +43,7 @@ async def test_a_mended_host_in_service_is_safe_and_its_second_proof_is_told() -
     talk = await mended()
     answer = await talk.says("is it safe to restart the job?")
     assert answer.startswith(SAFE_PREFIX)
-    assert "Mended: Clock skew on gpu-002: passes now, to be proved again at" in answer
+    assert "Fixed: Clock skew on gpu-002: passes now; re-check at" in answer
 
 
 @pytest.mark.parametrize("ends", [{"drained": True}, {"proven": "", "waiting_for": "idle"}, {"waiting_for": "approval"}])
@@ -57,20 +57,20 @@ async def test_a_mended_host_that_was_not_read_since_is_not_called_safe() -> Non
     (row,) = (await talk.rows()).remediations
     late = row.model_copy(update={"since": talk.stage.clock.now() + timedelta(minutes=1)}).model_dump(mode="json")
     await talk.graph.aupdate_state({"configurable": {"thread_id": "inc-1"}}, {"ladders": [late]})
-    assert "was not read since" in await talk.says("is it safe to restart the job?")
+    assert "but not checked since" in await talk.says("is it safe to restart the job?")
 
 
 async def test_a_hand_off_says_what_approved_actions_did() -> None:
     talk = await mended()
     await talk.presses("hand_off")
     state = (await talk.rows()).stored
-    card = str(ticket.render_ticket(build_handoff(state)).blocks)
+    card = str(handoff_card.render_ticket(build_handoff(state)).blocks)
     assert "Done:" in card
     assert "gpu-002: Start chrony" in card
-    assert "its proof passed" in card
+    assert "; verified" in card
     await talk.presses("close")
-    closed = str(ticket.render_ticket(build_handoff((await talk.rows()).stored)).blocks)
-    assert "(gpu-002), mended" in closed
+    closed = str(handoff_card.render_ticket(build_handoff((await talk.rows()).stored)).blocks)
+    assert "(gpu-002), fixed" in closed
     assert "unknown" not in closed.lower().partition("for:")[0]
 
 
@@ -90,8 +90,8 @@ async def test_what_a_fix_does_to_the_job_is_told_of_the_fix(question: str) -> N
     talk = await Talk.about(CLOCK)
     answer = await talk.says(question)
     assert answer.startswith("Outage: none: the clock steps once")
-    assert "waits for a decision" in answer
-    assert "Nothing that I found" not in answer
+    assert "is waiting for approval" in answer
+    assert "Nothing found" not in answer
 
 
 @pytest.mark.parametrize(

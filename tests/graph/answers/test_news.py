@@ -1,4 +1,4 @@
-"""News about what was diagnosed: only what they point to is looked at, and only what they change is told."""
+"""New facts after a diagnosis run only the checks they point to, and the answer says only what changed."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.talk import Talk, case_of
 pytestmark = pytest.mark.slow
 
 
-async def test_a_change_that_somebody_made_has_the_versions_read_and_nothing_else() -> None:
+async def test_a_reported_change_reads_only_the_versions() -> None:
     talk = await Talk.about()
     talk.minutes = 10
     before = (await talk.rows()).report
@@ -60,7 +60,7 @@ async def test_news_that_change_the_diagnosis_say_what_was_believed_before() -> 
 
 
 async def nothing_found() -> Talk:
-    """A thread whose first look proved nothing, because one machine did not let its kernel log be read."""
+    """Return a thread without a proven cause, because one host's kernel log timed out."""
     talk = await Talk.of(case_of(modifiers=["R6(check=dmesg@gpu-002, how=timeout)"]))
     talk.minutes = 10
     rows = await talk.rows()

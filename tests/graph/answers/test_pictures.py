@@ -1,4 +1,4 @@
-"""Timeline, tree and bandwidth, asked for in words: a few lines, and a picture with its rows; where nothing is known that is said."""
+"""Timeline, tree and bandwidth requested in words: a few lines and a picture with its rows, or that there is no data."""
 
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
@@ -34,7 +34,7 @@ async def test_what_could_not_be_looked_at_is_named_beside_what_is_out() -> None
     assert "ot look: " in report.reply
 
 
-async def test_a_bandwidth_that_nobody_measured_is_not_drawn() -> None:
+async def test_an_unmeasured_bandwidth_is_not_drawn() -> None:
     talk = await Talk.about()
     report = await talk.means(wants("bandwidth"))
     assert "gpu-[001-004]" in report.reply

@@ -1,4 +1,4 @@
-"""Why a cause is believed and another is not: the verdict first, the lines behind it with source and age."""
+"""Answers to why and why not: the verdict first, then the lines with source and age."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""What is known of hosts: from what was read, with its age; what nobody looked at is said to be so."""
+"""The state of hosts is answered from facts with their age; an unobserved host is called unobserved."""
 
 from graph.dialogue.intents import Intent
-from graph.incident.answers.host_states import PARTLY_CHECKED_TEXT
+from graph.incident.answers.hosts import PARTLY_CHECKED_TEXT
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import FAILS_AGAIN_PREFIX
 from tests.support.talk import FAULT, Talk
@@ -36,7 +36,7 @@ async def test_a_host_that_may_not_be_spoken_of_here_is_not() -> None:
     assert talk.ran == []
 
 
-async def test_a_name_that_nobody_knows_is_said_with_the_nearest() -> None:
+async def test_an_unknown_name_is_reported_with_the_nearest() -> None:
     talk = await Talk.about()
     answer = await talk.says("what about gpu-007?")
     assert "gpu-007 (did you mean gpu-00" in answer

@@ -1,4 +1,4 @@
-"""Every intent that people can ask is answered by somebody, and every other one by what its item does."""
+"""Every question intent has a handler, and every other intent is answered by its item's kind."""
 
 from graph.dialogue.intents import INTENTS, Intent
 from graph.incident.answers.item_answers import HANDLERS_BY_KIND

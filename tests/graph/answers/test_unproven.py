@@ -1,9 +1,9 @@
-"""Nobody is told that all is well while something that people handed in or reported stands against the hosts or the job."""
+"""No answer says that all is well while an attached file or a report contradicts it."""
 
 import pytest
 
+from graph.extraction.complaints import find_physical_reports
 from graph.extraction.pasted_text import store_attachments
-from graph.extraction.physical import find_physical_reports
 from graph.extraction.uploaded_files import build_attachment
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from graph.incident.answers.safety import SAFE_PREFIX
@@ -28,6 +28,7 @@ GPU 00000000:1B:00.0
 XID_79 = "gpu-003 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus."
 NETDEV = "gpu-003: kernel: NETDEV WATCHDOG: ens3f0 (mlx5_core): transmit queue 7 timed out"
 SEL_LINE = "from gpu-003's BMC: 3 | 05/20/2026 | 02:14:40 | Memory #0x87 | Uncorrectable ECC | Asserted | DIMM_A3"
+# reports about gpu-003, and a word that every answer must contain
 TOLD = [
     (XID_79, "Xid 79"),
     ("May 20 03:09:30 " + XID_79, "Xid 79"),
@@ -41,11 +42,10 @@ TOLD = [
     ("there is water under gpu-003", "water"),
     ("the PSU light of gpu-003 is amber", "amber"),
 ]
-"""What people tell of gpu-003, and a word of it that every answer must hold."""
 
 
 async def well(text: str = "job 4711 hangs on gpu-[001-004]", *given: Attachment) -> Talk:
-    """A thread over machines on which nothing is wrong."""
+    """Return a thread over healthy hosts."""
     talk = await Talk.of(case_of())
     if given:
         await tells(talk, text, *given)
@@ -53,7 +53,7 @@ async def well(text: str = "job 4711 hangs on gpu-[001-004]", *given: Attachment
 
 
 async def tells(talk: Talk, text: str, *given: Attachment) -> str:
-    """What is answered to a message that is taken in as at the door: its lines and files in the evidence store."""
+    """Return the answer to a message that is parsed and stored as on arrival."""
     from graph.dialogue.read import parse_message
     from graph.incident.visibility import build_vocabulary
     from tests.support.talk import HERE
@@ -158,7 +158,7 @@ async def test_an_old_line_that_was_pasted_is_told_with_its_age_and_still_stands
         assert SAFE_PREFIX not in answer
 
 
-async def test_lines_of_a_host_that_nobody_knows_are_said_to_be_so() -> None:
+async def test_lines_of_an_unknown_host_are_reported_as_such() -> None:
     talk = await well()
     first = await tells(talk, "dgx-77 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.")
     assert "dgx-77" in first

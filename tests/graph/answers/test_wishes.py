@@ -1,4 +1,6 @@
-"""What people wish for becomes a card that somebody else approves, or the reason why not; a person's word is kept beside what was seen."""
+"""Requested actions become cards that another person approves, or are refused with a reason; a person's word is stored
+beside the facts.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +22,13 @@ from tools.fleet.fleet import Fleet
 pytestmark = pytest.mark.slow
 
 
-CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}
-"""Clocks locked low: what nvidia-smi shows and nothing logged."""
+CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}  # clocks locked low: visible in nvidia-smi, never logged
 FOUND = "GPU.BUS.Fallen_Off_Bus"
 
 
 @dataclass
 class Dark:
-    """A fleet that answers no more."""
+    """A fleet that no longer answers."""
 
     fleet: Fleet
     clock: str = "virtual"
@@ -35,8 +36,7 @@ class Dark:
     def __post_init__(self) -> None:
         self.checks = self.fleet.checks
 
-    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
-        """Nothing is kept here."""
+    def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None: ...
 
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
@@ -79,7 +79,7 @@ async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
     assert len(await talk.put_up()) == 1
 
 
-async def test_a_fix_that_people_ended_is_put_up_again_when_somebody_wishes_for_it_who_may_not_approve_it() -> None:
+async def test_a_remediation_ended_by_people_is_proposed_again_on_request_and_the_requester_may_not_approve() -> None:
     talk = await Talk.about()
     await talk.says("stop")
     assert await talk.put_up() == []
@@ -119,7 +119,7 @@ async def test_a_host_that_a_wish_spares_is_not_put_up(text: str) -> None:
     await talk.says("stop")
     answer = await talk.says(text, user="U7")
     assert [row.target for row in await talk.put_up() if "gpu-003" in row.target] == []
-    assert "Put up again" not in answer
+    assert "Proposed again" not in answer
 
 
 @pytest.mark.parametrize(
@@ -193,11 +193,11 @@ async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
     assert answer.startswith("Closed: InfiniBand.")
     rows = await talk.rows()
     assert (rows.lifecycle, rows.ticket, await talk.put_up()) == ("closed", None, [])
-    assert (await talk.says("reopen")).startswith("Open again.")
+    assert (await talk.says("reopen")).startswith("Reopened.")
     assert (await talk.rows()).lifecycle == "open"
 
 
-async def test_what_a_form_closed_and_nobody_handed_over_is_opened_again_without_a_ticket() -> None:
+async def test_an_incident_closed_by_form_is_reopened_without_a_ticket() -> None:
     talk = await Talk.about()
     await talk.presses("close", label="GPU.BUS.Fallen_Off_Bus", root_cause="riser")
     assert "\nState: closed.\n" in await talk.says("status")
@@ -302,7 +302,7 @@ async def test_what_could_not_be_looked_at_again_is_not_called_mended() -> None:
     assert (await talk.rows()).lifecycle != "closed"
 
 
-async def test_whose_gpus_a_test_takes_is_nobodys_guess() -> None:
+async def test_a_test_without_a_named_host_is_not_guessed() -> None:
     talk = await Talk.about()
     before = await talk.put_up()
     await talk.asks(Intent.RUN_CHECK, check="nccl1")

@@ -1,9 +1,10 @@
-"""An answer begins with yes or no only where every word of the question was read."""
+"""An answer begins with yes or no only if every word of the question was understood."""
 
 import re
 
 import pytest
 
+from graph.incident.answers.safety import SAFE_PREFIX
 from tests.support.talk import Talk
 
 DECIDES = re.compile(r"(?i)\s*(yes|no|ja|nein|oui|non|si|sí)\b")
@@ -83,9 +84,9 @@ async def test_a_question_that_is_not_wholly_read_is_answered_without_yes_or_no(
         ("should we use gpu-003?", "No, not on gpu-003"),
         ("can I use gpu-003 again", "No, not on gpu-003"),
         ("so, can we use it again?", "No, not on gpu-003"),
-        ("is it safe to keep training on gpu-001 and gpu-002?", "Yes, by all that I see"),
-        ("ok to run jobs on gpu-001?", "Yes, by all that I see"),
-        ("may I start a new job on gpu-001?", "Yes, by all that I see"),
+        ("is it safe to keep training on gpu-001 and gpu-002?", SAFE_PREFIX),
+        ("ok to run jobs on gpu-001?", SAFE_PREFIX),
+        ("may I start a new job on gpu-001?", SAFE_PREFIX),
     ],
 )
 async def test_whether_a_job_may_run_is_answered_with_yes_or_no(question: str, begins: str) -> None:

@@ -1,1 +1,1 @@
-"""Lines that hold a secret, as machines and people write them. The secrets are made up when they are read, so that none stands here."""
+"""Lines with a secret, as machines and people write them. Secrets are generated when read, so none is stored here."""

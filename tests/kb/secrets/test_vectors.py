@@ -1,4 +1,4 @@
-"""How many of the secrets that machines and people write are taken out, by kinds of source; what is known to be missed is named here."""
+"""The share of secrets that redaction removes, by kind of source; known misses are listed."""
 
 import re
 
@@ -10,8 +10,7 @@ from kb.secrets.tokens import TOKEN_FORMS
 from tests.kb.secrets.vectors import Vector, vectors
 
 LEAST = {"tuned": 1.0, "held_out": 0.97, "scanners": 0.97, "second_hand": 1.0}
-MISSED = ("sidekiq",)
-"""Forms of services without a prefix that would tell them from words; docs/assurance.md says so."""
+MISSED = ("sidekiq",)  # service tokens without a prefix that distinguishes them from words; listed in docs/assurance.md
 LEAST_KINDS = LEAST_HARMLESS = 100
 
 
@@ -81,13 +80,13 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
     assert redact(text) == text
 
 
+# characters that may stand directly before a token
 BESIDE = ("", "=", ":", "/", "'", '"', "(", ",", ";", "@", ".", "-", "|", ">", "x=", "0:")
-"""What may stand right before a token."""
 
 
 @pytest.mark.parametrize("form", [pytest.param(form, id=needles[0]) for needles, form in TOKEN_FORMS])
 def test_a_token_that_tells_itself_is_found_behind_any_sign(form: re.Pattern[str]) -> None:
-    """The needles are looked for where words begin, so that a hundred of them cost little; none may be overlooked for it."""
+    """Needles are searched only at word starts, so that a hundred cost little; none may be missed."""
     texts = [one.text for name in LEAST for one in vectors(name)]
     found = [text[found.start() - 24 if found.start() > 24 else 0 : found.end()] for text in texts for found in form.finditer(text)]
     for text in dict.fromkeys(found):

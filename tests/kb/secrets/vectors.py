@@ -1,6 +1,9 @@
-"""Reads the files beside it: `SOURCE | LINE`, in which `{a40}` is a secret of forty letters and digits, made up from its place and therefore the
-same every time, `{q64}` a line of a key, `{n8}` a password of digits; `{BEGIN}` is that word, ⏎ a new line, ␛ an escape (␀, ␈ and ␇ likewise).
-Digits (`d`) are ids beside a secret and no secret."""
+"""Reads the files in this folder: `SOURCE | LINE`.
+
+In a line, `{a40}` is a secret of forty letters and digits, generated from its position and always the same; `{q64}` is
+a line of a key, `{n8}` a password of digits, `{BEGIN}` that word, ⏎ a new line, ␛ an escape (␀, ␈ and ␇ likewise).
+Digits (`d`) are ids, not secrets.
+"""
 
 import random
 import re
@@ -24,33 +27,33 @@ _OF = {
     "p": _LETTERS + string.digits + "-_.",
     "s": _LETTERS + string.digits + "-_.!#%^*+~",
 }
+# text that would trip repository scanners or editors
 SHOWN = {"{BEGIN}": "BEGIN", "{V}": "", "⏎": "\n", "␛": "\x1b", "␀": "\x00", "␈": "\b", "␇": "\a"}
-"""What would make a scanner of repositories, or an editor, stumble over the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A text from that kind of source, and the secrets in it."""
+    """A text of one kind of source, and its secrets."""
 
     source: str
     text: str
     secrets: tuple[str, ...]
 
     def left(self, clean: str) -> bool:
-        """Whether a half of a secret can still be read."""
+        """Return whether half of a secret is still readable."""
         seen = re.sub(r"\x1b\[[\d;]*m|[\u200b-\u200f\u2060\ufeff\u00ad]", "", clean)
         return any(half in seen for secret in self.secrets for half in (secret[: (len(secret) + 1) // 2], secret[len(secret) // 2 :]))
 
 
 def vectors(name: str) -> Iterator[Vector]:
-    """Those of a file."""
+    """Yield a file's vectors."""
     for number, line in enumerate((Path(__file__).parent / f"{name}.txt").read_text(encoding="utf-8").split("\n")):
         if line and not line.startswith("#"):
             yield vector(line, f"{name} {number}")
 
 
 def vector(line: str, seed: str) -> Vector:
-    """The line with its secrets made up."""
+    """Return the line with generated secrets."""
     dice, secrets = random.Random(seed), []
 
     def made(found: re.Match[str]) -> str:

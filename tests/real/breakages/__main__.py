@@ -26,9 +26,9 @@ def measure(rows: list[Breakage]) -> int:
                 began = time.monotonic()
                 judged.append(asyncio.run(play(started.rack, row)))
                 print(judged[-1].line(), f"| {' '.join(judged[-1].told)} | {time.monotonic() - began:.1f} s in all", flush=True)
-            except Exception as why:
+            except Exception as error:
                 unplayed += 1
-                print(f"{row.id:42} NOT PLAYED: {type(why).__name__}: {why}", flush=True)
+                print(f"{row.id:42} NOT PLAYED: {type(error).__name__}: {error}", flush=True)
                 traceback.print_exc()
     controls = {row.id for row in rows if row.is_control}
     print(sums("controls", [one for one in judged if one.id in controls]))

@@ -43,7 +43,7 @@ class Judgement:
 def judge(row: Breakage, report: Report, now: Assessment, facts: Sequence[Fact], seconds: float) -> Judgement:
     """Judge one answer. `now`: the engine's assessment; `facts`: everything read."""
     guilty = set(expand_host_range(row.at_fault)) if row.at_fault else set()
-    leads, beside = _led(report, now, [*facts, *now.odd, *now.differing]), _beside(report, now)
+    leads, beside = _led(report, now, [*facts, *now.abnormal_facts, *now.differing]), _beside(report, now)
     accused = {host for cause in report.root_causes if cause.confidence >= SURE for host in cause.hosts}
     accused |= {host for host in (said.host for said in leads if isinstance(said, Fact)) if host}
     healthy = report.outcome == "no_fault" or (not row.unobserved and _calls_healthy(report, guilty))
@@ -96,7 +96,7 @@ def _beside(report: Report, now: Assessment) -> list[Hypothesis | Fact]:
     return [
         *report.root_causes,
         *(now.build_hypothesis(label) for label in labels if label in now.label_verdicts),
-        *now.odd,
+        *now.abnormal_facts,
         *now.differing,
     ]
 

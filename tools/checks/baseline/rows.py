@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
-from tools.checks.embedded_program import encode_program
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable, encode_program
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "base"
-HEAD, END = "== baseline 1", "== end"
+HEAD = "== baseline 1"
+END = "== end"
 NAME_VALUE_SEPARATOR = " = "  # between a compared name and its value
 # Row kinds that are equal on hosts of one kind; each becomes one fact.
 COMPARED_KINDS = (
@@ -27,7 +27,8 @@ COMPARED_KINDS = (
     *("library", "package", "config", "limit", "service", "daemon", "answer"),
 )
 HOST_SPECIFIC_QUESTIONS = ("name of this host", "name localhost")  # not compared: the answers differ from host to host
-MAX_ROWS, MAX_LINE_CHARS = 400, 400
+MAX_ROWS = 400
+MAX_LINE_CHARS = 400
 _ROW_PATTERN = re.compile(r"([a-z]{3,12})\t([^\t]{1,160})\t([^\t]{0,240})$")
 _HOG_PATTERN = re.compile(r"(\d{1,5}\.\d) of (\d{1,5}) cores, (\d{1,7}) processes of uid (\d{1,10})$")
 PROBE = encode_program(Path(__file__).with_name("probe.py"))
@@ -40,7 +41,7 @@ def is_baseline(text: str) -> bool:
 def parse_baseline(text: str) -> Sequence[Fact]:
     """Fold compared rows by kind; return counts, answers and broken parts singly, and report unknown rows."""
     rows: dict[str, list[str]] = defaultdict(list)
-    found: list[Fact] = []
+    facts: list[Fact] = []
     strange: list[str] = []
     lines = split_lines(text.strip("\n"))
     for line in (line for line in lines[1:] if line.strip() and line != END):
@@ -49,23 +50,23 @@ def parse_baseline(text: str) -> Sequence[Fact]:
         if kind in COMPARED_KINDS and name not in HOST_SPECIFIC_QUESTIONS:
             rows[kind].append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
         fact = _parse_single_row(kind, name, value)
-        found += [fact] if fact else []
+        facts += [fact] if fact else []
         strange += [line] if fact is None and kind not in COMPARED_KINDS else []
-    if not rows and not found:
+    if not rows and not facts:
         raise Unreadable("a head and no row")
-    found += [_fold_rows(kind, values) for kind, values in rows.items()]
+    facts += [_fold_rows(kind, values) for kind, values in rows.items()]
     if strange:
-        found.append(
+        facts.append(
             build_unobserved_fact(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}")
         )
     if END not in lines[-3:]:
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
-    return found
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
+    return facts
 
 
 def _fold_rows(kind: str, values: list[str]) -> Fact:
-    kept = sorted(set(values))[:MAX_ROWS]
-    return Fact(CHECK, "base.rows", kept, kind, line=f"{kind}: {len(kept)} rows")
+    kept_values = sorted(set(values))[:MAX_ROWS]
+    return Fact(CHECK, "base.rows", kept_values, kind, line=f"{kind}: {len(kept_values)} rows")
 
 
 def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:

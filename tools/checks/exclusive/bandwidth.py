@@ -14,13 +14,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.cells import parse_number
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive.cuda import find_cuda_error
+from tools.checks.output_values import parse_number
 from tools.fact import Fact, Status, build_unobserved_fact
 
-H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
+H2D = "host_to_device_memcpy_ce"
+D2H = "device_to_host_memcpy_ce"
+PEER = "device_to_device_memcpy_read_ce"
 INSTALL_HINT = "nvbandwidth on the PATH: https://github.com/NVIDIA/nvbandwidth (cmake . && make), also in the DCGM 4 packages"
 Matrix = list[list[float | None]]
 MatrixReader = Callable[[str], Mapping[str, Matrix]]
@@ -48,20 +50,20 @@ def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
         cases = root.get("testcases") or []
-        found = {
+        matrices = {
             str(case["name"]): _parse_matrix(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"
         }
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as why:
-        raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(why).__name__}") from why
-    found = {name: rows for name, rows in found.items() if rows}
-    if not found:
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(error).__name__}") from error
+    matrices = {name: rows for name, rows in matrices.items() if rows}
+    if not matrices:
         raise NothingMeasured(_format_complaint(root, cases))
-    return found
+    return matrices
 
 
 def _format_complaint(root: Mapping[str, Any], cases: Iterable[Any]) -> str:
-    said = [root.get("error"), *(case.get("error") or case.get("status") for case in cases if isinstance(case, dict))]
-    return f"no test case was measured: {next((str(word)[:160] for word in said if word), 'it says nothing')}"
+    complaints = [root.get("error"), *(case.get("error") or case.get("status") for case in cases if isinstance(case, dict))]
+    return f"no test case was measured: {next((str(word)[:160] for word in complaints if word), 'it says nothing')}"
 
 
 def _parse_matrix(rows: Any) -> Matrix:
@@ -76,7 +78,7 @@ def _parse_matrix_cell(cell: object) -> float | None:
 
 
 def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
-    found: dict[str, Matrix] = {}
+    matrices: dict[str, Matrix] = {}
     name, columns = "", 0
     for line in split_lines(text):
         if match := _RUNNING_PATTERN.search(line[:200]):
@@ -86,11 +88,11 @@ def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
         if name and not columns and words and all(word.isdecimal() for word in words):
             columns = len(words)
         elif name and columns and len(words) == columns + 1 and words[0].isdecimal():
-            found.setdefault(name, []).append([_parse_matrix_cell(word) for word in words[1:]])
-    if not found:
-        trouble = _FAILED_PATTERN.search(text) or _WAIVED_PATTERN.search(text)
-        raise NothingMeasured(f"no table was printed{f': {trouble[0][:160]}' if trouble else ''}")
-    return found
+            matrices.setdefault(name, []).append([_parse_matrix_cell(word) for word in words[1:]])
+    if not matrices:
+        failure = _FAILED_PATTERN.search(text) or _WAIVED_PATTERN.search(text)
+        raise NothingMeasured(f"no table was printed{f': {failure[0][:160]}' if failure else ''}")
+    return matrices
 
 
 def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> Callable[[str], Sequence[Fact]]:
@@ -99,9 +101,9 @@ def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> C
     def parse(text: str) -> Sequence[Fact]:
         try:
             return matter(read(text))
-        except NothingMeasured as why:
-            if error := find_cuda_error(check, str(why)):
-                return [error]
+        except NothingMeasured as error:
+            if cuda_error := find_cuda_error(check, str(error)):
+                return [cuda_error]
             raise
 
     return parse

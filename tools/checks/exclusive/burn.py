@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive.cuda import find_cuda_error
 from tools.checks.exclusive.nccl import is_nccl, parse_nccl
 from tools.fact import Fact, Status, build_unobserved_fact
 
-GEMM_BURN_SECONDS, SDC_BURN_SECONDS = 30, 120
+GEMM_BURN_SECONDS = 30
+SDC_BURN_SECONDS = 120
 INSTALL_HINT = "gpu_burn in the folder that the inventory calls gpu_burn (/opt/gpu-burn): https://github.com/wilicc/gpu-burn (make)"
 _RATE_PATTERN = re.compile(r"(-?\d{1,12}) \((\d{1,9}|-?nan|inf) Gflop/s\)")
 _ERRORS_PATTERN = re.compile(r"errors: (.{1,2000}?)(?:  temps:|$)")
@@ -60,8 +61,8 @@ def parse_burn_results(text: str) -> list[GpuBurnResult]:
     temps = [int(word) if word.isdecimal() else None for word in re.findall(r"(\d{1,4}|--)(?: C)?", _find_group(_TEMPS_PATTERN, last))]
     speed = [_compute_median_rate(lines, gpu, len(rates)) for gpu in range(len(rates))]
     return [
-        GpuBurnResult(gpu, speed[gpu], int(done), errors[gpu], temps[gpu] if gpu < len(temps) else None, last.strip()[:300])
-        for gpu, (done, _) in enumerate(rates)
+        GpuBurnResult(gpu, speed[gpu], int(finished), errors[gpu], temps[gpu] if gpu < len(temps) else None, last.strip()[:300])
+        for gpu, (finished, _) in enumerate(rates)
     ]
 
 
@@ -95,16 +96,16 @@ def parse_gemm(text: str) -> Sequence[Fact]:
     rows = _require_burn_results(text)
     alive = [row.gflops for row in rows if row.gflops > 0]
     middle = median(alive) if alive else 0.0
-    found = []
+    facts = []
     for row in rows:
         device = f"gpu{row.gpu}"
-        found.append(Fact("gemm", "gemm.died", row.done < 0, device, line=row.line))
+        facts.append(Fact("gemm", "gemm.died", row.done < 0, device, line=row.line))
         if row.gflops > 0:
-            found.append(Fact("gemm", "gemm.tflops", round(row.gflops / 1000, 2), device, line=row.line))
-            found.append(Fact("gemm", "gemm.share", round(row.gflops / middle, 3), device, line=row.line))
+            facts.append(Fact("gemm", "gemm.tflops", round(row.gflops / 1000, 2), device, line=row.line))
+            facts.append(Fact("gemm", "gemm.share", round(row.gflops / middle, 3), device, line=row.line))
         if row.temp:
-            found.append(Fact("gemm", "gemm.temp", row.temp, device, unit="C", line=row.line))
-    return found + _build_error_facts("gemm", "gemm.errors", rows, text)
+            facts.append(Fact("gemm", "gemm.temp", row.temp, device, unit="C", line=row.line))
+    return facts + _build_error_facts("gemm", "gemm.errors", rows, text)
 
 
 def parse_sdc(text: str) -> Sequence[Fact]:
@@ -120,22 +121,22 @@ def _require_burn_results(text: str) -> list[GpuBurnResult]:
     rows = parse_burn_results(text)
     if rows:
         return rows
-    trouble = _TROUBLE_PATTERN.search(text)
-    raise Unreadable(f"it did not run: {' '.join(trouble[0].split())[:160]}" if trouble else "no line of progress")
+    failure = _TROUBLE_PATTERN.search(text)
+    raise Unreadable(f"it did not run: {' '.join(failure[0].split())[:160]}" if failure else "no line of progress")
 
 
 def _build_error_facts(check: str, key: str, rows: Sequence[GpuBurnResult], text: str) -> list[Fact]:
     """Report errors at once, their absence only after the verdict lines."""
     verdicts = {int(gpu): word for gpu, word in _VERDICT_PATTERN.findall(text)}
-    found = []
+    facts = []
     for row in rows:
         if row.errors or verdicts.get(row.gpu) == "FAULTY":
-            found.append(Fact(check, key, max(row.errors, 1), f"gpu{row.gpu}", line=row.line))
+            facts.append(Fact(check, key, max(row.errors, 1), f"gpu{row.gpu}", line=row.line))
         elif row.gpu in verdicts and row.done >= 0:
-            found.append(Fact(check, key, 0, f"gpu{row.gpu}", line=f"GPU {row.gpu}: OK"))
+            facts.append(Fact(check, key, 0, f"gpu{row.gpu}", line=f"GPU {row.gpu}: OK"))
     if len(verdicts) < len(rows):
-        found.append(build_unobserved_fact(check, Status.UNREADABLE, "gpu_burn ended before its verdicts"))
-    return found
+        facts.append(build_unobserved_fact(check, Status.UNREADABLE, "gpu_burn ended before its verdicts"))
+    return facts
 
 
 def _parse_nccl_as_sdc(text: str) -> Sequence[Fact]:

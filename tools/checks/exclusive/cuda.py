@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kb.needle_search import split_lines
 from kb.pci_address import normalize_bdf
-from kb.scan import split_lines
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive import probes
 from tools.fact import Fact, Status, build_unobserved_fact
 
@@ -64,18 +64,18 @@ def parse_probe(text: str) -> Sequence[Fact]:
         raise Unreadable("no line of the probe is whole")
     if any(row.get("error") == "no_library" for row in rows):
         return [Fact(CHECK, "cuda.error", "no_library", line="libcuda.so.1 cannot be loaded: no NVIDIA driver is installed")]
-    found = [fact for row in rows for fact in _build_row_facts(row)]
-    counted = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), None)
-    told = sum("gpu" in row for row in rows)
-    if counted is not None and told < counted:
-        found.append(
+    facts = [fact for row in rows for fact in _build_row_facts(row)]
+    device_count = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), None)
+    gpu_rows = sum("gpu" in row for row in rows)
+    if device_count is not None and gpu_rows < device_count:
+        facts.append(
             build_unobserved_fact(
-                CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {told} answered: the probe was cut off or hung"
+                CHECK, Status.UNREADABLE, f"{device_count} GPUs were counted and {gpu_rows} answered: the probe was cut off or hung"
             )
         )
-    if not found:
+    if not facts:
         raise Unreadable("lines of the probe without a result")
-    return found
+    return facts
 
 
 def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
@@ -84,15 +84,15 @@ def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
     if isinstance(row.get("devices"), int):
         return [Fact(CHECK, "cuda.devices", row["devices"], line=line)]
     code = row.get("code")
-    found = []
+    facts = []
     if device and isinstance(row.get("ok"), bool):
-        found.append(Fact(CHECK, "cuda.ok", row["ok"], device, line=line))
+        facts.append(Fact(CHECK, "cuda.ok", row["ok"], device, line=line))
         if "name" in row:
-            found.append(Fact(CHECK, "cuda.mig", " MIG " in str(row["name"]), device, line=line))
+            facts.append(Fact(CHECK, "cuda.mig", " MIG " in str(row["name"]), device, line=line))
         if isinstance(row.get("mode"), int) and not isinstance(row["mode"], bool) and row["mode"] in COMPUTE_MODES:
-            found.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[row["mode"]], device, line=line))
+            facts.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[row["mode"]], device, line=line))
     if isinstance(code, int) and not isinstance(code, bool) and code and row.get("step") != "bytes":
-        found.append(
+        facts.append(
             Fact(
                 CHECK,
                 "cuda.error",
@@ -102,7 +102,7 @@ def _build_row_facts(row: Mapping[str, Any]) -> list[Fact]:
                 attrs={"code": code, "step": str(row.get("step", ""))},
             )
         )
-    return found
+    return facts
 
 
 def _parse_device(row: Mapping[str, Any]) -> str | None:
@@ -132,8 +132,8 @@ def parse_device_query(text: str) -> Sequence[Fact]:
     count = _COUNT_PATTERN.search(text)
     if not count:
         raise Unreadable("neither a count of devices nor an error")
-    found = [Fact(CHECK, "cuda.devices", int(count[1]), line=count[0])]
-    return found + [
+    facts = [Fact(CHECK, "cuda.devices", int(count[1]), line=count[0])]
+    return facts + [
         Fact(CHECK, "cuda.mig", " MIG " in name, f"gpu{int(index)}", line=name) for index, name in _DEVICE_PATTERN.findall(text)
     ]
 

@@ -17,17 +17,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.scan import split_lines
-from tools.checks.cells import get_first_line
-from tools.checks.check import Check, Command, Format, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, Command, Format, Unreadable
+from tools.checks.output_values import get_first_line
 from tools.fact import Fact, Status, build_unobserved_fact
 
 INSTALL_HINT = "DCGM with its host engine (systemctl start nvidia-dcgm): package datacenter-gpu-manager, or datacenter-gpu-manager-4-cuda12"
 # Warnings about how the machine is used or configured, with the reason. Such a test found no fault: it did not run
 # properly.
 SETTING_PATTERNS = tuple(
-    (value, why, re.compile(pattern, re.IGNORECASE))
-    for value, why, pattern in (
+    (value, meaning, re.compile(pattern, re.IGNORECASE))
+    for value, meaning, pattern in (
         (
             "memory_in_use",
             "GPU memory is in use",
@@ -149,8 +149,8 @@ def parse_json(text: str) -> _DiagnosticReport:
     at = text.find("{")
     try:
         root = json.JSONDecoder().raw_decode(text[at:])[0]
-    except (ValueError, RecursionError) as why:
-        raise Unreadable(f"JSON of dcgmi breaks off: {type(why).__name__}") from why
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"JSON of dcgmi breaks off: {type(error).__name__}") from error
     body = next((root[key] for key in ("DCGM Diagnostic", "DCGM GPU Diagnostic") if isinstance(root, dict) and key in root), None)
     if not isinstance(body, dict):
         raise Unreadable("JSON without a DCGM diagnostic")
@@ -172,9 +172,9 @@ def _filter_dicts(rows: Any) -> list[dict[str, Any]]:
 
 def _iter_results(test: dict[str, Any]) -> Iterable[DiagnosticResult]:
     for row in _filter_dicts(test.get("results")):
-        said = [_get_warning_text(entry) for key in ("warnings", "warning", "errors") for entry in _as_list(row.get(key))]
+        warnings = [_get_warning_text(entry) for key in ("warnings", "warning", "errors") for entry in _as_list(row.get(key))]
         yield DiagnosticResult(
-            str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _parse_gpus(row), "; ".join(said)[:1000]
+            str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _parse_gpus(row), "; ".join(warnings)[:1000]
         )
 
 
@@ -227,10 +227,10 @@ def _add_table_row(reading: _DiagnosticReport, name: str, value: str) -> None:
             _assign_warning(reading, value.strip())
         return
     for part in value.split("\n"):
-        word, _, where = part.strip().partition(" - ")
+        word, _, location = part.strip().partition(" - ")
         if word.lower() in ("pass", "fail", "skip", "warn"):
-            gpus = tuple(f"gpu{int(number)}" for number in re.findall(r"\b(\d{1,3})\b", where.partition(":")[2]))
-            reading.results.append(DiagnosticResult(name, word.lower(), gpus, all=where.strip() == "All"))
+            gpus = tuple(f"gpu{int(number)}" for number in re.findall(r"\b(\d{1,3})\b", location.partition(":")[2]))
+            reading.results.append(DiagnosticResult(name, word.lower(), gpus, all=location.strip() == "All"))
 
 
 def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
@@ -238,30 +238,30 @@ def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
     last = reading.results[-1]
     test = last.test
     target = next((r for r in reversed(reading.results) if r.test == test and r.status in ("fail", "warn")), None)
-    named = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU_PATTERN.findall(says)))
-    if target is None and last.test and named:
+    devices = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU_PATTERN.findall(says)))
+    if target is None and last.test and devices:
         return  # a remark on a test that passed
     row = target or last
     row.says = f"{row.says}; {says}".strip("; ")[:1000]
-    row.gpus = row.gpus or (() if row.all else named)
+    row.gpus = row.gpus or (() if row.all else devices)
 
 
 def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
     if not reading.results:
         return parse_error(check, reading.complaint)
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for row in reading.results:
         if row.status in ("fail", "warn") and (row.status == "fail" or row.says):
-            found += _build_failure_facts(check, row)
+            facts += _build_failure_facts(check, row)
     passed = {row.test for row in reading.results if row.status == "pass"} - {row.test for row in reading.results if row.status == "fail"}
-    found.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
+    facts.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
     not_run = {row.test or "diagnostic": _get_skip_reason(row) for row in reading.results if _was_not_run(row)}
     if not_run:
-        told = ", ".join(f"{test} ({why})" for test, why in sorted(not_run.items()))
-        found.append(Fact(check, "dcgm.not_run", sorted(not_run)[:40], line=f"not run: {told}"[:300]))
+        skipped_tests = ", ".join(f"{test} ({reason})" for test, reason in sorted(not_run.items()))
+        facts.append(Fact(check, "dcgm.not_run", sorted(not_run)[:40], line=f"not run: {skipped_tests}"[:300]))
     if reading.cut:
-        found.append(build_unobserved_fact(check, Status.UNREADABLE, "the table ends before its last line"))
-    return found
+        facts.append(build_unobserved_fact(check, Status.UNREADABLE, "the table ends before its last line"))
+    return facts
 
 
 def _was_not_run(row: DiagnosticResult) -> bool:
@@ -275,8 +275,8 @@ def _get_skip_reason(row: DiagnosticResult) -> str:
 
 def _find_setting(row: DiagnosticResult) -> tuple[str, str] | None:
     """Return the setting behind a failure; None if any warning is about something else."""
-    said = [_match_setting(part) for part in row.says.split("; ") if part.strip()]
-    return said[0] if said and all(said) else None
+    settings = [_match_setting(part) for part in row.says.split("; ") if part.strip()]
+    return settings[0] if settings and all(settings) else None
 
 
 def _match_setting(warning: str) -> tuple[str, str] | None:
@@ -285,7 +285,7 @@ def _match_setting(warning: str) -> tuple[str, str] | None:
         return None
     if any(name in HARDWARE_REASONS and pattern.search(warning) for name, pattern in REASON_PATTERNS):
         return None
-    return next(((value, why) for value, why, pattern in SETTING_PATTERNS if pattern.search(warning)), None)
+    return next(((value, meaning) for value, meaning, pattern in SETTING_PATTERNS if pattern.search(warning)), None)
 
 
 def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
@@ -296,19 +296,21 @@ def _build_failure_facts(check: str, row: DiagnosticResult) -> list[Fact]:
     reason = reason or next((name for name, pattern in REASON_PATTERNS if pattern.search(row.test)), "other")
     line = f"{row.test or 'diagnostic'}: {row.status}{f', {row.says}' if row.says else ''}"[:300]
     attrs = {"level": int(check[-1]), "reason": reason, "text": row.says[:300]}
-    found = []
+    facts = []
     for device in row.gpus or (None,):
         if row.status == "fail":
-            found.append(Fact(check, "dcgm.failed", row.test or "diagnostic", device, line=line, attrs=attrs))
-        found.append(Fact(check, "dcgm.reason", reason, device, line=line, attrs={"status": row.status}))
-    return found
+            facts.append(Fact(check, "dcgm.failed", row.test or "diagnostic", device, line=line, attrs=attrs))
+        facts.append(Fact(check, "dcgm.reason", reason, device, line=line, attrs={"status": row.status}))
+    return facts
 
 
 def parse_error(check: str, text: str) -> Sequence[Fact]:
     """Report only the error: without passed tests nothing is called healthy."""
     name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(text[:4000])), "other")
-    why = next((f" ({why})" for _, why, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), "")
-    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{why}")]
+    setting_note = next(
+        (f" ({meaning})" for _, meaning, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), ""
+    )
+    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{setting_note}")]
 
 
 def _build_dcgm_check(level: int, seconds: float, timeout: float, asks: str) -> Check:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kb.scan import split_lines
-from tools.checks.cells import get_first_line, parse_number
-from tools.checks.check import Check, CheckParticipant, Command, CommandFacts, Format, JointResult, RunNamedCommand, Unreadable
+from kb.needle_search import split_lines
+from tools.checks.check_types import Check, CheckParticipant, Command, CommandFacts, Format, JointResult, RunNamedCommand, Unreadable
+from tools.checks.output_values import get_first_line, parse_number
 from tools.fact import Fact, Status, build_unobserved_fact
 
 CHECK = "ibbw"
@@ -68,8 +68,8 @@ def _parse_json_bandwidth(text: str, device: str | None) -> Fact:
         root = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]
         results = root.get("results", root)
         value = parse_number(str(results["BW_average"]))
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as why:
-        raise Unreadable(f"JSON of perftest breaks off: {type(why).__name__}") from why
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise Unreadable(f"JSON of perftest breaks off: {type(error).__name__}") from error
     if value is None or not 0 <= value < 1e6:
         raise Unreadable(f"BW_average is {get_first_line(str(results['BW_average']))!r}")
     return Fact(CHECK, "ib.write_bw", value, device, unit="Gb/s", line=f"BW_average {value:g} Gb/s")
@@ -83,20 +83,20 @@ def _get_line_at(text: str, at: int) -> str:
 async def run_ring(parties: Sequence[CheckParticipant], say: RunNamedCommand) -> JointResult:
     """Test every host with the next, adapter by adapter; a single host with itself."""
     ring = list(zip(parties, [*parties[1:], parties[0]], strict=True)) if len(parties) > 2 else [(parties[0], parties[-1])]
-    found: dict[str, list[Fact]] = {party.host: [] for party in parties}
+    facts_by_host: dict[str, list[Fact]] = {party.host: [] for party in parties}
     missing: set[str] = set()
     seconds = 0.0
     for hca, cuda in ((hca, cuda) for hca in sorted({hca for party in parties for hca in party.hcas}) for cuda in (False, True)):
         for half in (ring[::2], ring[1::2]):
-            said = await asyncio.gather(
+            pair_answers = await asyncio.gather(
                 *(_measure_pair(one, other, hca, cuda, say) for one, other in half if hca in one.hcas and hca in other.hcas)
             )
-            seconds += max((answer.seconds for answer in said), default=0.0)
-            for (one, other), answer in zip([p for p in half if hca in p[0].hcas and hca in p[1].hcas], said, strict=True):
+            seconds += max((answer.seconds for answer in pair_answers), default=0.0)
+            for (one, other), answer in zip([p for p in half if hca in p[0].hcas and hca in p[1].hcas], pair_answers, strict=True):
                 missing |= {one.host} if answer.missing else set()
                 for party, peer in ((one, other), (other, one)) if one is not other else ((one, other),):
-                    found[party.host] += [_label_fact(fact, hca, cuda, peer.host) for fact in answer.facts]
-    return JointResult({host: _select_best_facts(facts) for host, facts in found.items()}, seconds, frozenset(missing))
+                    facts_by_host[party.host] += [_label_fact(fact, hca, cuda, peer.host) for fact in answer.facts]
+    return JointResult({host: _select_best_facts(facts) for host, facts in facts_by_host.items()}, seconds, frozenset(missing))
 
 
 async def _measure_pair(one: CheckParticipant, other: CheckParticipant, hca: str, cuda: bool, say: RunNamedCommand) -> CommandFacts:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from tools.checks.check import Check, Command, Format, Unreadable
+from tools.checks.check_types import Check, Command, Format, Unreadable
 from tools.checks.exclusive import probes
 from tools.checks.exclusive.cuda import find_cuda_error
 from tools.fact import Fact, Status, build_unobserved_fact
@@ -29,23 +29,25 @@ def parse_step(text: str) -> Sequence[Fact]:
     rows = probes.parse_probe_rows(text, "step")
     if any(row.get("error") == "no_torch" for row in rows):
         return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": INSTALL_HINT})]
-    done = {
+    done_by_gpu = {
         f"gpu{row['gpu']}": row
         for row in rows
         if _has_gpu_index(row) and _get_number(row, "ms") > 0 and re.fullmatch(r"[0-9.einfa+-]{1,40}", str(row.get("loss")))
     }
-    if not done:
+    if not done_by_gpu:
         if error := find_cuda_error(CHECK, text):
             return [error]
         if any(row.get("devices") == 0 for row in rows):
             return [Fact(CHECK, "cuda.error", "no_device", line="PyTorch counts no GPU")]
-        why = next((str(row["error"])[:160] for row in rows if row.get("error")), "no GPU did a step")
-        raise Unreadable(why)
-    found = _build_step_facts(done)
-    counted = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), len(done))
-    if counted > len(done):
-        found.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{counted} GPUs were counted and {len(done)} ended their steps"))
-    return found
+        reason = next((str(row["error"])[:160] for row in rows if row.get("error")), "no GPU did a step")
+        raise Unreadable(reason)
+    facts = _build_step_facts(done_by_gpu)
+    device_count = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), len(done_by_gpu))
+    if device_count > len(done_by_gpu):
+        facts.append(
+            build_unobserved_fact(CHECK, Status.UNREADABLE, f"{device_count} GPUs were counted and {len(done_by_gpu)} ended their steps")
+        )
+    return facts
 
 
 def _has_gpu_index(row: Mapping[str, Any]) -> bool:
@@ -61,16 +63,16 @@ def _build_step_facts(done: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
     middle = median(_get_number(row, "ms") for row in done.values())
     losses = Counter(str(row["loss"]) for row in done.values())
     usual, how_many = losses.most_common(1)[0]
-    found = []
+    facts = []
     for device, row in done.items():
         line, ms = json.dumps(row, sort_keys=True)[:300], _get_number(row, "ms")
-        found.append(Fact(CHECK, "step.ms", ms, device, unit="ms", line=line))
-        found.append(Fact(CHECK, "step.share", round(ms / middle, 3), device, line=line))
+        facts.append(Fact(CHECK, "step.ms", ms, device, unit="ms", line=line))
+        facts.append(Fact(CHECK, "step.share", round(ms / middle, 3), device, line=line))
         if 2 * how_many > len(done) and len(done) > 2:
-            found.append(Fact(CHECK, "step.diverged", str(row["loss"]) != usual, device, line=line))
+            facts.append(Fact(CHECK, "step.diverged", str(row["loss"]) != usual, device, line=line))
     data, busy = (sum(_get_number(row, name) for row in done.values()) for name in ("data_ms", "ms"))
     return [
-        *found,
+        *facts,
         Fact(
             CHECK, "step.data_share", round(data / (data + busy), 3), line=f"{data / len(done):.2f} ms data, {busy / len(done):.2f} ms step"
         ),

@@ -13,14 +13,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from kb.logs.job.error_rules import classify_line
-from kb.logs.kernel.reader import list_kernel_events
-from kb.logs.templates.filters import FILTERS, FilterRule, build_exact_rule
-from kb.logs.templates.masks import build_template
-from kb.logs.templates.merge import has_trouble_word
+from kb.logs.job_error_rules import classify_line
+from kb.logs.kernel_log import list_kernel_events
+from kb.logs.template import build_template, has_trouble_word
+from kb.logs.template_filters import FILTERS, FilterRule, build_exact_rule
 from kb.schema import StrictModel, Text
 from kb.yaml_files import FilePosition, Problems, list_yaml_files, read_document, validate_document
-from tools.checks.check import Check
+from tools.checks.check_types import Check
 from tools.checks.job import parse_job_log
 from tools.checks.site.rules import MAX_LINE_CHARS
 
@@ -53,20 +52,20 @@ class LogFilter:
 def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
     """Return all folders' filters in file order. Raise BadFilters."""
     problems = Problems()
-    found: list[LogFilter] = []
-    taken: set[str] = set()
+    filters: list[LogFilter] = []
+    taken_ids: set[str] = set()
     for path in (path for folder in folders for path in list_yaml_files(folder)):
         document = read_document(path, problems)
         if document is None:
             continue
-        document.note_taken_ids("filters", taken, problems, "{}: there is a filter of this id already")
+        document.note_taken_ids("filters", taken_ids, problems, "{}: there is a filter of this id already")
         file = validate_document(document, _FilterFileModel, problems)
-        found += [row.filter for row in file.filters] if file else []
-        if sum(len(one.rules) for one in found) > MAX_LINE_KINDS:
+        filters += [row.filter for row in file.filters] if file else []
+        if sum(len(one.rules) for one in filters) > MAX_LINE_KINDS:
             problems.add(FilePosition(path), f"there are more than {MAX_LINE_KINDS} kinds of line with those of this file")
     if problems.found:
         raise BadFilters(problems.found)
-    return tuple(found)
+    return tuple(filters)
 
 
 def explain_unfilterable(line: str) -> str:
@@ -109,8 +108,8 @@ def _validate_line(given: str) -> str:
     line = given.rstrip("\n")
     if "\n" in line or not line.strip() or len(line) > MAX_LINE_CHARS:
         raise ValueError(f"must be one line of a log as it was printed, of at most {MAX_LINE_CHARS} characters")
-    if why := explain_unfilterable(line):
-        raise ValueError(f"no filter may drop it, {why}: {line[:120]!r}")
+    if refusal := explain_unfilterable(line):
+        raise ValueError(f"no filter may drop it, {refusal}: {line[:120]!r}")
     return line
 
 

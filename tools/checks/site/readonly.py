@@ -51,12 +51,12 @@ def _is_site_program(program: str, folders: Sequence[str]) -> bool:
 
 
 def _explain_unknown_usage(argv: Sequence[str]) -> Iterator[str]:
-    found = _SYSTEM_PROGRAM_PATTERN.fullmatch(argv[0]) or _VENDOR_PROGRAM_PATTERN.fullmatch(argv[0])
-    uses = PROGRAM_USAGES.get(found[1], ()) if found else ()
+    match = _SYSTEM_PROGRAM_PATTERN.fullmatch(argv[0]) or _VENDOR_PROGRAM_PATTERN.fullmatch(argv[0])
+    uses = PROGRAM_USAGES.get(match[1], ()) if match else ()
     if not uses:
         yield (
             f"{argv[0][:60]!r} is no program that is known to only read; install your own in a folder that RACKMEDIC_CHECK_PROGRAMS names,"
             " and write its whole path"
         )
     elif not any(use.is_allowed(argv[1:]) for use in uses):
-        yield f"{found[1] if found else ''} {' '.join(argv[1:])[:60]!r} is none of the ways to only read that are known of it"
+        yield f"{match[1] if match else ''} {' '.join(argv[1:])[:60]!r} is none of the ways to only read that are known of it"

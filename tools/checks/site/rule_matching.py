@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kb.logs.kernel.reader import has_prefixes
-from kb.logs.timestamps import split_prefix
+from kb.logs.kernel_log import has_prefixes
+from kb.logs.log_lines import split_prefix
+from kb.needle_search import Needles, cut_lines
 from kb.redact import redact
-from kb.scan import Needles, cut_lines
-from tools.checks.check import Check, Format
-from tools.checks.fact_limits import build_left_out_fact
+from tools.checks.check_types import Check, Format, build_left_out_fact
 from tools.checks.site.rules import MAX_LINE_CHARS, LogKind, LogRule, RuleHit
 from tools.fact import Fact
 
@@ -54,15 +53,15 @@ def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], l
     kernel = rules[0].log == "kernel"
 
     def search(text: str) -> list[Fact]:
-        found = _RuleFindings(check)
+        findings = _RuleFindings(check)
         prefixed = kernel and has_prefixes(text)
-        for line, held in _iter_needle_lines(text, needles):
+        for line, matching_needles in _iter_needle_lines(text, needles):
             if prefixed and not split_prefix(line).found:
                 continue  # a continuation line of the message above
             for rule in rules:
-                if rule.pattern.needle in held:
-                    found.try_rule(rule, line)
-        return found.build_facts()
+                if rule.pattern.needle in matching_needles:
+                    findings.try_rule(rule, line)
+        return findings.build_facts()
 
     return search
 
@@ -70,8 +69,8 @@ def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], l
 def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[str]]]:
     """Yield lines with needles, and these; text overwritten by a progress bar is skipped."""
     spans = needles.find_in_text(text)
-    for (_, line), held in zip(cut_lines(text, list(spans)), spans.values(), strict=True):
-        yield (line.rpartition("\r")[2] if "\r" in line else line), held
+    for (_, line), matching_needles in zip(cut_lines(text, list(spans)), spans.values(), strict=True):
+        yield (line.rpartition("\r")[2] if "\r" in line else line), matching_needles
 
 
 @dataclass(slots=True)
@@ -89,8 +88,8 @@ class _RuleFindings:
             self.unread += 1
             return
         self.work += cost
-        if said := rule.match_line(line):
-            self._add_hit(rule, said, line)
+        if matched_line := rule.match_line(line):
+            self._add_hit(rule, matched_line, line)
 
     def _add_hit(self, rule: LogRule, said: RuleHit, line: str) -> None:
         rows = self.rows.setdefault(rule.id, {})

@@ -86,8 +86,8 @@ def _parse_pattern(text: str) -> tuple[Any, re.Pattern[str]]:
         raise BadPattern(f"is longer than {MAX_PATTERN_CHARS} characters")
     try:
         return sre.parse(text), re.compile(text)
-    except (re.error, RecursionError, OverflowError) as why:
-        raise BadPattern(f"is no regular expression: {why}") from why
+    except (re.error, RecursionError, OverflowError) as error:
+        raise BadPattern(f"is no regular expression: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +143,18 @@ def _count_nested_ways(tree: Iterable[Any]) -> float:
 
 def _count_ways(tree: Iterable[Any], endless: int) -> float:
     """Return an upper bound of ways at one place. `endless`: ways of an endless repetition."""
-    found = 1.0
+    ways = 1.0
     for operation, argument in tree:
         name = str(operation)
         if name.startswith("GROUPREF"):
             return inf
         if name == "BRANCH":
-            found *= sum(_count_ways(branch, endless) for branch in argument[1])
+            ways *= sum(_count_ways(branch, endless) for branch in argument[1])
         elif name.endswith("_REPEAT"):
-            found *= _count_repeated_ways(int(argument[0]), int(argument[1]), _count_ways(argument[2], endless), endless)
+            ways *= _count_repeated_ways(int(argument[0]), int(argument[1]), _count_ways(argument[2], endless), endless)
         else:
-            found *= _count_ways(_list_operations(argument), endless)
-    return found
+            ways *= _count_ways(_list_operations(argument), endless)
+    return ways
 
 
 def _count_repeated_ways(least: int, most: int, inside: float, endless: int) -> float:

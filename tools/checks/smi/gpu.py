@@ -2,29 +2,196 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from kb.fact_keys import KEYS_BY_NAME
 from kb.pci_address import normalize_bdf
-from tools.checks.cells import classify_cell, parse_cell
-from tools.checks.smi.fields import FIELDS, HARMLESS_FIELDS, READ_PATH_ENDS, Field
+from tools.checks.output_values import CellType, classify_cell, parse_cell
 from tools.fact import Fact, Status, Value
+
+# Which nvidia-smi field becomes which fact, in every output format and driver branch.
+#
+# A field is found by the last parts of its path. XML elements, labels of `-q` (lower case, underscores) and `--query-gpu`
+# names (dots as slashes) share one name space, so one row serves all formats.
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The first of `paths` with a value counts; `a+b` adds the available values of both."""
+
+    key: str
+    reads: CellType
+    paths: tuple[str, ...]
+
+
+def _expand_path(path: str) -> list[str]:
+    """Expand braces: `clocks_{event,throttle}_reason_x`."""
+    parts = [part.split(",") for part in re.split(r"{([^}]*)}", path)]
+    return ["".join(choice) for choice in product(*parts)]
+
+
+def _parse_fields(text: str) -> tuple[Field, ...]:
+    fields = []
+    for row in filter(None, (row.strip() for row in text.split("\n\n"))):
+        key, reads, *paths = row.split()
+        fields.append(Field(key, reads, tuple(spelling for path in paths for spelling in _expand_path(path))))  # type: ignore[arg-type]  # a test checks every row
+    return tuple(fields)
+
+
+_SRAM_PARTS = ("register_file", "l1_cache", "l2_cache", "texture_memory", "texture_shm", "texture_shared", "cbu")
+
+
+def _build_ecc_fields(span: str, bits: str, kind: str, old: str) -> list[Field]:
+    """`span`: volatile or aggregate. Before driver 450: single_bit and double_bit by unit."""
+    dram = (f"{span}/dram_{bits}", f"{kind}/{span}/dram", f"{span}/{old}/device_memory", f"{span}/{old}/total")
+    split = f"{span}/sram_{bits}_parity+{span}/sram_{bits}_secded"
+    parts = "+".join(f"{span}/{old}/{part}" for part in _SRAM_PARTS)
+    suffix = "_total" if span == "aggregate" else ""
+    return [
+        Field(f"gpu.ecc.dram_{bits}{suffix}", "int", dram),
+        Field(f"gpu.ecc.sram_{bits}{suffix}", "int", (f"{span}/sram_{bits}", split, f"{kind}/{span}/sram", parts)),
+    ]
+
+
+_ECC_FIELDS = tuple(
+    row
+    for span in ("volatile", "aggregate")
+    for bits, kind, old in (("uncorrectable", "uncorrected", "double_bit"), ("correctable", "corrected", "single_bit"))
+    for row in _build_ecc_fields(span, bits, kind, old)
+)
+_PLAIN_FIELDS = _parse_fields("""
+    gpu.uuid text uuid gpu_uuid
+
+    gpu.product text product_name gpu_name name
+
+    gpu.serial text serial serial_number
+
+    gpu.part text board_part_number
+
+    gpu.module text gpu_module_id module_id
+
+    gpu.vbios text vbios_version
+
+    gpu.ecc.enabled flag ecc_mode/current{_ecc,} ecc/mode/current
+
+    gpu.ecc.sram_threshold_exceeded flag sram_threshold_exceeded sram/thresholdexceeded
+
+    gpu.remap.pending flag remapped_row_pending remapped_rows/pending
+
+    gpu.remap.failure flag remapped_row_failure remapping_failure_occurred remapped_rows/failure
+
+    gpu.repair.channel_pending flag channel_repair_pending
+
+    gpu.repair.tpc_pending flag tpc_repair_pending
+
+    gpu.memory.unrepairable flag unrepairable_memory
+
+    gpu.remap.correctable int remapped_row_corr remapped_rows/correctable{_error,}
+
+    gpu.remap.uncorrectable int remapped_row_unc remapped_rows/uncorrectable{_error,}
+
+    gpu.remap.bank_low int
+        row_remapper_histogram_low+row_remapper_histogram_none
+        bank_remap_availability_histogram/low+bank_remap_availability_histogram/none
+        remapped_rows/histogram/low+remapped_rows/histogram/none
+
+    gpu.retired.pending flag retired_pages/pending_{retirement,page_retirement,page_blacklist,blacklist} retired_pages/pending
+
+    gpu.retired.pages int
+        multiple_single_bit_retirement/retired_count+double_bit_retirement/retired_count
+        retired_pages/single_bit_ecc+retired_pages/double_bit_ecc
+        single_bit_ecc/count+double_bit/count
+        retired_pages/sbe+retired_pages/dbe
+
+    gpu.clock.sm int clocks/sm{_clock,} current/sm
+
+    gpu.clock.sm_max int max_clocks/sm{_clock,} max/sm
+
+    gpu.clock.memory int clocks/{mem_clock,memory} current/memory
+
+    gpu.clock.app int applications_clocks/graphics{_clock,} clocks/applications/graphics
+
+    gpu.throttle.hw_slowdown flag clocks_{event,throttle}_reason_hw_slowdown hw_slowdown
+
+    gpu.throttle.hw_thermal flag clocks_{event,throttle}_reason_hw_thermal_slowdown hw_thermal_slowdown
+
+    gpu.throttle.hw_power_brake flag clocks_{event,throttle}_reason_hw_power_brake_slowdown hw_power_brake_slowdown
+
+    gpu.throttle.sw_power_cap flag clocks_{event,throttle}_reason{_,s/}sw_power_cap
+
+    gpu.throttle.sw_thermal flag clocks_{event,throttle}_reason{_,s/}sw_thermal_slowdown
+
+    gpu.throttle.applications_clocks flag clocks_{event,throttle}_reason{_,s/}applications_clocks_setting
+
+    gpu.throttle.sync_boost flag clocks_{event,throttle}_reason{_,s/}sync_boost
+
+    gpu.throttle.idle flag clocks_{event,throttle}_reason{_,s/}{gpu_idle,idle}
+
+    gpu.temp.core int temperature/gpu_temp gpu_current_temp temperature/gpu
+
+    gpu.temp.memory int memory_temp memory_current_temp temperature/memory
+
+    gpu.temp.slowdown int gpu_temp_slow_threshold gpu_slowdown_temp
+
+    gpu.power.draw float
+        gpu_power_readings/{power_draw,average_power_draw,instant_power_draw,instantaneous_power_draw}
+        power_readings/{power_draw,average_power_draw,instant_power_draw} power/draw
+
+    gpu.power.limit float
+        gpu_power_readings/current_power_limit gpu_ceiling_power_limit/current_power_limit power_readings/{enforced_power_limit,power_limit,current_power_limit}
+        enforced/power/limit power/limit
+
+    gpu.power.default float {gpu_,}power_readings/default_power_limit gpu_ceiling_power_limit/default_power_limit power/default_limit
+
+    gpu.pcie.gen int pcie_gen/current_link_gen pcie_generation/current link/gen/current
+
+    gpu.pcie.gen_max int pcie_gen/max_link_gen pcie_generation/max link/gen/max
+
+    gpu.pcie.width int link_widths/current_link_width link_width/current link/width/current
+
+    gpu.pcie.width_max int link_widths/max_link_width link_width/max link/width/max
+
+    gpu.pcie.replay int replay_counter replays_since_reset
+
+    gpu.compute_mode text compute_mode
+
+    gpu.mig flag mig_mode/current{_mig,} mig/mode/current
+
+    gpu.persistence flag persistence_mode
+
+    gpu.fabric.state text fabric/state
+
+    gpu.fabric.status text fabric/status
+
+    gpu.memory.used int fb_memory_usage/used memory/used
+
+    gpu.memory.total int fb_memory_usage/total memory/total
+
+    gpu.util int utilization/gpu{_util,}
+""")
+FIELDS = _PLAIN_FIELDS + _ECC_FIELDS
+# path ends that some reader uses
+READ_PATH_ENDS = frozenset(part for field in FIELDS for path in field.paths for part in path.split("+")) | frozenset({
+    "gpu_recovery_action", "reset_required", "drain_and_reset_recommended", "health/summary", "health/bandwidth",
+    "health/route_recovery_in_progress", "health/route_unhealthy", "health/access_timeout_recovery", "health/incorrect_configuration",
+})  # fmt: skip
+# May say yes or error on a healthy card; reviewed over outputs of all available driver branches.
+HARMLESS_FIELDS = frozenset({"display_attached", "display_active", "addressing_mode"})
+
 
 CHECK = "smi"
 _STATUS_ORDER = (Status.OK, Status.ABSENT, Status.DENIED, Status.UNREADABLE)
-
-
 # Valid for a lost GPU. Its other printed values are remembered by the driver, not measured.
 IDENTITY_KEYS = ("gpu.bdf", "gpu.uuid", "gpu.product", "gpu.serial", "gpu.vbios")
-
 # Groups that a card without the feature prints as one cell: `<remapped_rows>N/A</remapped_rows>`.
 GROUP_PATHS = {
     "gpu.remap.": ("remapped_rows",),
     "gpu.throttle.": ("clocks_throttle_reasons", "clocks_event_reasons"),
     "gpu.fabric.": ("fabric",),
 }
-
 DERIVED_KEYS = ("gpu.bdf", "gpu.lost", "gpu.field_errors", "gpu.recovery_action", "gpu.fabric.health", "gpu.processes")
 KEYS = tuple(row.key for row in FIELDS) + DERIVED_KEYS
 
@@ -69,23 +236,23 @@ def normalize_label(label: str) -> str:
 
 
 def build_gpu_facts(device: str, fields: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
-    found = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
-    found += [row for row in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if row]
+    facts = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
+    facts += [row for row in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if row]
     if address:
-        found.append(
+        facts.append(
             Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE)
         )
     if processes is not None:
-        found.append(Fact(CHECK, "gpu.processes", processes))
+        facts.append(Fact(CHECK, "gpu.processes", processes))
     errors, lost = _find_errors(fields)
     if lost:
-        found = [row for row in found if row.key in IDENTITY_KEYS and row.status is Status.OK]
+        facts = [row for row in facts if row.key in IDENTITY_KEYS and row.status is Status.OK]
     elif errors:
-        found.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
-    found.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
+        facts.append(Fact(CHECK, "gpu.field_errors", [path for path, _ in errors][:20], line=errors[0][1].line))
+    facts.append(Fact(CHECK, "gpu.lost", lost is not None, line=lost.line if lost else ""))
     return [
-        Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, found))
-        for row in found
+        Fact(CHECK, row.key, row.value, device, row.status, KEYS_BY_NAME[row.key].unit, row.line, _build_extra_attrs(row, facts))
+        for row in facts
     ]
 
 
@@ -185,9 +352,9 @@ def _build_recovery_fact(fields: GpuFields) -> Fact | None:
     if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
     reset, drain = fields.get("reset_required"), fields.get("drain_and_reset_recommended")
-    asked = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
-    if asked:
-        return Fact(CHECK, "gpu.recovery_action", asked[0][0], line=asked[0][1].line)
+    actions = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
+    if actions:
+        return Fact(CHECK, "gpu.recovery_action", actions[0][0], line=actions[0][1].line)
     if reset and reset.text.strip() == "No":
         return Fact(CHECK, "gpu.recovery_action", "None", line=reset.line)
     return Fact(CHECK, "gpu.recovery_action", status=classify_cell(cell.text), line=cell.line) if cell else None
@@ -220,7 +387,7 @@ def _build_slowdown_fact(fields: GpuFields) -> Fact | None:
     )
     cells = [next((cell for name in pair if (cell := fields.get(name))), None) for pair in names]
     values = [parse_cell(cell.text, "int") if cell and classify_cell(cell.text) is Status.OK else None for cell in cells]
-    now, left, margin = values
-    if isinstance(now, int) and isinstance(left, int) and isinstance(margin, int) and cells[2]:
-        return Fact(CHECK, "gpu.temp.slowdown", now + left - margin, line=cells[2].line, attrs={"margin": margin})
+    now, seconds_left, margin = values
+    if isinstance(now, int) and isinstance(seconds_left, int) and isinstance(margin, int) and cells[2]:
+        return Fact(CHECK, "gpu.temp.slowdown", now + seconds_left - margin, line=cells[2].line, attrs={"margin": margin})
     return None

@@ -11,12 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kb.needle_search import split_lines
 from kb.numbers import parse_integer
 from kb.redact import redact
-from kb.scan import split_lines
-from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source import HOST_NAME, BadSource, SourceRows
 
-ALL_GROUP, UNGROUPED_GROUP = "all", "ungrouped"
+ALL_GROUP = "all"
+UNGROUPED_GROUP = "ungrouped"
 # variables that are read, and our names; of two synonyms the later wins, as in Ansible
 VARIABLE_FIELDS: Mapping[str, str] = {
     "ansible_host": "address",
@@ -47,9 +48,9 @@ def find_complaint(status: int, told: str) -> str:
     if status == 127:
         return "cannot be run here; install ansible-core, or save what `ansible-inventory --list` prints and name that file"
     lines = split_lines(told)
-    error = next((found[1] for line in lines if (found := _ERROR_PATTERN.match(line))), f"exit status {status}" if status else "")
-    left_out = next((found[1] for line in lines if (found := _SKIPPED_PATTERN.match(line))), "")
-    origin = next((found[1] for line in lines if (found := _ORIGIN_PATTERN.fullmatch(line))), "")
+    error = next((match[1] for line in lines if (match := _ERROR_PATTERN.match(line))), f"exit status {status}" if status else "")
+    left_out = next((match[1] for line in lines if (match := _SKIPPED_PATTERN.match(line))), "")
+    origin = next((match[1] for line in lines if (match := _ORIGIN_PATTERN.fullmatch(line))), "")
     return redact(f"{error or left_out}{f' ({origin})' if origin else ''}") if error or left_out else ""
 
 
@@ -88,21 +89,21 @@ def parse_list(text: str) -> SourceRows:
 def _parse_document(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as why:
-        raise BadSource([f"ansible-inventory --list: is no JSON: {why}"]) from why
+    except (ValueError, RecursionError) as error:
+        raise BadSource([f"ansible-inventory --list: is no JSON: {error}"]) from error
     if not isinstance(document, dict):
         raise BadSource(["ansible-inventory --list: is no JSON object"])
     return document
 
 
 def _get_mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, Mapping) else {}
+    child = value.get(name)
+    return child if isinstance(child, Mapping) else {}
 
 
 def _list_names(document: Mapping[str, Any], group: str, part: str) -> list[str]:
-    found = _get_mapping(document, group).get(part)
-    return [str(name) for name in found] if isinstance(found, list) else []
+    names = _get_mapping(document, group).get(part)
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _iter_members(document: Mapping[str, Any], group: str, above: tuple[str, ...]) -> Iterator[str]:
@@ -128,21 +129,21 @@ def _compute_depths(document: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _read_host_settings(host: str, variables: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in (name for name in (*VARIABLE_FIELDS, *SSH_ARGS_VARIABLES) if name in variables):
-        value, where = variables[name], f"host {host}: {name}"
+        value, location = variables[name], f"host {host}: {name}"
         if isinstance(value, bool) or not isinstance(value, (str, int)):
             sealed = isinstance(value, Mapping) and "__ansible_vault" in value
-            problems.append(f"{where} {'is encrypted' if sealed else 'is no text'}; write the value, or set it in the inventory file")
+            problems.append(f"{location} {'is encrypted' if sealed else 'is no text'}; write the value, or set it in the inventory file")
         elif "{{" in str(value) or "{%" in str(value):
-            problems.append(f"{where} is a template; write the value, or set it in the inventory file")
+            problems.append(f"{location} is a template; write the value, or set it in the inventory file")
         elif name in SSH_ARGS_VARIABLES:
-            found |= {"jump": jump[1]} if (jump := _JUMP_PATTERN.search(str(value))) else {}
+            settings |= {"jump": jump[1]} if (jump := _JUMP_PATTERN.search(str(value))) else {}
         elif VARIABLE_FIELDS[name] == "port":
-            found["port"] = _parse_port(value, where, problems)
+            settings["port"] = _parse_port(value, location, problems)
         else:
-            found[VARIABLE_FIELDS[name]] = str(value)
-    return found
+            settings[VARIABLE_FIELDS[name]] = str(value)
+    return settings
 
 
 def _parse_port(value: str | int, where: str, problems: list[str]) -> int:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source import HOST_NAME, BadSource, SourceRows
 
 NODES_COMMAND = ("kubectl", "get", "nodes", "-o", "json", "--request-timeout=20s")
 GPU_RESOURCE = "nvidia.com/gpu"
@@ -46,8 +46,8 @@ def parse_nodes(text: str) -> SourceRows:
 def _parse_items(text: str) -> list[Any]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as why:
-        raise BadSource([f"kubectl get nodes -o json: is no JSON: {why}"]) from why
+    except (ValueError, RecursionError) as error:
+        raise BadSource([f"kubectl get nodes -o json: is no JSON: {error}"]) from error
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise BadSource(["kubectl get nodes -o json: `items` is missing or no list"])
@@ -55,8 +55,8 @@ def _parse_items(text: str) -> list[Any]:
 
 
 def _get_mapping(value: Any, name: str) -> Mapping[str, Any]:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    child = value.get(name) if isinstance(value, Mapping) else None
+    return child if isinstance(child, Mapping) else {}
 
 
 def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:
@@ -69,7 +69,9 @@ def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:
 
 
 def _find_address(node: Any) -> str:
-    return next((address for kind in ("InternalIP", "Hostname") for found, address in _iter_addresses(node) if found == kind), "")
+    return next(
+        (address for kind in ("InternalIP", "Hostname") for address_kind, address in _iter_addresses(node) if address_kind == kind), ""
+    )
 
 
 def _iter_addresses(node: Any) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,7 @@ from typing import Any
 from kb.yaml_files import Document
 from tools.inventory.inventory import BadInventory, Inventory, parse_inventory, read_inventory
 from tools.inventory.sources import ansible, kubernetes, slurm
-from tools.inventory.sources.commands import run_here, run_on_host, run_process_here
-from tools.inventory.sources.source_rows import BadSource, SourceRows, merge_rows
+from tools.inventory.sources.source import BadSource, SourceRows, merge_rows, run_here, run_on_host, run_process_here
 from tools.transport import Transport
 
 SOURCE_KINDS = ("slurm", "kubernetes", "ansible")
@@ -38,7 +37,7 @@ async def _parse_with_sources(raw: Any, name: str, reach: TransportFactory, docu
         return parse_inventory(raw, name, document)
     own = {part: value for part, value in raw.items() if part != "sources"}
     rows, problems = raw["sources"], list[str]()
-    found, asked = list[dict[str, Any]](), list[str]()
+    hosts, requests = list[dict[str, Any]](), list[str]()
     if not isinstance(rows, list):
         rows, problems = (
             [],
@@ -47,14 +46,14 @@ async def _parse_with_sources(raw: Any, name: str, reach: TransportFactory, docu
     for place, row in enumerate(rows):
         try:
             source = Source.parse(row)
-            found.append((await _read_source(source, own, name, reach)).to_raw())
-            asked += [source.where] if source.kind == "slurm" and "/" not in source.where else []
-        except BadSource as why:
-            problems += [_locate_problem(f"sources.{place}: {problem}", document, "sources", place) for problem in why.problems]
+            hosts.append((await _read_source(source, own, name, reach)).to_raw())
+            requests += [source.where] if source.kind == "slurm" and "/" not in source.where else []
+        except BadSource as error:
+            problems += [_locate_problem(f"sources.{place}: {problem}", document, "sources", place) for problem in error.problems]
     if problems:
         raise BadInventory(name, problems)
-    merged = merge_rows(own, found)
-    return parse_inventory({**merged, "slurm": asked} if asked else merged, name, document)
+    merged = merge_rows(own, hosts)
+    return parse_inventory({**merged, "slurm": requests} if requests else merged, name, document)
 
 
 def _locate_problem(problem: str, document: Document | None, *loc: str | int) -> str:
@@ -94,8 +93,8 @@ async def _read_ansible(source: Source) -> SourceRows:
     text, argv = await asyncio.to_thread(_read_saved_or_build_argv, source)
     if argv:
         status, out, err = await run_process_here(argv)
-        if why := ansible.find_complaint(status or 0, err.decode("utf-8", "replace")):
-            raise BadSource([f"ansible-inventory: {why}"])
+        if complaint := ansible.find_complaint(status or 0, err.decode("utf-8", "replace")):
+            raise BadSource([f"ansible-inventory: {complaint}"])
         text = out.decode("utf-8", "replace")
     return ansible.parse_list(text)
 
@@ -128,8 +127,8 @@ def _read_saved_or_build_argv(source: Source) -> tuple[str, tuple[str, ...]]:
     config = Path(source.config).expanduser().absolute() if source.config else ansible.EMPTY_CONFIG_PATH
     try:
         text = "" if file.is_dir() else file.read_text("utf-8", "replace")
-    except OSError as why:
-        raise BadSource([f"{source.where}: cannot be read: {why}"]) from why
+    except OSError as error:
+        raise BadSource([f"{source.where}: cannot be read: {error}"]) from error
     return (text, ()) if ansible.is_saved_list(text) else ("", ansible.build_list_argv(file, config))
 
 
@@ -140,5 +139,5 @@ def _read_text(where: str) -> str:
 async def _read_file(where: str) -> str:
     try:
         return await asyncio.to_thread(_read_text, where)
-    except (OSError, UnicodeDecodeError) as why:
-        raise BadSource([f"{where}: cannot be read: {why}"]) from why
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSource([f"{where}: cannot be read: {error}"]) from error

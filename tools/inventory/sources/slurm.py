@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kb.scan import split_lines
+from kb.needle_search import split_lines
 from tools.inventory.host_ranges import BadRange, expand_host_range
-from tools.inventory.sources.source_rows import HOST_NAME, BadSource, SourceRows
+from tools.inventory.sources.source import HOST_NAME, BadSource, SourceRows
 
 NODES_JSON_COMMAND = ("scontrol", "show", "node", "--json")
 NODES_PLAIN_COMMAND = ("scontrol", "-o", "show", "node")
 _FIELD_PATTERN = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z_]*(?:[:/][A-Za-z]+){0,2})=")
-# error texts of scontrol (unknown job) and sacct (no accounting), in lower case
-UNKNOWN_JOB_TEXT, ACCOUNTING_OFF_TEXT = "invalid job id", "accounting storage is disabled"
+UNKNOWN_JOB_TEXT = "invalid job id"  # error texts of scontrol (unknown job) and sacct (no accounting)
+ACCOUNTING_OFF_TEXT = "accounting storage is disabled"  # in lower case
 PARENT_JOB_FIELDS = ("ArrayJobId", "HetJobId")  # fields of a task's or component's record that name its job
 MAX_TASKS = 2000
 _NO_NODES = ("", "(null)", "None assigned", "n/a")
@@ -55,8 +55,8 @@ def parse_accounting(text: str) -> SlurmJob | None:
         return None
     try:
         hosts = tuple(dict.fromkeys(host for _, _, nodes in rows if nodes not in _NO_NODES for host in expand_host_range(nodes)))
-    except BadRange as why:
-        raise BadSource([f"sacct: NodeList: {why}"]) from why
+    except BadRange as error:
+        raise BadSource([f"sacct: NodeList: {error}"]) from error
     states = dict.fromkeys(state.split()[0] for _, state, _ in rows if state.strip())  # `CANCELLED by 1001`
     return SlurmJob(rows[0][0], hosts, state="+".join(list(states)[:4]))
 
@@ -66,10 +66,10 @@ def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
     nodes = list(_iter_json_nodes(text) if text.lstrip().startswith("{") else _iter_plain_nodes(text))
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
-    counted = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
+    gpu_nodes = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
     rows = SourceRows()
     problems = []
-    for node in counted or nodes:
+    for node in gpu_nodes or nodes:
         name = node["name"]
         if not re.fullmatch(HOST_NAME, name):
             problems.append(f"scontrol show node: NodeName {name!r} is no host name")
@@ -141,15 +141,17 @@ def parse_job(text: str) -> SlurmJob:
     rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
     if not rows or not rows[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
-    seen = [_build_job(row) for row in rows[:MAX_TASKS]]
-    if len(seen) == 1:
-        return seen[0]
-    states = dict.fromkeys(part.state for part in seen if part.state)
-    alike = {name: value for name, value in seen[0].environment.items() if all(part.environment.get(name) == value for part in seen)}
-    hosts = tuple(dict.fromkeys(host for part in seen for host in part.hosts))
-    whole = next((rows[0][name] for name in PARENT_JOB_FIELDS if rows[0].get(name)), rows[0]["JobId"])
-    ranks = sum(part.ranks for part in seen)
-    return SlurmJob(whole, hosts, ranks, "+".join(list(states)[:4]), alike, tasks=sum(part.tasks for part in seen))
+    tasks = [_build_job(row) for row in rows[:MAX_TASKS]]
+    if len(tasks) == 1:
+        return tasks[0]
+    states = dict.fromkeys(part.state for part in tasks if part.state)
+    shared_environment = {
+        name: value for name, value in tasks[0].environment.items() if all(part.environment.get(name) == value for part in tasks)
+    }
+    hosts = tuple(dict.fromkeys(host for part in tasks for host in part.hosts))
+    parent_id = next((rows[0][name] for name in PARENT_JOB_FIELDS if rows[0].get(name)), rows[0]["JobId"])
+    ranks = sum(part.ranks for part in tasks)
+    return SlurmJob(parent_id, hosts, ranks, "+".join(list(states)[:4]), shared_environment, tasks=sum(part.tasks for part in tasks))
 
 
 def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
@@ -163,12 +165,12 @@ def _build_job(row: Mapping[str, str]) -> SlurmJob:
         tasks = (
             len(expand_host_range(f"t[{row['ArrayTaskId'].partition('%')[0]}]")) if row.get("ArrayTaskId", "").strip("0123456789") else 1
         )
-    except BadRange as why:
-        raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {why}"]) from why
+    except BadRange as error:
+        raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {error}"]) from error
     ranks = re.match(r"[0-9]{1,9}", row.get("NumTasks", ""))
     count = int(ranks[0]) if ranks else 0
     name = f"{row['ArrayJobId']}_{row['ArrayTaskId']}" if row.get("ArrayJobId") and row.get("ArrayTaskId", "").isdigit() else row["JobId"]
-    told = {
+    variables = {
         "SLURM_JOB_ID": row["JobId"],
         "SLURM_JOB_NAME": row.get("JobName", ""),
         "SLURM_JOB_NODELIST": nodes,
@@ -177,7 +179,7 @@ def _build_job(row: Mapping[str, str]) -> SlurmJob:
         "SLURM_JOB_PARTITION": row.get("Partition", ""),
         "SLURM_SUBMIT_DIR": row.get("WorkDir", ""),
     }
-    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in told.items() if v and v != "(null)"}, tasks=tasks)
+    return SlurmJob(name, hosts, count, row.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks)
 
 
 def _parse_json_jobs(text: str) -> list[dict[str, str]]:
@@ -213,8 +215,8 @@ def _format_number(value: Any, *, zero: bool = False) -> str:
 def _parse_document(text: str, what: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as why:
-        raise BadSource([f"scontrol show {what} --json: is no JSON: {why}"]) from why
+    except (ValueError, RecursionError) as error:
+        raise BadSource([f"scontrol show {what} --json: is no JSON: {error}"]) from error
     if not isinstance(document, dict):
         raise BadSource([f"scontrol show {what} --json: is no JSON object"])
     return document

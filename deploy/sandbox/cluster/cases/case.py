@@ -31,7 +31,7 @@ class CaseTicket:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A fixed answer of a node to every command of a check, whatever its state."""
+    """A fixed answer of a node to every command of a check, independent of its state."""
 
     stdout: str = ""
     stderr: str = ""

@@ -59,10 +59,10 @@ def load_case(path: Path | str) -> SimulatedCase:
         if len(content) > LARGEST_CASE:
             raise BadCase(str(path), [f"is larger than {LARGEST_CASE >> 20} MiB"])
         raw = load_plain(content.decode("utf-8"))
-    except OSError as why:
-        raise BadCase(str(path), [f"cannot be read: {why.strerror}"]) from why
-    except (yaml.YAMLError, UnicodeDecodeError) as why:
-        raise BadCase(str(path), [f"is not YAML: {' '.join(str(why).split())}"]) from why
+    except OSError as error:
+        raise BadCase(str(path), [f"cannot be read: {error.strerror}"]) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadCase(str(path), [f"is not YAML: {' '.join(str(error).split())}"]) from error
     return parse_case(raw, str(path), default_id=path.stem)
 
 
@@ -210,8 +210,8 @@ class _Reader:
     def _modifier(self, where: str, text: object) -> Modifier | None:
         try:
             modifier = read_modifier(text)
-        except BadModifier as why:
-            self._bad(where, str(why))
+        except BadModifier as error:
+            self._bad(where, str(error))
             return None
         if modifier.host not in ("", "*", *self.nodes):
             self._bad(where, f"{modifier.host} is not among the nodes")

@@ -63,8 +63,7 @@ class Cluster(Repairable):
         self._outputs = outputs or {}
         self._samples: Counter[tuple[str, str]] = Counter()
         self._breaks = 0
-        self.waited = 0.0
-        """Seconds since its t0 in which nobody looked."""
+        self.waited = 0.0  # seconds between checks, added by `Stage.wait`
         self.unsafe_commands: list[UnsafeCommand] = []
         self.heard = HeardCommands()
 
@@ -170,8 +169,8 @@ class Cluster(Repairable):
         """Replace the active modifiers. R12's healing time counts from now."""
         try:
             rows = [read_modifier(text) for text in texts]
-        except BadModifier as why:
-            raise NoSuchThing(str(why)) from why
+        except BadModifier as error:
+            raise NoSuchThing(str(error)) from error
         unknown = sorted({row.host for row in rows if row.host not in ("", "*", *self.hosts)})
         if unknown:
             raise NoSuchThing(f"there is no node {', '.join(unknown)}; there are {', '.join(self.hosts)}")

@@ -28,8 +28,8 @@ async def _node(request: web.Request) -> web.Response:
     """`?name=gpu-003`: state and recent commands of one machine."""
     try:
         return web.json_response(request.app[CLUSTER].node_detail(request.query.get("name", "")))
-    except NoSuchThing as why:
-        return _refusal(str(why))
+    except NoSuchThing as error:
+        return _refusal(str(error))
 
 
 async def _break(request: web.Request) -> web.Response:
@@ -38,16 +38,16 @@ async def _break(request: web.Request) -> web.Response:
     fault, gpu, args = body.get("fault"), body.get("gpu"), body.get("args") or {}
     try:
         nodes = _nodes(body.get("node", "*"))
-    except BadRange as why:
-        return _refusal(str(why))
+    except BadRange as error:
+        return _refusal(str(error))
     if not isinstance(fault, str) or nodes is None or not isinstance(args, dict) or not (gpu is None or isinstance(gpu, int)):
         return _refusal("fault and node must be text, gpu a number, args a mapping")
     try:
         made = request.app[CLUSTER].break_(
             fault, nodes, gpu, **{str(name): value for name, value in args.items() if name not in ("t", "gpu", "node")}
         )
-    except NoSuchThing as why:
-        return _refusal(str(why))
+    except NoSuchThing as error:
+        return _refusal(str(error))
     return web.json_response({"ok": True, "made": made, "state": request.app[CLUSTER].state_summary()})
 
 
@@ -66,8 +66,8 @@ async def _heal(request: web.Request) -> web.Response:
         request.app[CLUSTER].heal(None if everything else str(node))
         if everything:
             request.app[CLUSTER].make_hard(())
-    except NoSuchThing as why:
-        return _refusal(str(why))
+    except NoSuchThing as error:
+        return _refusal(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 
@@ -78,8 +78,8 @@ async def _modify(request: web.Request) -> web.Response:
         return _refusal('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
     try:
         request.app[CLUSTER].make_hard(rows)
-    except NoSuchThing as why:
-        return _refusal(str(why))
+    except NoSuchThing as error:
+        return _refusal(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 
@@ -110,8 +110,8 @@ async def _job(request: web.Request) -> web.Response:
     """Restart the job; refused while it runs or a node is down."""
     try:
         request.app[CLUSTER].next_run()
-    except NoSuchThing as why:
-        return _refusal(str(why))
+    except NoSuchThing as error:
+        return _refusal(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
 

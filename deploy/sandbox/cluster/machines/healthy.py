@@ -10,7 +10,7 @@ from deploy.sandbox.cluster.machines.state import GpuProcess, GpuState, HcaState
 GIB = 1 << 30
 TIB = 1 << 40
 DAY = 86400.0
-SHM = "/dev/shm"  # noqa: S108  # where the simulated node has it, not a file of ours
+SHM = "/dev/shm"  # noqa: S108  # a path on the simulated node
 
 COUNTERS = (
     "VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery", "local_link_integrity_errors",

@@ -25,7 +25,7 @@ def standing(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellA
 
 
 def mark(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """Answer the mark alone."""
+    """Return the node's drain mark alone."""
     node = world.nodes.get(slots["node"])
     return said(node.mark) if node else _unknown(slots["node"])
 

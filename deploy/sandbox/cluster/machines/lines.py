@@ -60,7 +60,7 @@ class Job:
     slow_factor: float = 1.0
     slow_until: float | None = None
     silent_from: float | None = None
-    stopped: bool = False  # ended from outside, not by a fault of its own
+    stopped: bool = False  # ended from outside
 
     def of(self, node: str) -> list[Rank]:
         return [rank for rank in self.ranks if rank.node == node]

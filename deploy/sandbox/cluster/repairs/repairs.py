@@ -58,7 +58,7 @@ class Repairable(Simulation):
         self._do(host, "drain", at, reason=reason)
 
     def end_process(self, host: str, pid: int, at: float = 0.0) -> None:
-        """End a process as if by itself."""
+        """End a process without a remedy."""
         self._do(host, "kill", at, pid=pid)
 
     def reuse_pid(self, host: str, pid: int, at: float = 0.0) -> None:

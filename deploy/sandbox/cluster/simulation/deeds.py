@@ -1,5 +1,5 @@
-"""Effects of a deed whatever the faults: a reset zeroes volatile counters, a reboot empties the ring buffer. Effects on
-faults are in `remedies.py`.
+"""Effects of a deed that do not depend on faults: a reset zeroes volatile counters, a reboot empties the ring buffer.
+Effects on faults are in `remedies.py`.
 """
 
 from collections.abc import Callable, Mapping

@@ -90,9 +90,9 @@ class Api:
             return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": str(wait)})
         try:
             body = {"ok": True, **self._run(name, args, token)}
-        except SlackRefusal as refusal:
-            self._count(name, refusal.code)
-            body = refusal.answer()
+        except SlackRefusal as error:
+            self._count(name, error.code)
+            body = error.answer()
         return web.json_response(body, headers={"x-oauth-scopes": ",".join(sorted(self.scopes))})
 
     @property

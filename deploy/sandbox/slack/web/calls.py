@@ -41,8 +41,8 @@ class Call:
         if isinstance(value, str) and value:
             try:
                 return json.loads(value)
-            except ValueError as e:
-                raise SlackRefusal("invalid_json" if name != "blocks" else "invalid_blocks_format") from e
+            except ValueError as error:
+                raise SlackRefusal("invalid_json" if name != "blocks" else "invalid_blocks_format") from error
         return value
 
     def channel(self, name: str = "channel") -> Channel:

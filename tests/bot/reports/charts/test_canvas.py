@@ -1,21 +1,20 @@
-"""The sheet that pictures are drawn on: readable on any page, small, and deaf to what strangers write."""
+"""The SVG canvas: contrast, size, and escaped untrusted text."""
 
 import pytest
 
-from bot.reports.charts import palette
-from bot.reports.charts.canvas import Canvas, estimate_text_width, fit_text, replace_undrawable
+from bot.reports.charts import canvas
+from bot.reports.charts.canvas import Canvas, blend_colours, choose_ink, compute_contrast, estimate_text_width, fit_text, replace_undrawable
 from bot.reports.charts.heatmap import render_heatmap
-from bot.reports.charts.palette import blend_colours, choose_ink, compute_contrast
 from tests.bot.reports.charts.test_heat import heat_of
 
 LARGEST = 200_000
 
 
 def test_words_and_signs_can_be_read_on_their_ground() -> None:
-    words = (palette.INK, palette.FAINT, palette.GOOD, palette.BAD, palette.DOUBT, *palette.LINES)
-    assert min(compute_contrast(ink, palette.BACKGROUND) for ink in words) >= 4.5
-    assert min(compute_contrast(page, palette.FRAME) for page in ("#ffffff", "#1a1d21")) >= 3
-    cells = [blend_colours(palette.HEAT_SCALE, part / 50) for part in range(51)]
+    words = (canvas.INK, canvas.FAINT, canvas.GOOD, canvas.BAD, canvas.DOUBT, *canvas.LINES)
+    assert min(compute_contrast(ink, canvas.BACKGROUND) for ink in words) >= 4.5
+    assert min(compute_contrast(page, canvas.FRAME) for page in ("#ffffff", "#1a1d21")) >= 3
+    cells = [blend_colours(canvas.HEAT_SCALE, part / 50) for part in range(51)]
     assert min(compute_contrast(choose_ink(cell), cell) for cell in cells) >= 4.5
 
 

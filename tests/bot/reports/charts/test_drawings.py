@@ -1,4 +1,4 @@
-"""Bandwidth, walk and timeline as pictures: bounded at every extreme, each with the same rows as text, and nothing told by colour alone."""
+"""Charts of bandwidth, walk and timeline: bounded, with the same rows as text, and no meaning by colour alone."""
 
 import re
 import xml.dom.minidom
@@ -9,8 +9,8 @@ from math import log2
 
 import pytest
 
-from bot.reports.charts import bandwidth, palette, timeline, walk
-from bot.reports.charts.text_table import MAX_ROWS, render_text_table
+from bot.reports.charts import bandwidth, canvas, timeline, walk
+from bot.reports.charts.drawing import MAX_ROWS, render_text_table
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.search_trace import SearchTree, build_search_tree
@@ -137,7 +137,7 @@ def test_what_the_bands_are_stands_apart_and_reads_on_their_grey() -> None:
     places = sorted(float(y) for _, y in labels)
     assert len(places) == 6
     assert all(low - high >= bandwidth.LABEL_STEP - 0.1 for high, low in pairwise(places))
-    assert {ground for ground, _ in labels} == {palette.BACKGROUND}
+    assert {ground for ground, _ in labels} == {canvas.BACKGROUND}
 
 
 def test_names_at_the_ends_of_lines_do_not_cover_one_another() -> None:

@@ -1,4 +1,4 @@
-"""A number of every GPU as a picture: bounded, each cell says its number, and names of strangers break nothing."""
+"""Heat maps of a GPU value: bounded, a number in every cell, and safe with hostile names."""
 
 import html
 import re
@@ -7,7 +7,7 @@ import pytest
 
 from bot.reports.charts.drawing import build_heatmap_drawing
 from bot.reports.charts.heatmap import EMPTY_TEXT, MAX_COLUMNS, render_heatmap
-from graph.extraction.chart_metrics import CHECK_METRICS, METRIC_PHRASES, find_metric
+from graph.report_charts import CHECK_METRICS, METRIC_PHRASES, find_metric
 from kb.fact_keys import find_key
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
@@ -25,7 +25,6 @@ def heat_of(hosts: list[str], *, hot: str = "", gpus: int = 8) -> Heatmap:
 
 
 def texts(svg: bytes) -> list[str]:
-    """What is written on it."""
     return [html.unescape(words) for words in re.findall(r"<text [^>]*>(.*?)</text>", svg.decode())]
 
 

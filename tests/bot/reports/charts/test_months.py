@@ -1,4 +1,4 @@
-"""The months in which labels were met first, as a picture: gaps are shown, long times are years, and nothing is drawn of nothing."""
+"""The chart of months in which labels were first seen: gaps shown, long spans by years, and no chart without data."""
 
 from bot.reports.charts.new_labels import fill_months, render_new_labels_chart
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.checks.embedded_program import encode_program
-from tools.checks.lines import parse_json_lines
+from tools.checks.check_types import encode_program
+from tools.checks.output_values import parse_json_lines
 
 
 def load_probe(name: str) -> str:

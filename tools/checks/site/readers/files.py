@@ -1,4 +1,4 @@
-"""Read files or list places: contents only from `tools.checks.site.paths`, elsewhere name, size and owner.
+"""Read files or list places: contents only from `tools.checks.site.usage`, elsewhere name, size and owner.
 
 Programs that read contents take named files and never recurse, because allowed folders may hold secrets. `diff` is left
 out: it compares folders without an option.

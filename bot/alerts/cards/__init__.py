@@ -1,1 +1,0 @@
-"""Cards of incidents that alerts opened. Pure."""

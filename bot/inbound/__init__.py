@@ -1,1 +1,0 @@
-"""HTTP requests and responses as values, routes, size limits and webhook signatures. Pure; imports nothing of `bot`."""

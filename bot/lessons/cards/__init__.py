@@ -1,1 +1,0 @@
-"""Cards of lessons, site notes, ideas and guides. Pure."""

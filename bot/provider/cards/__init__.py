@@ -1,1 +1,0 @@
-"""Cards of tickets sent to a provider or received from a customer. Pure."""

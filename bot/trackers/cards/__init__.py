@@ -1,1 +1,0 @@
-"""Cards of tickets in external trackers. Pure."""

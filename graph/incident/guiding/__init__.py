@@ -1,1 +1,0 @@
-"""Guides in a turn: their checks come first, their steps are shown beside the diagnosis."""

@@ -1,0 +1,1 @@
+"""The arms that are compared: RackMedic, its ablations, rules, models and agents."""

@@ -1,0 +1,1 @@
+"""Case files: their format, generation from a seed, truth and lint."""

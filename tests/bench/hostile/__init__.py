@@ -1,0 +1,1 @@
+"""Hostile texts in every place where a stranger can write, and plays of the whole product on them."""

@@ -1,0 +1,1 @@
+"""The model endpoint of a run: counted, recorded and replayed."""

@@ -1,0 +1,1 @@
+"""Agreement with published incidents, read from their text alone."""

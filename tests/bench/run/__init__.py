@@ -1,0 +1,1 @@
+"""Runs: plan, set-up of a case, worker processes, journal and results."""

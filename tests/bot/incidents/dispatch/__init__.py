@@ -1,0 +1,1 @@
+"""The dispatcher, the inbox and what runs beside them."""

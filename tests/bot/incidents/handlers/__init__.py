@@ -1,0 +1,1 @@
+"""Messages, edits, files and direct messages."""

@@ -1,0 +1,1 @@
+"""Reports and answers posted to Slack."""

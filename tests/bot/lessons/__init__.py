@@ -1,0 +1,1 @@
+"""Lessons: drafted, decided and retired."""

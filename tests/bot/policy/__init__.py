@@ -1,0 +1,1 @@
+"""Roles, approver sets, channels and the policy file."""

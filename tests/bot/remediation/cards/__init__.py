@@ -1,0 +1,1 @@
+"""Approval cards and cards of several actions."""

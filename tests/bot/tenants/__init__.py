@@ -1,0 +1,1 @@
+"""Tenants' channels: cards, replies, refusals, quotas and leaks."""
