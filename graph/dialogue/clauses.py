@@ -152,9 +152,7 @@ def _speller() -> SpellingCorrector:
 
 def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tuple[bool, bool, bool, bool]:
     """Return whether a sentence asks, requests, denies, depends. `marked`: with a question mark."""
-    body = list(words)
-    while len(body) > 1 and body[0] in LEADING_WORDS:
-        body.pop(0)
+    body = skip_leading_words(words)
     first, second = [*body, "", ""][:2]
     third = body[2] if len(body) > 2 else ""
     polite = first in _POLITE_VERBS and (second in _ASKED or (second == "we" and third in ("get", "have")) or first in _FOREIGN_POLITE)
@@ -172,6 +170,12 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     joined = [word for before, word in pairwise(["", *body]) if before not in _LOOKS or word != "after"]  # “look after it”
     depends = first in _DEPENDS or begins or any(word in _DEPENDS | {"when"} and after != "more" for word, after in pairwise([*joined, ""]))
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends
+
+
+def skip_leading_words(words: Sequence[str]) -> list[str]:
+    """Return the words after greetings and the like; at least one."""
+    start = next((at for at, word in enumerate(words) if word not in LEADING_WORDS), len(words) - 1)
+    return list(words[max(0, start) :])
 
 
 def _orders(first: str, second: str, named: NamedEntities) -> bool:

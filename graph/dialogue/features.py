@@ -3,6 +3,7 @@
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from graph.dialogue.clauses import Clause
 from graph.dialogue.mentions import is_exclusive_check
@@ -33,7 +34,7 @@ def _list_features(clauses: Sequence[Clause]) -> Iterator[tuple[str, float]]:
         size += len(tokens)
         framed = ["^", *tokens, "?" if clause.marked else "$"]
         yield from ((f"w:{token}", 1.0) for token in framed[1:])
-        yield from ((f"b:{one} {two}", 1.0) for one, two in zip(framed, framed[1:], strict=False))
+        yield from ((f"b:{one} {two}", 1.0) for one, two in pairwise(framed))
         for one, two, three in zip(framed, framed[1:], framed[2:], strict=False):
             yield f"s:{one} {three}", 1.0
             yield f"t:{one} {two} {three}", 1.0

@@ -23,15 +23,14 @@ _WORD = re.compile(r"[^\W_]+")
 _DECISION = re.compile(r"(?:please )?(?:approved?|deny|denied|rejected?) `?apr-[\w-]{1,40}`?[ .!]*", re.IGNORECASE)
 
 
-def has_new_facts(text: str, names: Vocabulary, now: datetime, clauses: Iterable[Clause]) -> bool:
-    """Return whether there is something to check: an error line or damage, or a machine with a symptom or a cause."""
-    told = parse_report(text[:LONGEST], names.host_index, now)
-    clauses = list(clauses)
+def find_fault_statements(text: str, names: Vocabulary, now: datetime, clauses: Iterable[Clause]) -> list[Clause]:
+    """Return the sentences that state an error, damage that people see, or a machine with a symptom or a cause."""
+    report, damage = parse_report(text[:LONGEST], names.host_index, now), find_physical_reports(text)
+    symptoms = bool(set(report.symptoms) - {"vague"})
     stated = [clause for clause in clauses if not (clause.asks or clause.requests or (clause.depends and not clause.timed))]
-    if (told.signatures or find_physical_reports(text)) and (stated or not clauses):
-        return True
-    symptoms = bool(set(told.symptoms) - {"vague"})
-    return any(_names_trouble(clause, symptoms) for clause in stated)
+    if report.signatures or damage:
+        return stated
+    return [clause for clause in stated if _names_trouble(clause, symptoms)]
 
 
 def has_error_lines(text: str, names: Vocabulary, now: datetime) -> bool:
@@ -40,9 +39,18 @@ def has_error_lines(text: str, names: Vocabulary, now: datetime) -> bool:
 
 
 def _names_trouble(clause: Clause, complains: bool) -> bool:
+    return names_machine(clause) and (complains or bool(clause.named.labels or clause.named.category))
+
+
+def only_names_machine(clause: Clause) -> bool:
+    """Return whether it is a machine's name and hardly more."""
+    return names_machine(clause) and len(clause.words) <= SHORT and not (clause.asks or clause.requests or clause.depends)
+
+
+def names_machine(clause: Clause) -> bool:
+    """Return whether it names a host, a device or a job."""
     named = clause.named
-    machine = bool(named.hosts or named.unknown or named.device or named.job)
-    return machine and (complains or bool(named.labels or named.category) or len(clause.words) <= SHORT)
+    return bool(named.hosts or named.unknown or named.device or named.job)
 
 
 def is_empty_message(message: ParsedMessage, now: datetime) -> bool:

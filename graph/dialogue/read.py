@@ -3,23 +3,23 @@ messages are marked so, with the nearest intents.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from graph.dialogue.addressed import begins_with_command
+from graph.dialogue.addressed import OF_A_PERSON, begins_with_command
 from graph.dialogue.attributes import find_attributes
 from graph.dialogue.classifier import compute_probabilities
 from graph.dialogue.clauses import Clause, split_clauses
-from graph.dialogue.commands import find_guide_name, is_stop_command, parse_command
+from graph.dialogue.commands import find_exact_command, find_guide_name, is_remedy_command, is_stop_command, parse_command
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.mentions import NamedEntities, is_exclusive_check
-from graph.dialogue.news import has_error_lines, has_new_facts
+from graph.dialogue.news import find_fault_statements, has_error_lines, names_machine, only_names_machine
 from graph.dialogue.predicates import find_predicate
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
 from graph.dialogue.vetoes import ACTING, VETOES, calls_colleague, is_vetoed
-from graph.extraction.hosts import expand_host_numbers
+from graph.extraction.hosts import expand_host_numbers, find_group, is_near_group_name
 from graph.extraction.pasted_text import find_quoted_lines
 from graph.extraction.time_window import parse_time_window
 from graph.report_charts import find_metric
@@ -31,43 +31,16 @@ SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
 # Beside a chart of a metric that is named, the chart counts.
 BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT})
+# A question whether it is well again counts more.
+BESIDE_WELL_AGAIN: Final = frozenset({Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS})
+# No statement of a fault asks these.
+QUESTIONS_OF_HOSTS: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.SAFE_TO})
 # An owner whose name is no Slack user is asked for.
-ASSIGNS: Final = frozenset(
-    [
-        "assign",
-        "reassign",
-        "give",
-        "hand",
-        "pass",
-        "transfer",
-        "delegate",
-        "route",
-        "weise",
-        "zuweisen",
-        "gib",
-        "gebt",
-        "ubergib",
-        "leite",
-        "trag",
-        "attribue",
-        "donne",
-        "confie",
-        "passe",
-        "transfere",
-        "assigne",
-        "asigna",
-        "asignalo",
-        "dale",
-        "daselo",
-        "pasalo",
-        "pasaselo",
-        "encarga",
-        "transfierelo",
-        "交",
-        "转",
-        "派",
-    ]
+_ASSIGNING_WORDS: Final = (
+    "assign reassign give hand pass transfer delegate route weise zuweisen gib gebt ubergib leite trag attribue donne confie passe transfere "
+    "assigne asigna asignalo dale daselo pasalo pasaselo encarga transfierelo 交 转 派"
 )
+ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
 LIKELY, LIKELY_TO_ACT = 0.15, 0.5  # Least probability of an intent; of one that acts.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
@@ -85,6 +58,7 @@ _WELL_AGAIN = re.compile(
     r"\b(?:ok|okay|fine|good|well|healthy|right|alive|up|back|working|works?|running|runs?|fixed|recovered|normal|usable)\b"
     r"[^.!?\n]{0,20}\bagain\b[^.!?\n]{0,20}\??\s*$"
 )
+_PERSON_FIRST = re.compile(r"\W{0,3}<?@([^\W_][\w.-]{0,80})(?:\|[^<>\n]{0,80})?>?[\s,:，]")
 _BRACES = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9._-]{0,80})\{([A-Za-z0-9][A-Za-z0-9,. –-]{0,200})\}")
 _EXCEPT = r"(?:except(?: for)?|excepting|excluding|apart from|other than|besides|without|minus|save(?: for)?|bar|but(?: not)?|(?:and )?not)"
 _A_HOST = r"(?=(?:on |the |hosts? |nodes? ){0,2}[`*'\"]{0,2}[A-Za-z][\w.-]{0,60}[\d\]\[])"
@@ -125,26 +99,20 @@ def in_plain_notation(text: str) -> str:
 
 def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
     clauses = split_clauses(text, names, now)
-    if set(text.strip()) == {"?"}:
-        return _build_message(Intent.HELP, text, clauses, now)
-    if any(is_stop_command(clause.words) and not clause.quotes for clause in clauses):
-        return _build_message(Intent.STOP, text, clauses, now)
-    ranked = _rank_candidates(clauses)
-    if calls_colleague(text):
+    if (exact := _find_exact_intent(text, clauses)) is not None:
+        return _build_message(exact, text, clauses, now)
+    faults = find_fault_statements(text, names, now, clauses)
+    ranked = _rank_candidates(clauses, faults)
+    if calls_colleague(text) or _begins_with_person(text, names, ranked):
         return _build_not_understood(text, clauses, ranked, now)
-    news = has_new_facts(text, names, now, clauses)
-    best = next((row for row in ranked if _is_likely(row, ranked, news=news)), None)
-    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS)) and _WELL_AGAIN.match(text):
-        return _build_message(Intent.HOST_STATE, text, clauses, now)
-    pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
-    if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
-        return _build_message(Intent.NEW_FACTS, text, clauses, now)
     shown = has_error_lines(text, names, now)
-    agreed = not clauses or any(
-        row.intent is Intent.NEW_FACTS and row.score >= (SHOWN_AGREED if shown else max(NEWS_AGREED, _weigh_nothing(row, ranked)))
-        for row in ranked
-    )
-    if news and agreed and (best is None or best.intent in POLITE | SOFT):
+    news = bool(faults) or (shown and not clauses) or any(map(only_names_machine, clauses))
+    best = next((row for row in ranked if _is_likely(row, ranked, news=news)), None)
+    if (best is None or best.intent in BESIDE_WELL_AGAIN) and _WELL_AGAIN.match(text):
+        return _build_message(Intent.HOST_STATE, text, clauses, now)
+    if _quotes_lines(text, clauses, best) or (
+        news and _states_faults(best, faults) and _agrees_with_news(clauses, faults, ranked, shown=shown)
+    ):
         return _build_message(Intent.NEW_FACTS, text, clauses, now)
     if (best is None or best.intent in BESIDE_CHARTS) and _asks_for_chart(text, clauses):
         return _build_message(Intent.SHOW_OUTPUT, text, clauses, now)
@@ -155,22 +123,70 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
     return message.model_copy(update={"predicate": find_predicate(best.intent, clauses), "sure": not more})
 
 
+def _find_exact_intent(text: str, clauses: Sequence[Clause]) -> Intent | None:
+    """Return the intent of fixed words, which no classifier may overrule."""
+    if set(text.strip()) == {"?"}:
+        return Intent.HELP
+    if any(is_stop_command(clause.words) and not clause.quotes for clause in clauses):
+        return Intent.STOP
+    if len(clauses) != 1:
+        return None
+    if is_remedy_command(clauses[0]) and not is_vetoed(Intent.WISH_REMEDY, clauses[0]):
+        return Intent.WISH_REMEDY
+    return find_exact_command(clauses[0])
+
+
+def _begins_with_person(text: str, names: Vocabulary, ranked: Sequence[IntentCandidate]) -> bool:
+    """Return whether it is put to another person: “@marco should we reboot?”. “@priya takes it” names an owner."""
+    found = _PERSON_FIRST.match(text)
+    if found is None or find_group(found[1], names.groups) or is_near_group_name(found[1], names.groups):
+        return False
+    best = max(ranked, key=lambda row: row.score, default=None)
+    return best is None or best.intent not in OF_A_PERSON or any(clause.asks for clause in best.clauses)
+
+
+def _quotes_lines(text: str, clauses: Sequence[Clause], best: IntentCandidate | None) -> bool:
+    """Return whether it is machine output, beside which a question counts little."""
+    quoted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
+    return quoted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES)
+
+
+def _states_faults(best: IntentCandidate | None, faults: Sequence[Clause]) -> bool:
+    """Return whether facts count more than the best reading: politeness, a general question, or a statement that is no request."""
+    if best is None or best.intent in POLITE | SOFT:
+        return True
+    return best.intent not in ACTING and all(clause in faults for clause in best.clauses)
+
+
+def _agrees_with_news(clauses: Sequence[Clause], faults: Sequence[Clause], ranked: Sequence[IntentCandidate], *, shown: bool) -> bool:
+    """Return whether the classifier agrees that facts are told. Damage of a named machine needs no agreement."""
+    if not clauses or (shown and any(names_machine(clause) and not is_vetoed(Intent.NEW_FACTS, clause) for clause in faults)):
+        return True
+    facts = [row for row in ranked if row.intent is Intent.NEW_FACTS]
+    return any(row.score >= (SHOWN_AGREED if shown else max(NEWS_AGREED, _weigh_nothing(row, ranked))) for row in facts)
+
+
 def _first(these: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
     return [*these, *(clause for clause in clauses if clause not in these)]
 
 
-def _rank_candidates(clauses: Sequence[Clause]) -> list[IntentCandidate]:
+def _rank_candidates(clauses: Sequence[Clause], faults: Sequence[Clause]) -> list[IntentCandidate]:
     """Rank the readings of the whole message and of each sentence; politeness comes last."""
     if not clauses:
         return []
     texts = [tuple(clauses), *((clause,) for clause in clauses if len(clauses) > 1)]
-    found = [IntentCandidate(intent, share, part) for part in texts for intent, share in _weigh_intents(part).items()]
+    found = [IntentCandidate(intent, share, part) for part in texts for intent, share in _weigh_intents(part, faults).items()]
     return sorted(found, key=lambda row: (row.intent in POLITE or row.score < LIKELY, -row.score))
 
 
-def _weigh_intents(clauses: Sequence[Clause]) -> dict[Intent, float]:
+def _weigh_intents(clauses: Sequence[Clause], faults: Sequence[Clause]) -> dict[Intent, float]:
     """Return the probabilities of what the message can mean; what it cannot mean is shared among the others."""
-    shares = {intent: share for intent, share in compute_probabilities(clauses).items() if can_mean(intent, clauses)}
+    stated = all(clause in faults for clause in clauses)
+    shares = {
+        intent: share
+        for intent, share in compute_probabilities(clauses).items()
+        if can_mean(intent, clauses) and not (stated and intent in QUESTIONS_OF_HOSTS)
+    }
     whole = sum(shares.values()) or 1.0
     vetoed = {intent for intent in shares if any(is_vetoed(intent, clause) for clause in clauses)}
     return {intent: 0.0 if intent in vetoed else share / whole for intent, share in shares.items()}
@@ -178,27 +194,34 @@ def _weigh_intents(clauses: Sequence[Clause]) -> dict[Intent, float]:
 
 def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
     """Return whether the message names what the intent needs."""
+    return intent not in _NEEDS or _NEEDS[intent](clauses)
+
+
+def _names_owner(clauses: Sequence[Clause]) -> bool:
+    return any(clause.named.used.get("person") or not ASSIGNS.isdisjoint(clause.words) for clause in clauses)
+
+
+def _names_scope(clauses: Sequence[Clause]) -> bool:
     named = [clause.named for clause in clauses]
-    exclusive = any(is_exclusive_check(row.check) for row in named)
-    if intent is Intent.REPORT:
-        return False  # By its grammar only: other reports are mentioned often.
-    if intent is Intent.ASSIGN:
-        return any(row.person for row in named) or any(not ASSIGNS.isdisjoint(clause.words) for clause in clauses)
-    if intent is Intent.TAKE:
-        return not any(row.person for row in named)
-    if intent is Intent.RUN_CHECK:
-        return exclusive
-    if intent is Intent.WISH_REMEDY:
-        return any(row.remedy and row.remedy != "resume_node" for row in named)
-    if intent is Intent.NARROW:
-        return (
-            not any(row.remedy for row in named) and any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named)
-        ) or "others" in find_attributes(clauses)
-    if intent is Intent.WHY_NOT:
-        return any(row.labels or row.category for row in named) or not exclusive
-    if intent is Intent.RUN_GUIDE:
-        return any(clause.requests for clause in clauses) and find_guide_name(clauses) != ""
-    return True
+    concerned = any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named)
+    return not any(row.remedy for row in named) and (concerned or "others" in find_attributes(clauses))
+
+
+def _names_test(clauses: Sequence[Clause]) -> bool:
+    return any(is_exclusive_check(clause.named.check) for clause in clauses)
+
+
+# What a message must name to have an intent.
+_NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
+    Intent.REPORT: lambda clauses: False,  # By its grammar only: other reports are mentioned often.
+    Intent.ASSIGN: _names_owner,
+    Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),
+    Intent.RUN_CHECK: _names_test,
+    Intent.WISH_REMEDY: lambda clauses: any(clause.named.remedy not in ("", "resume_node") for clause in clauses),
+    Intent.NARROW: _names_scope,
+    Intent.WHY_NOT: lambda clauses: any(clause.named.labels or clause.named.category for clause in clauses) or not _names_test(clauses),
+    Intent.RUN_GUIDE: lambda clauses: any(clause.requests for clause in clauses) and find_guide_name(clauses) != "",
+}
 
 
 def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news: bool) -> bool:

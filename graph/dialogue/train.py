@@ -40,7 +40,7 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "host": "gpu-002|gpu-005|gpu-031|gpu-017|gpu-008",
         "hosts": "gpu-001 and gpu-002|gpu-[001-003]|gpu-003, gpu-004|gpu-017 gpu-018|gpu-[021-024]",
         "group": "train|@train",
-        "person": "<@U0OLGA77>|@U0PRIYA11",
+        "person": "<@U0OLGA77>|@U0PRIYA11|@marco",
         "time": "02:00|yesterday|14:30|this morning|3am|09:15",
         "job": "4711|88123",
         "check": "dmesg|nvidia-smi|ibstat|kernel log|job log|lspci|the ecc counters|topo",
