@@ -14,8 +14,6 @@ from graph.dialogue.known_words import list_known_words
 from graph.dialogue.real_words import REAL
 from graph.dialogue.said import ParsedMessage
 from graph.dialogue.spelling import compute_edit_distance
-from graph.extraction.pasted_text import find_quoted_lines, strip_fences
-from graph.extraction.reports import is_log_line
 
 LONGEST = 400  # Characters from a message's start that decide the addressee.
 
@@ -138,12 +136,6 @@ def _among_people(message: ParsedMessage, situation: ThreadSituation) -> bool:
     return polite or (message.intent is Intent.TYPED_APPROVAL and situation.follows == "person" and situation.after_question)
 
 
-def _pasted_among_people(message: ParsedMessage, situation: ThreadSituation) -> bool:
-    """Log lines without a word are for us only from a person who speaks with us."""
-    among = situation.follows == "person" and not situation.alone
-    return among and message.intent is Intent.NEW_FACTS and is_bare_paste(message.text)
-
-
 def _wants_quiet(message: ParsedMessage, situation: ThreadSituation) -> bool:
     return situation.paused and not (_known(message) and message.intent in IN_A_PAUSE)
 
@@ -163,7 +155,6 @@ RULES: Final = (
     AddressingRule("closed, and no question of it", _not_after_closing,                                                    Addressing.SILENCE),
     AddressingRule("a command in unread words",     lambda said, here: not _known(said) and commands_machines(said),       Addressing.ANSWER),
     AddressingRule("our question",                  _answers_us,                                                           Addressing.TAKE),
-    AddressingRule("lines pasted among people",     _pasted_among_people,                                                  Addressing.SILENCE),
     AddressingRule("something handed in",           lambda said, here: here.files and not _known(said),                    Addressing.TAKE),
     AddressingRule("asks us",                       _asks_us,                                                              Addressing.ANSWER),
     AddressingRule("nothing that we know",          lambda said, here: not _known(said),                                   Addressing.SILENCE),
@@ -313,12 +304,6 @@ def begins_with_command(text: str) -> bool:
 def _command_at(words: Sequence[str]) -> int | None:
     first = next((at for at, word in enumerate(words) if word not in _CALL_AND_PLEASE), len(words))
     return first if first < len(words) and words[first] in _DO_TO_MACHINES else None
-
-
-def is_bare_paste(text: str) -> bool:
-    """Return whether it is machine output and nothing else."""
-    lines = [line for line in strip_fences(text[:LONGEST]).split("\n") if line.strip()]
-    return bool(text.strip()) and all(is_log_line(line) or find_quoted_lines(line) for line in lines)
 
 
 def is_question(text: str) -> bool:

@@ -61,11 +61,17 @@ _COMMANDS: Final = _each(
 _WANTS: Final = _each("want need like should must let would")
 _DENIES: Final = _each("not never no without nobody none nor nicht kein keine keinen keinem nie niemals ohne pas jamais sans nunca sin")
 _DEPENDS: Final = _each("if unless whenever until before after once wenn falls sobald bevor quand avant cuando antes")
-_LOOKS: Final = _each("look looks looked looking day")
+# “look after it”, “comme avant”: no condition.
+_NO_CONDITIONS: Final = {
+    *((word, "after") for word in ("look", "looks", "looked", "looking", "day")),
+    ("comme", "avant"),
+    ("como", "antes"),
+}
 _POLITE_VERBS: Final = _each(
     "can could would will kannst konnt konnten konntest konnen wurdest wurden peux pouvez pourrais pourriez puedes podrias podria pueden"
 )
 _ASKED: Final = _each("you rackmedic somebody someone du ihr sie bitte tu vous")
+_ASKED_IN_TWO_WORDS: Final = {("we", "get"), ("we", "have"), ("a", "human"), ("a", "person"), ("an", "engineer")}
 _SUBJECTS: Final = _each("i you we it this that there they the a")
 _NO_SUBJECTS: Final = _each("fixed solved resolved working mine gone done")
 _FOREIGN_POLITE: Final = _each("kannst konntest wurdest peux pouvez pourrais pourriez puedes podrias podria pueden")
@@ -73,12 +79,14 @@ _CHINESE_DENIES: Final = re.compile(r"别|不要|不用|先不|不能|不许|请
 _CHINESE_DEPENDS: Final = re.compile(r"如果|要是|假如|的话|等.{0,8}再")
 _CHINESE_POLITE: Final = re.compile(r"请|帮|麻烦|能不能|一下")
 _HASTE: Final = re.compile(
-    r" (?:(?:do )?not wait|no (?:rush|hurry|stress|worries)|not urgent|without haste|keine eile|nicht warten|pas d urgence|rien d urgent|sin prisa)$"
+    r" (?:(?:do )?not wait|no (?:rush|hurry|stress|worries)|not urgent|without haste|keine eile|nicht warten|pas d urgence|rien d urgent"
+    r"|sin prisa|no need to (?:look|check|search|continue|go on)\b.{0,40})$"
 )
 _NO_FIRST: Final = re.compile(r"(?i)\W{0,3}no\s?[,.;:–—-]")  # “no, drain it” denies what was said before.
 # “drain it, it does not answer”: the reason's negation denies no request.
 _REASON: Final = re.compile(
-    r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça)|\b(?:because|since it|as it|weil|denn|parce que|car|porque))\s"
+    r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça|no quiero|i do ?n[o'’]t want|je ne veux|ich will)"
+    r"|\b(?:because|since it|as it|weil|denn|parce que|car|porque))\s"
 )
 # A Spanish prohibition has the subjunctive: “no reinicies”.
 _SPANISH_DENIES: Final = re.compile(r"\bno (?:(?:la|lo|los|me|se) )?[a-z]{3,}(?:es|as|en|an|eis|ais|emos|amos)\b")
@@ -155,7 +163,7 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     body = skip_leading_words(words)
     first, second = [*body, "", ""][:2]
     third = body[2] if len(body) > 2 else ""
-    polite = first in _POLITE_VERBS and (second in _ASKED or (second == "we" and third in ("get", "have")) or first in _FOREIGN_POLITE)
+    polite = first in _POLITE_VERBS and (second in _ASKED or (second, third) in _ASKED_IN_TWO_WORDS or first in _FOREIGN_POLITE)
     orders = not marked and _orders(first, second, named)
     begins = first in ("when", "where", "while") and second not in _HEADS  # “when the part arrives, …” asks nothing
     wonders = (first in _WONDERS and not begins) or (
@@ -167,7 +175,7 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     refuses = tuple(words[:led])[-1:] == ("no",) and (first == "need" or led in named.used.get("remedy", ()))  # “no need to drain it”
     refuses |= first == "nothing" and second == "to"
     denies = refuses or (bool(_DENIES & {*body[:8], *body[-2:]}) and first != "no")
-    joined = [word for before, word in pairwise(["", *body]) if before not in _LOOKS or word != "after"]  # “look after it”
+    joined = [word for before, word in pairwise(["", *body]) if (before, word) not in _NO_CONDITIONS]
     depends = first in _DEPENDS or begins or any(word in _DEPENDS | {"when"} and after != "more" for word, after in pairwise([*joined, ""]))
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends
 

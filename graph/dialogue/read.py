@@ -33,6 +33,10 @@ BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.S
 BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT})
 # A question whether it is well again counts more.
 BESIDE_WELL_AGAIN: Final = frozenset({Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS})
+# Acts that people state rather than request.
+STATED: Final = frozenset(
+    {Intent.TAKE, Intent.WAITS, Intent.CORRECT, Intent.FIXED, Intent.STILL_BROKEN, Intent.TYPED_APPROVAL, Intent.NEW_FACTS, Intent.NARROW}
+)
 # No statement of a fault asks these.
 QUESTIONS_OF_HOSTS: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.SAFE_TO})
 # An owner whose name is no Slack user is asked for.
@@ -46,7 +50,9 @@ LIKELY, LIKELY_TO_ACT = 0.15, 0.5  # Least probability of an intent; of one that
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
-NOTHING_TO_ANSWER, NOTHING_TO_ACT = 0.4, 3.0  # So many times as likely as “asks for nothing” must an intent be.
+LIKELY_TO_ACT_STATEMENT = 0.7  # Of an intent that acts, where the sentence neither asks nor requests.
+# So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
+NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.4, 0.8, 3.0
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -171,12 +177,12 @@ def _first(these: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
 
 
 def _rank_candidates(clauses: Sequence[Clause], faults: Sequence[Clause]) -> list[IntentCandidate]:
-    """Rank the readings of the whole message and of each sentence; politeness comes last."""
+    """Rank the readings of the whole message and of each sentence; beside other sentences politeness comes last."""
     if not clauses:
         return []
     texts = [tuple(clauses), *((clause,) for clause in clauses if len(clauses) > 1)]
     found = [IntentCandidate(intent, share, part) for part in texts for intent, share in _weigh_intents(part, faults).items()]
-    return sorted(found, key=lambda row: (row.intent in POLITE or row.score < LIKELY, -row.score))
+    return sorted(found, key=lambda row: ((len(clauses) > 1 and row.intent in POLITE) or row.score < LIKELY, -row.score))
 
 
 def _weigh_intents(clauses: Sequence[Clause], faults: Sequence[Clause]) -> dict[Intent, float]:
@@ -227,7 +233,18 @@ _NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
 def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news: bool) -> bool:
     if row.intent is Intent.NOT_UNDERSTOOD or row.score < _get_threshold(row, news=news):
         return False
-    return row.score >= _weigh_nothing(row, ranked) * (NOTHING_TO_ACT if row.intent in ACTING else NOTHING_TO_ANSWER)
+    return row.score >= _weigh_nothing(row, ranked) * _get_margin(row)
+
+
+def _get_margin(row: IntentCandidate) -> float:
+    """Return how many times as likely as “asks for nothing” it must be."""
+    if row.intent in ACTING:
+        return NOTHING_TO_ACT
+    return NOTHING_TO_ANSWER if _wants_something(row.clauses) else NOTHING_TO_ANSWER_STATEMENT
+
+
+def _wants_something(clauses: Sequence[Clause]) -> bool:
+    return any(clause.asks or clause.requests or clause.marked for clause in clauses)
 
 
 def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> float:
@@ -238,7 +255,9 @@ def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> f
 def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
     if row.intent is Intent.NEW_FACTS:
         return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
-    return LIKELY_TO_ACT if row.intent in ACTING else LIKELY
+    if row.intent not in ACTING:
+        return LIKELY
+    return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
 
 
 def _names_something(named: NamedEntities) -> bool:

@@ -38,7 +38,7 @@ lemme=let_me wanna=want_to gonna=going_to gotta=have_to pls=please plz=please pl
 tnx=thanks ty=thanks tysm=thanks teh=the waht=what wht=what wich=which hwo=how becuase=because cuz=because bc=because abt=about w=with
 ok=okay k=okay kk=okay okey=okay okie=okay ya=yes yep=yes yup=yes yeah=yes yea=yes nope=no nah=no rn=now atm=now asap=now info=information
 smth=something sth=something ppl=people tho=though tmrw=tomorrow ack=okay roger=okay wtf=what wil=will aswell=as_well alot=a_lot onyl=only
-jsut=just si=is ist=is nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
+jsut=just nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
 wat=what ths=this till=until compair=compare +1=thumbsup -1=thumbsdown dunno=do_not_know wdym=what_do_you_mean tbh=honestly btw=also howto=how_to
 """
 # Chat abbreviations and misspelt short words.

@@ -155,7 +155,7 @@ CHECK_WORDS: Final[Mapping[str, str]] = {
 # Remedy → words for it, besides its id.
 REMEDY_WORDS: Final[Mapping[str, str]] = {
     "drain_node": (
-        "drain, cordon, take out of service, out of rotation, out of service, out of the pool, out of the queue, isolate, quarantine, drainen, "
+        "drain, drained, cordon, cordoned, take out of service, out of rotation, out of service, out of the pool, out of the queue, isolate, quarantine, drainen, "
         "drenar, drena, drainer, vider"
     ),
     "resume_node": (
@@ -163,7 +163,7 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
         "rotation, return to service, into service, back in the pool, back into the pool, back into production"
     ),
     "cancel_job": (
-        "cancel the job, cancel job, kill the job, kill job, scancel, abort the job, cancel my job, cancel our job, stop the job, kill the "
+        "cancel the job, cancel job, kill the job, kill job, kill off the job, kill off job, scancel, abort the job, cancel my job, cancel our job, stop the job, kill the "
         "training, terminate the job, cancel the run, kill the run, stop job, cancel the training, kill my job, kill our job"
     ),
     "evict_pods": "evict the pods, evict pods, evict its pods, evict all pods, kubectl drain",
@@ -194,7 +194,7 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
     "dkms_rebuild": "rebuild the driver, rebuild dkms, dkms rebuild, dkms, rebuild the module",
     "reload_driver": "reload the driver, reload driver, driver reload, restart the driver, reload the nvidia driver, reload the drivers, reload nvidia",
     "reboot": (
-        "reboot, restart the node, restart node, restart the host, restart the machine, bounce the node, restart the server, restart the box, "
+        "reboot, rebooted, restart the node, restart node, restart the host, restart the machine, bounce the node, restart the server, restart the box, "
         "bounce, neustarten, neu starten, redemarrer, redemarre, reiniciar, reinicia"
     ),
     "power_cycle": (
@@ -228,7 +228,7 @@ REMEDY_WORDS_ABROAD: Final[Mapping[str, str]] = {
         "vacia, vaciar, saca, sacar, 移出, 踢出, 摘掉, 摘除, drainiere, entleeren, aus dem betrieb, aus dem pool, isolieren, hors "
         "service, du pool, isole, isoler, draine, drainer, drena, drenar, aisla, aislar, de servicio, 排空, 下线, 隔离"
     ),
-    "gpu_reset": "zurucksetzen, resette, resetea, resetear, reinicializa, reinitialise, reinitialiser, restablece, restablecer, 重置, 复位",
+    "gpu_reset": "zurucksetzen, resette, resetee, resetea, resetear, reinicializa, reinitialise, reinitialiser, restablece, restablecer, 重置, 复位",
     "cancel_job": (
         "job abbrechen, brich den job ab, brich job, job killen, arrete le job, arreter le job, tuer le job, mata el job, cancela "
         "el job, 终止任务, 终止作业, 杀掉作业, annule le job, tue le job, cancela el trabajo, mata el trabajo, 取消作业, 杀掉任务, 取消任务"

@@ -7,8 +7,9 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from graph.dialogue.clauses import Clause, split_clauses
 from graph.dialogue.features import BUCKETS, compute_features
 from graph.dialogue.intents import Intent
 from graph.dialogue.known_words import KNOWN_WORDS_PATH
+from graph.dialogue.real_words import REAL
 from graph.dialogue.said import Vocabulary
 from graph.dialogue.spelling import expand_abbreviations, split_sentences
 from graph.extraction.hosts import expand_host_numbers
@@ -30,7 +32,7 @@ from tools.remedies import REMEDIES
 
 PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
-INVERSE_REGULARISATION, MAX_ITERATIONS = 20.0, 100
+INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 60.0, 100, 1e-3
 EXAMPLES_OF_A_PHRASE = 2  # A phrase with placeholders is trained so often, with other names.
 _ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
@@ -106,30 +108,41 @@ def build_training_vocabulary() -> Vocabulary:
 
 
 def compute_digest() -> str:
-    """Return the digest of all phrases."""
-    files = sorted(PHRASES_FOLDER.glob("*.yaml"))
-    return hashlib.sha256(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in files)).hexdigest()
+    """Return the digest of all phrases and settings."""
+    settings = (BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, EXAMPLES_OF_A_PHRASE, _NAMES, _FRAMES)
+    files = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(PHRASES_FOLDER.glob("*.yaml"))]
+    return hashlib.sha256(b"\0".join([repr(settings).encode(), *files])).hexdigest()
 
 
-def list_texts() -> Iterator[LabelledText]:
-    """Yield the phrases of every language, with names for their placeholders in turn."""
-    for path in sorted(PHRASES_FOLDER.glob("*.yaml")):
-        names, turns = {**_NAMES[""], **_NAMES.get(path.stem, {})}, Counter[str]()
+def list_texts() -> list[LabelledText]:
+    """Return the phrases of every language, with names for their placeholders in turn, and everyday words."""
+    phrases = [row for path in sorted(PHRASES_FOLDER.glob("*.yaml")) for row in _list_phrases(path)]
+    return [*phrases, *_list_everyday_texts({row.text for row in phrases})]
 
-        def name(found: re.Match[str], names: Mapping[str, str] = names, turns: Counter[str] = turns) -> str:
-            kind = found[1]
-            turns[kind] += 1
-            known = names[kind].split("|")
-            return known[turns[kind] % len(known)]
 
-        for intent, phrases in yaml.safe_load(path.read_text()).items():
-            for phrase in phrases:
-                for _ in range(EXAMPLES_OF_A_PHRASE if _PLACEHOLDER.search(phrase) else 1):
-                    yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
-                turns["frame"] += 1
-                frame = _FRAMES[path.stem][turns["frame"] % len(_FRAMES[path.stem])]
-                if intent not in _ALONE:
-                    yield LabelledText(Intent(intent), frame.replace("{}", _PLACEHOLDER.sub(name, phrase)))
+def _list_phrases(path: Path) -> Iterator[LabelledText]:
+    names, turns, frames = {**_NAMES[""], **_NAMES.get(path.stem, {})}, Counter[str](), _FRAMES[path.stem]
+
+    def name(found: re.Match[str]) -> str:
+        turns[found[1]] += 1
+        known = names[found[1]].split("|")
+        return known[turns[found[1]] % len(known)]
+
+    for intent, phrases in yaml.safe_load(path.read_text()).items():
+        for phrase in phrases:
+            for _ in range(EXAMPLES_OF_A_PHRASE if _PLACEHOLDER.search(phrase) else 1):
+                yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
+            turns["frame"] += 1
+            if intent not in _ALONE:
+                yield LabelledText(Intent(intent), frames[turns["frame"] % len(frames)].replace("{}", _PLACEHOLDER.sub(name, phrase)))
+
+
+def _list_everyday_texts(phrases: Collection[str]) -> Iterator[LabelledText]:
+    """Yield everyday words, alone and in pairs, which ask for nothing: an unknown word must not act."""
+    for first, second in pairwise(sorted(REAL)):
+        if first not in phrases:
+            yield LabelledText(Intent.NOT_UNDERSTOOD, first)
+        yield LabelledText(Intent.NOT_UNDERSTOOD, f"{second} {first}")
 
 
 def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:
@@ -146,17 +159,23 @@ def list_common_words(texts: Sequence[LabelledText]) -> list[str]:
     return sorted(word for word, count in Counter(word for row in rows for word in row).items() if count >= COMMON_FROM and word.isalpha())
 
 
-def train(texts: Sequence[LabelledText]) -> dict[str, Any]:
-    """Return the arrays of `IntentWeights`."""
+def compute_training_features(texts: Sequence[LabelledText]) -> Any:
+    """Return a sparse matrix, a row a text."""
     from scipy.sparse import csr_matrix
-    from sklearn.linear_model import LogisticRegression
 
     names = build_training_vocabulary()
     rows = [compute_features(parse_clauses(row.text, names)) for row in texts]
     starts = np.cumsum([0, *map(len, rows)])
     columns, values = [column for row in rows for column in row], [value for row in rows for value in row.values()]
-    model = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=MAX_ITERATIONS, tol=1e-3)
-    model.fit(csr_matrix((values, columns, starts), shape=(len(rows), BUCKETS)), [row.intent.value for row in texts])
+    return csr_matrix((values, columns, starts), shape=(len(rows), BUCKETS))
+
+
+def train(texts: Sequence[LabelledText], features: Any) -> dict[str, Any]:
+    """Return the arrays of `IntentWeights`. `features`: of the texts, as a sparse matrix."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
+    model.fit(features, [row.intent.value for row in texts])
     scales = np.abs(model.coef_).max(axis=1) / 127
     return {
         "intents": np.array([str(name) for name in model.classes_]),
@@ -168,9 +187,9 @@ def train(texts: Sequence[LabelledText]) -> dict[str, Any]:
 
 
 def main() -> int:
-    texts = list(list_texts())
+    texts = list_texts()
     KNOWN_WORDS_PATH.write_text("\n".join(list_common_words(texts)) + "\n", encoding="utf-8")
-    np.savez_compressed(WEIGHTS_PATH, **train(texts))
+    np.savez_compressed(WEIGHTS_PATH, **train(texts, compute_training_features(texts)))
     return 0
 
 

@@ -26,7 +26,7 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.RUN_CHECK: "not if ? maybe past",
     Intent.RUN_GUIDE: "not if ? past",
     Intent.WISH_REMEDY: "not if ? maybe past done",
-    Intent.UNDO: "not if ? maybe past",
+    Intent.UNDO: "not if ? hope past",
     Intent.CORRECT: "unless ? hope past",
     Intent.FIXED: "not if ? maybe past",
     Intent.STILL_BROKEN: "unless ? hope past",
