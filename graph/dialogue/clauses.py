@@ -60,13 +60,18 @@ _COMMANDS: Final = _each(
 )
 _WANTS: Final = _each("want need like should must let would")
 _DENIES: Final = _each("not never no without nobody none nor nicht kein keine keinen keinem nie niemals ohne pas jamais sans nunca sin")
-_DEPENDS: Final = _each("if unless whenever until before after once wenn falls sobald bevor quand avant cuando antes")
+_DEPENDS: Final = _each("if unless when whenever until before after once wenn falls sobald bevor quand avant cuando antes")
 # “look after it”, “comme avant”: no condition.
 _NO_CONDITIONS: Final = {
     *((word, "after") for word in ("look", "looks", "looked", "looking", "day")),
+    *(("once", word) for word in ("more", "over", "again")),
+    *((word, "once") for word in ("at", "another")),
+    ("when", "more"),
     ("comme", "avant"),
     ("como", "antes"),
 }
+_TIME_LIMITS: Final = _each("before bevor avant antes")  # Inside a sentence they are no condition: “drain it before the next job”.
+_TROUBLES: Final = _each("hang hangs error errors xid xids crash crashes problem problems issue issues fault faults failure failures more")
 _POLITE_VERBS: Final = _each(
     "can could would will kannst konnt konnten konntest konnen wurdest wurden peux pouvez pourrais pourriez puedes podrias podria pueden"
 )
@@ -85,7 +90,7 @@ _HASTE: Final = re.compile(
 _NO_FIRST: Final = re.compile(r"(?i)\W{0,3}no\s?[,.;:–—-]")  # “no, drain it” denies what was said before.
 # “drain it, it does not answer”: the reason's negation denies no request.
 _REASON: Final = re.compile(
-    r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça|no quiero|i do ?n[o'’]t want|je ne veux|ich will)"
+    r"(?i)(?:[,;:–—]\s*(?:it|they|this|he|she|er|es|il|elle|ça|no quiero|i|we|nobody|there|je ne veux|ich will)"
     r"|\b(?:because|since it|as it|weil|denn|parce que|car|porque))\s"
 )
 # A Spanish prohibition has the subjunctive: “no reinicies”.
@@ -174,9 +179,12 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     led = len(words) - len(body)
     refuses = tuple(words[:led])[-1:] == ("no",) and (first == "need" or led in named.used.get("remedy", ()))  # “no need to drain it”
     refuses |= first == "nothing" and second == "to"
-    denies = refuses or (bool(_DENIES & {*body[:8], *body[-2:]}) and first != "no")
+    untroubled = {at for at, (word, after) in enumerate(pairwise([*body, ""])) if word == "no" and after in _TROUBLES}  # “no more hangs”
+    denying = {word for at, word in enumerate(body) if (at < 8 or at >= len(body) - 2) and at not in untroubled}
+    denies = refuses or (bool(_DENIES & denying) and first != "no")
     joined = [word for before, word in pairwise(["", *body]) if (before, word) not in _NO_CONDITIONS]
-    depends = first in _DEPENDS or begins or any(word in _DEPENDS | {"when"} and after != "more" for word, after in pairwise([*joined, ""]))
+    conditions = {word for word, after in pairwise([*joined, ""]) if word in _DEPENDS and (word, after) not in _NO_CONDITIONS}
+    depends = first in _DEPENDS or begins or not conditions <= _TIME_LIMITS
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends
 
 

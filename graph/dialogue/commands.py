@@ -104,15 +104,18 @@ def is_remedy_command(clause: Clause) -> bool:
     return at > first and (at == len(words) or words[at] in _BEFORE_REASON)
 
 
-_GUIDE_WORDS = frozenset({"guide", "runbook", "playbook"})
+_GUIDE_WORDS = _each(
+    "guide runbook playbook checklist procedure recipe instructions steps troubleshooter anleitung leitfaden guia procedimiento procedure"
+)
 _NO_GUIDE_NAMES = _each("a an by for in on please that the this through to troubleshooting with your")
 
 
 def find_guide_name(clauses: Sequence[Clause]) -> str:
-    """Return the name after or before the word `guide`, or an empty text."""
+    """Return the name after or before the word `guide`, or a name like `gpu_lost`, or an empty text."""
     for clause in clauses:
         at = next((at for at, word in enumerate(clause.words) if word in _GUIDE_WORDS), None)
         if at is not None:
             near = [*clause.words[at + 1 : at + 2], *clause.words[max(0, at - 1) : at]]
             return next((slugify_guide_name(word) for word in near if word not in _NO_GUIDE_NAMES), "")
-    return ""
+    words = [word for clause in clauses for word in clause.words]
+    return next((slugify_guide_name(word) for word in words if "_" in word.strip("_") and word.replace("_", "").isalpha()), "")

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from graph.dialogue.addressed import OF_A_PERSON, begins_with_command
 from graph.dialogue.attributes import find_attributes
 from graph.dialogue.classifier import compute_probabilities
-from graph.dialogue.clauses import Clause, split_clauses
+from graph.dialogue.clauses import LEADING_WORDS, Clause, split_clauses
 from graph.dialogue.commands import find_exact_command, find_guide_name, is_remedy_command, is_stop_command, parse_command
 from graph.dialogue.intents import INTENTS, Intent
+from graph.dialogue.known_words import list_known_words
 from graph.dialogue.mentions import NamedEntities, is_exclusive_check
 from graph.dialogue.news import find_fault_statements, has_error_lines, names_machine, only_names_machine
 from graph.dialogue.predicates import find_predicate
@@ -46,13 +47,13 @@ _ASSIGNING_WORDS: Final = (
 )
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
-LIKELY, LIKELY_TO_ACT = 0.15, 0.5  # Least probability of an intent; of one that acts.
+LIKELY = 0.15  # Least probability of an intent that only answers, among those that ask for something.
+LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.5, 0.6  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
-LIKELY_TO_ACT_STATEMENT = 0.7  # Of an intent that acts, where the sentence neither asks nor requests.
-# So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
-NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.4, 0.8, 3.0
+NOTHING_BESIDE_QUESTION, NOTHING_BESIDE_STATEMENT = 0.85, 0.6  # An answer may be given up to this probability of “asks for nothing”.
+NOTHING_TO_ACT = 2.5  # So many times as likely as “asks for nothing” must an intent that acts be.
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -135,7 +136,7 @@ def _find_exact_intent(text: str, clauses: Sequence[Clause]) -> Intent | None:
         return Intent.HELP
     if any(is_stop_command(clause.words) and not clause.quotes for clause in clauses):
         return Intent.STOP
-    if len(clauses) != 1:
+    if len(clauses) != 1 or _TAKEN_BACK.search(text):
         return None
     if is_remedy_command(clauses[0]) and not is_vetoed(Intent.WISH_REMEDY, clauses[0]):
         return Intent.WISH_REMEDY
@@ -182,7 +183,7 @@ def _rank_candidates(clauses: Sequence[Clause], faults: Sequence[Clause]) -> lis
         return []
     texts = [tuple(clauses), *((clause,) for clause in clauses if len(clauses) > 1)]
     found = [IntentCandidate(intent, share, part) for part in texts for intent, share in _weigh_intents(part, faults).items()]
-    return sorted(found, key=lambda row: ((len(clauses) > 1 and row.intent in POLITE) or row.score < LIKELY, -row.score))
+    return sorted(found, key=lambda row: (len(clauses) > 1 and row.intent in POLITE, -row.score))
 
 
 def _weigh_intents(clauses: Sequence[Clause], faults: Sequence[Clause]) -> dict[Intent, float]:
@@ -219,28 +220,31 @@ def _names_test(clauses: Sequence[Clause]) -> bool:
 
 # What a message must name to have an intent.
 _NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
-    Intent.REPORT: lambda clauses: False,  # By its grammar only: other reports are mentioned often.
     Intent.ASSIGN: _names_owner,
     Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),
     Intent.RUN_CHECK: _names_test,
     Intent.WISH_REMEDY: lambda clauses: any(clause.named.remedy not in ("", "resume_node") for clause in clauses),
     Intent.NARROW: _names_scope,
     Intent.WHY_NOT: lambda clauses: any(clause.named.labels or clause.named.category for clause in clauses) or not _names_test(clauses),
-    Intent.RUN_GUIDE: lambda clauses: any(clause.requests for clause in clauses) and find_guide_name(clauses) != "",
+    Intent.RUN_GUIDE: lambda clauses: find_guide_name(clauses) != "",
 }
 
 
 def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news: bool) -> bool:
-    if row.intent is Intent.NOT_UNDERSTOOD or row.score < _get_threshold(row, news=news):
+    if row.intent is Intent.NOT_UNDERSTOOD or row.score <= 0:
         return False
-    return row.score >= _weigh_nothing(row, ranked) * _get_margin(row)
+    nothing = _weigh_nothing(row, ranked)
+    if row.intent not in ACTING:
+        return row.score >= LIKELY * (1 - nothing) and nothing <= (
+            NOTHING_BESIDE_QUESTION if _wants_something(row.clauses) else NOTHING_BESIDE_STATEMENT
+        )
+    known = any(map(_names_anything, row.clauses))
+    return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
 
 
-def _get_margin(row: IntentCandidate) -> float:
-    """Return how many times as likely as “asks for nothing” it must be."""
-    if row.intent in ACTING:
-        return NOTHING_TO_ACT
-    return NOTHING_TO_ANSWER if _wants_something(row.clauses) else NOTHING_TO_ANSWER_STATEMENT
+def _names_anything(clause: Clause) -> bool:
+    """Return whether it has a word of the phrases or a name. Unknown words must not act."""
+    return any(clause.named.used.values()) or not (list_known_words() - LEADING_WORDS).isdisjoint(clause.words)
 
 
 def _wants_something(clauses: Sequence[Clause]) -> bool:
@@ -255,8 +259,6 @@ def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> f
 def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
     if row.intent is Intent.NEW_FACTS:
         return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
-    if row.intent not in ACTING:
-        return LIKELY
     return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
 
 

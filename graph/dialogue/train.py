@@ -7,9 +7,8 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +20,6 @@ from graph.dialogue.clauses import Clause, split_clauses
 from graph.dialogue.features import BUCKETS, compute_features
 from graph.dialogue.intents import Intent
 from graph.dialogue.known_words import KNOWN_WORDS_PATH
-from graph.dialogue.real_words import REAL
 from graph.dialogue.said import Vocabulary
 from graph.dialogue.spelling import expand_abbreviations, split_sentences
 from graph.extraction.hosts import expand_host_numbers
@@ -33,7 +31,7 @@ from tools.remedies import REMEDIES
 PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
 INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 60.0, 100, 1e-3
-EXAMPLES_OF_A_PHRASE = 2  # A phrase with placeholders is trained so often, with other names.
+MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
 _ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -109,15 +107,14 @@ def build_training_vocabulary() -> Vocabulary:
 
 def compute_digest() -> str:
     """Return the digest of all phrases and settings."""
-    settings = (BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, EXAMPLES_OF_A_PHRASE, _NAMES, _FRAMES)
+    settings = (BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES)
     files = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(PHRASES_FOLDER.glob("*.yaml"))]
     return hashlib.sha256(b"\0".join([repr(settings).encode(), *files])).hexdigest()
 
 
 def list_texts() -> list[LabelledText]:
-    """Return the phrases of every language, with names for their placeholders in turn, and everyday words."""
-    phrases = [row for path in sorted(PHRASES_FOLDER.glob("*.yaml")) for row in _list_phrases(path)]
-    return [*phrases, *_list_everyday_texts({row.text for row in phrases})]
+    """Return the phrases of every language, with names for their placeholders in turn."""
+    return [row for path in sorted(PHRASES_FOLDER.glob("*.yaml")) for row in _list_phrases(path)]
 
 
 def _list_phrases(path: Path) -> Iterator[LabelledText]:
@@ -130,19 +127,10 @@ def _list_phrases(path: Path) -> Iterator[LabelledText]:
 
     for intent, phrases in yaml.safe_load(path.read_text()).items():
         for phrase in phrases:
-            for _ in range(EXAMPLES_OF_A_PHRASE if _PLACEHOLDER.search(phrase) else 1):
-                yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
-            turns["frame"] += 1
-            if intent not in _ALONE:
+            yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
+            if intent not in _ALONE and len(phrase.split()) <= MAX_FRAMED_WORDS:
+                turns["frame"] += 1
                 yield LabelledText(Intent(intent), frames[turns["frame"] % len(frames)].replace("{}", _PLACEHOLDER.sub(name, phrase)))
-
-
-def _list_everyday_texts(phrases: Collection[str]) -> Iterator[LabelledText]:
-    """Yield everyday words, alone and in pairs, which ask for nothing: an unknown word must not act."""
-    for first, second in pairwise(sorted(REAL)):
-        if first not in phrases:
-            yield LabelledText(Intent.NOT_UNDERSTOOD, first)
-        yield LabelledText(Intent.NOT_UNDERSTOOD, f"{second} {first}")
 
 
 def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:

@@ -13,7 +13,7 @@ from graph.dialogue.known_words import list_known_words
 from graph.dialogue.real_words import REAL
 
 # Moods that veto an intent: `not` a negation, `if` a condition or a time to wait for, `unless` a condition, `?` a question that is no
-# polite request, `hope` and `maybe` a doubt, `past` a story or a plan, `done` a remedy that is told. What acts is never read in quoted
+# polite request, `hope` and `maybe` a doubt, `past` a story or a plan, `done` a remedy that is told, `mistake` one that is regretted. What acts is never read in quoted
 # speech.
 VETOES: Final[Mapping[Intent, str]] = {
     Intent.TAKE: "not if ? past",
@@ -25,8 +25,8 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.WIDEN: "not if ?",
     Intent.RUN_CHECK: "not if ? maybe past",
     Intent.RUN_GUIDE: "not if ? past",
-    Intent.WISH_REMEDY: "not if ? maybe past done",
-    Intent.UNDO: "not if ? hope past",
+    Intent.WISH_REMEDY: "not if ? maybe past done mistake",
+    Intent.UNDO: "not if ? maybe past",
     Intent.CORRECT: "unless ? hope past",
     Intent.FIXED: "not if ? maybe past",
     Intent.STILL_BROKEN: "unless ? hope past",
@@ -49,7 +49,7 @@ _HOPES: Final = (
     "hoffe|hoffentlich|ob|theoretisch|pourvu que|j espere|esperons|ojala|espero que|希 望|但 愿|万 一"
 )
 _MAYBES: Final = (
-    "maybe|might|perhaps|mistake|would you recommend|cancel the drain|forget|could have|rather|instead|should probably|"
+    "maybe|might|perhaps|would you recommend|cancel the drain|forget|could have|rather|instead|should probably|"
     "vielleicht|moglicherweise|eventuell|peut etre|quiza|quizas|tal vez|a lo mejor|可 能|也 许|说 不 定|大 概"
 )
 _PAST: Final = (
@@ -78,7 +78,7 @@ _OTHER_OBJECTS: Final = (
 )
 # Everyday things that break, open and close, and are nobody's cluster.
 _ELSEWHERE: Final = (
-    "elevator|lift|printer|laptop|laptops|notebook|vpn|coffee machine|coffee|website|homepage|wifi|wlan|phone|door|window|windows|car|bus|train|"
+    "elevator|(?:the|our) lift|printer|laptop|laptops|notebook|vpn|coffee machine|coffee|website|homepage|wifi|wlan|phone|door|(?<!maintenance )windows?|car|bus|train|"
     "heating|mail|mails|email|browser|keyboard|headset|canteen|kitchen|pizza|toilet|projector|jira|zoom|teams call|ci server|ci|office|badge|"
     "aufzug|fahrstuhl|drucker|kaffeemaschine|kaffee|tur|fenster|heizung|kantine|beamer|webseite|"
     "ascenseur|imprimante|portable|cafe|porte|fenetre|chauffage|cantine|site web|"
@@ -98,6 +98,7 @@ _PATTERNS: Final = {
         ("objects", _OTHER_OBJECTS),
         ("closed", _CLOSED),
         ("confirm", _CONFIRM),
+        ("mistake", "mistake"),
         ("elsewhere", _ELSEWHERE),
         ("no reopening", "(?:not|never) (?:re ?open|open)"),
     )
@@ -114,7 +115,7 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
     moods, words = VETOES.get(intent, "").split(), " ".join(clause.words)
     if intent is Intent.STOP and clause.denies and not _STOP_WORDS.isdisjoint(clause.words):
         return True
-    if intent in ACTING and not _names_machine(clause) and _PATTERNS["elsewhere"].search(words):
+    if intent in ACTING - {Intent.HAND_OFF} and not _names_machine(clause) and _PATTERNS["elsewhere"].search(words):
         return True
     if intent in (Intent.CLOSE, Intent.REOPEN) and _PATTERNS["objects"].search(words):
         return True
@@ -131,7 +132,7 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
 
 def _names_machine(clause: Clause) -> bool:
     named = clause.named
-    return bool(named.hosts or named.unknown or named.device or named.job or named.xid)
+    return bool(named.hosts or named.unknown or named.device or named.job or named.xid or named.group)
 
 
 def _is_in(mood: str, words: str, clause: Clause) -> bool:
