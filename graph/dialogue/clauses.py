@@ -182,8 +182,8 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     untroubled = {at for at, (word, after) in enumerate(pairwise([*body, ""])) if word == "no" and after in _TROUBLES}  # “no more hangs”
     denying = {word for at, word in enumerate(body) if (at < 8 or at >= len(body) - 2) and at not in untroubled}
     denies = refuses or (bool(_DENIES & denying) and first != "no")
-    joined = [word for before, word in pairwise(["", *body]) if (before, word) not in _NO_CONDITIONS]
-    conditions = {word for word, after in pairwise([*joined, ""]) if word in _DEPENDS and (word, after) not in _NO_CONDITIONS}
+    beside = zip(["", *body], body, [*body[1:], ""], strict=False)
+    conditions = {word for before, word, after in beside if word in _DEPENDS and _NO_CONDITIONS.isdisjoint({(before, word), (word, after)})}
     depends = first in _DEPENDS or begins or not conditions <= _TIME_LIMITS
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends
 

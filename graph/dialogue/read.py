@@ -52,8 +52,9 @@ LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.5, 0.6  # Of one that acts; where the
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
-NOTHING_BESIDE_QUESTION, NOTHING_BESIDE_STATEMENT = 0.85, 0.6  # An answer may be given up to this probability of “asks for nothing”.
-NOTHING_TO_ACT = 2.5  # So many times as likely as “asks for nothing” must an intent that acts be.
+CERTAIN = 0.9  # From here on even words that no phrase has may act.
+# So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
+NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.25, 0.6, 2.0
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -149,7 +150,7 @@ def _begins_with_person(text: str, names: Vocabulary, ranked: Sequence[IntentCan
     if found is None or find_group(found[1], names.groups) or is_near_group_name(found[1], names.groups):
         return False
     best = max(ranked, key=lambda row: row.score, default=None)
-    return best is None or best.intent not in OF_A_PERSON or any(clause.asks for clause in best.clauses)
+    return best is None or best.intent not in OF_A_PERSON
 
 
 def _quotes_lines(text: str, clauses: Sequence[Clause], best: IntentCandidate | None) -> bool:
@@ -235,10 +236,9 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
         return False
     nothing = _weigh_nothing(row, ranked)
     if row.intent not in ACTING:
-        return row.score >= LIKELY * (1 - nothing) and nothing <= (
-            NOTHING_BESIDE_QUESTION if _wants_something(row.clauses) else NOTHING_BESIDE_STATEMENT
-        )
-    known = any(map(_names_anything, row.clauses))
+        margin = NOTHING_TO_ANSWER if _wants_something(row.clauses) else NOTHING_TO_ANSWER_STATEMENT
+        return row.score >= LIKELY * (1 - nothing) and row.score >= nothing * margin
+    known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
     return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
 
 

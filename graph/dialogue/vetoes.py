@@ -11,15 +11,16 @@ from graph.dialogue.clauses import LEADING_WORDS, Clause
 from graph.dialogue.intents import Intent
 from graph.dialogue.known_words import list_known_words
 from graph.dialogue.real_words import REAL
+from graph.dialogue.spelling import expand_abbreviations
 
 # Moods that veto an intent: `not` a negation, `if` a condition or a time to wait for, `unless` a condition, `?` a question that is no
-# polite request, `hope` and `maybe` a doubt, `past` a story or a plan, `done` a remedy that is told, `mistake` one that is regretted. What acts is never read in quoted
-# speech.
+# polite request, `hope` and `maybe` a doubt, `past` a story or a plan, `earlier` yesterday, `done` a remedy that is told, `mistake` one that
+# is regretted. What acts is never read in quoted speech.
 VETOES: Final[Mapping[Intent, str]] = {
     Intent.TAKE: "not if ? past",
-    Intent.ASSIGN: "not if past",
+    Intent.ASSIGN: "not if past earlier",
     Intent.WAITS: "not ? unless maybe past",
-    Intent.HAND_OFF: "not if ? past",
+    Intent.HAND_OFF: "not if ? past earlier",
     Intent.RECHECK: "not if past",
     Intent.NARROW: "if ?",
     Intent.WIDEN: "not if ?",
@@ -30,10 +31,10 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.CORRECT: "unless ? hope past",
     Intent.FIXED: "not if ? maybe past",
     Intent.STILL_BROKEN: "unless ? hope past",
-    Intent.CLOSE: "not if ? maybe past",
+    Intent.CLOSE: "not if ? maybe past earlier",
     Intent.REOPEN: "if past",
-    Intent.STOP: "if ?",
-    Intent.PAUSE: "?",
+    Intent.STOP: "if ? earlier",
+    Intent.PAUSE: "? earlier",
     Intent.TYPED_APPROVAL: "? if past",
     Intent.NEW_FACTS: "? unless hope past",
     Intent.THANKS: "?",
@@ -99,6 +100,7 @@ _PATTERNS: Final = {
         ("closed", _CLOSED),
         ("confirm", _CONFIRM),
         ("mistake", "mistake"),
+        ("earlier", "yesterday|last night|gestern|hier|ayer|anoche|昨 天|昨 晚"),
         ("elsewhere", _ELSEWHERE),
         ("no reopening", "(?:not|never) (?:re ?open|open)"),
     )
@@ -136,7 +138,7 @@ def _names_machine(clause: Clause) -> bool:
 
 
 def _is_in(mood: str, words: str, clause: Clause) -> bool:
-    return not (mood in ("past", "done") and clause.requests) and _PATTERNS[mood].search(words) is not None
+    return not (mood in ("past", "done", "earlier") and clause.requests) and _PATTERNS[mood].search(words) is not None
 
 
 def calls_colleague(text: str, ours: Sequence[str] = ("rackmedic",)) -> bool:
@@ -151,4 +153,6 @@ def _is_a_name(word: str, ours: Sequence[str]) -> bool:
     plain = word.casefold()
     if "\u4e00" <= word[0] <= "\u9fff":
         return word[0] in "小老阿" and len(word) <= 3
-    return word[0].isupper() and not word.isupper() and plain not in ours and plain not in LEADING_WORDS | REAL | list_known_words()
+    if not word[0].isupper() or word.isupper() or plain in ours:
+        return False
+    return (LEADING_WORDS | REAL | list_known_words()).isdisjoint([plain, *expand_abbreviations([plain])])
