@@ -32,6 +32,7 @@ _QUOTED = re.compile(r"[\"“„«][^\"“”„«»\n]{0,60}\s[^\"“”„«»
 _REPORTED = re.compile(
     r"\b(?:says?|said|prints|printed|contains|reads|output|line|message|log|wrote|shows)\b[^\n]{0,30}[:\"“„«]", re.IGNORECASE
 )
+_COMPOUND = re.compile(r"\b[a-z]{2,20}(?:[-_][a-z]{2,20}){1,4}\b")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -77,6 +78,10 @@ _POLITE_VERBS: Final = _each(
 )
 _ASKED: Final = _each("you rackmedic somebody someone du ihr sie bitte tu vous")
 _ASKED_IN_TWO_WORDS: Final = {("we", "get"), ("we", "have"), ("a", "human"), ("a", "person"), ("an", "engineer")}
+_POLITE_FORMS: Final = re.compile(
+    r"(?:would you mind|are you able to|(?:is|would) it (?:be )?possible (?:for you to|that you|to)|any chance you|est ce que (?:tu peux|vous pouvez)"
+    r"|(?:tu peux|vous pouvez|konntet ihr|wurdest du|seria posible|es posible que)) "
+)
 _SUBJECTS: Final = _each("i you we it this that there they the a")
 _NO_SUBJECTS: Final = _each("fixed solved resolved working mine gone done")
 _FOREIGN_POLITE: Final = _each("kannst konntest wurdest peux pouvez pourrais pourriez puedes podrias podria pueden")
@@ -111,6 +116,7 @@ class Clause:
     depends: bool = False  # It is conditional: if, unless, when.
     timed: bool = False
     quotes: bool = False  # It contains reported speech, so nothing in it is a request.
+    compounds: tuple[str, ...] = ()  # Words as written with a hyphen or underscore, such as a guide's name.
 
 
 def split_clauses(text: str, names: Vocabulary, now: datetime) -> list[Clause]:
@@ -150,6 +156,7 @@ def _clause(sentence: Sentence, finder: EntityFinder, now: datetime) -> Clause:
         depends or bool(_CHINESE_DEPENDS.search(joined)) or bool(_SPANISH_OR_FRENCH_IF.search(sentence.text)),
         timed,
         bool(_QUOTED.search(sentence.text) or _REPORTED.search(sentence.text)),
+        tuple(_COMPOUND.findall(sentence.text.lower())),
     )
 
 
@@ -168,11 +175,18 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     body = skip_leading_words(words)
     first, second = [*body, "", ""][:2]
     third = body[2] if len(body) > 2 else ""
-    polite = first in _POLITE_VERBS and (second in _ASKED or (second, third) in _ASKED_IN_TWO_WORDS or first in _FOREIGN_POLITE)
+    polite = _POLITE_FORMS.match(" ".join(body)) is not None or (
+        first in _POLITE_VERBS and (second in _ASKED or (second, third) in _ASKED_IN_TWO_WORDS or first in _FOREIGN_POLITE)
+    )
     orders = not marked and _orders(first, second, named)
     begins = first in ("when", "where", "while") and second not in _HEADS  # “when the part arrives, …” asks nothing
+    states = not marked and second == "be" and first in _HEADS  # “might be everywhere”, “can be closed”
     wonders = (first in _WONDERS and not begins) or (
-        first in _HEADS and (third in _SUBJECTS if second == "not" else second not in _NO_SUBJECTS) and not polite and not orders
+        first in _HEADS
+        and not states
+        and (third in _SUBJECTS if second == "not" else second not in _NO_SUBJECTS)
+        and not polite
+        and not orders
     )
     wants = first in ("i", "we", "let") and bool(_WANTS & set(body[:4])) and not marked
     requests = polite or orders or wants or (not marked and not wonders and not {"please", "bitte"}.isdisjoint(words))
@@ -196,5 +210,5 @@ def skip_leading_words(words: Sequence[str]) -> list[str]:
 
 def _orders(first: str, second: str, named: NamedEntities) -> bool:
     if first == "do":
-        return bool(named.check or named.remedy) or second in ("it", "that", "this", "so", "a", "an", "another", "some")
+        return bool(named.check or named.remedy) or second in ("it", "that", "this", "the", "so", "a", "an", "another", "some")
     return first in _COMMANDS or (first in ("have", "take") and second in ("a", "another"))

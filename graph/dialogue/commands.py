@@ -105,17 +105,18 @@ def is_remedy_command(clause: Clause) -> bool:
 
 
 _GUIDE_WORDS = _each(
-    "guide runbook playbook checklist procedure recipe instructions steps troubleshooter anleitung leitfaden guia procedimiento procedure"
+    "guide runbook playbook checklist procedure recipe instructions steps troubleshooter anleitung leitfaden guia procedimiento"
 )
 _NO_GUIDE_NAMES = _each("a an by for in on please that the this through to troubleshooting with your")
 
 
 def find_guide_name(clauses: Sequence[Clause]) -> str:
-    """Return the name after or before the word `guide`, or a name like `gpu_lost`, or an empty text."""
+    """Return a name like `gpu_lost`, else the name beside the word `guide`, else an empty text."""
+    if compound := next((name for clause in clauses for name in clause.compounds), ""):
+        return slugify_guide_name(compound)
     for clause in clauses:
         at = next((at for at, word in enumerate(clause.words) if word in _GUIDE_WORDS), None)
         if at is not None:
             near = [*clause.words[at + 1 : at + 2], *clause.words[max(0, at - 1) : at]]
             return next((slugify_guide_name(word) for word in near if word not in _NO_GUIDE_NAMES), "")
-    words = [word for clause in clauses for word in clause.words]
-    return next((slugify_guide_name(word) for word in words if "_" in word.strip("_") and word.replace("_", "").isalpha()), "")
+    return ""

@@ -35,9 +35,7 @@ BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.COR
 # A question whether it is well again counts more.
 BESIDE_WELL_AGAIN: Final = frozenset({Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS})
 # Acts that people state rather than request.
-STATED: Final = frozenset(
-    {Intent.TAKE, Intent.WAITS, Intent.CORRECT, Intent.FIXED, Intent.STILL_BROKEN, Intent.TYPED_APPROVAL, Intent.NEW_FACTS, Intent.NARROW}
-)
+STATED: Final = frozenset({Intent.TAKE, Intent.CORRECT, Intent.FIXED, Intent.TYPED_APPROVAL, Intent.NEW_FACTS, Intent.NARROW})
 # No statement of a fault asks these.
 QUESTIONS_OF_HOSTS: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.SAFE_TO})
 # An owner whose name is no Slack user is asked for.
@@ -48,7 +46,7 @@ _ASSIGNING_WORDS: Final = (
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
 LIKELY = 0.15  # Least probability of an intent that only answers, among those that ask for something.
-LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.5, 0.6  # Of one that acts; where the sentence neither asks nor requests.
+LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.75  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
@@ -209,10 +207,8 @@ def _names_owner(clauses: Sequence[Clause]) -> bool:
     return any(clause.named.used.get("person") or not ASSIGNS.isdisjoint(clause.words) for clause in clauses)
 
 
-def _names_scope(clauses: Sequence[Clause]) -> bool:
-    named = [clause.named for clause in clauses]
-    concerned = any(row.hosts or row.unknown or row.left_out or row.job or row.group for row in named)
-    return not any(row.remedy for row in named) and (concerned or "others" in find_attributes(clauses))
+def _names_no_remedy(clauses: Sequence[Clause]) -> bool:
+    return not any(clause.named.remedy for clause in clauses)
 
 
 def _names_test(clauses: Sequence[Clause]) -> bool:
@@ -225,7 +221,7 @@ _NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
     Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),
     Intent.RUN_CHECK: _names_test,
     Intent.WISH_REMEDY: lambda clauses: any(clause.named.remedy not in ("", "resume_node") for clause in clauses),
-    Intent.NARROW: _names_scope,
+    Intent.NARROW: _names_no_remedy,
     Intent.WHY_NOT: lambda clauses: any(clause.named.labels or clause.named.category for clause in clauses) or not _names_test(clauses),
     Intent.RUN_GUIDE: lambda clauses: find_guide_name(clauses) != "",
 }

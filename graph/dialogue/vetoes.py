@@ -15,11 +15,11 @@ from graph.dialogue.spelling import expand_abbreviations
 
 # Moods that veto an intent: `not` a negation, `if` a condition or a time to wait for, `unless` a condition, `?` a question that is no
 # polite request, `hope` and `maybe` a doubt, `past` a story or a plan, `earlier` yesterday, `done` a remedy that is told, `mistake` one that
-# is regretted. What acts is never read in quoted speech.
+# is regretted, `not_waiting` a negation of the wait itself. What acts is never read in quoted speech.
 VETOES: Final[Mapping[Intent, str]] = {
     Intent.TAKE: "not if ? past",
     Intent.ASSIGN: "not if past earlier",
-    Intent.WAITS: "not ? unless maybe past",
+    Intent.WAITS: "not_waiting ? unless maybe past",
     Intent.HAND_OFF: "not if ? past earlier",
     Intent.RECHECK: "not if past",
     Intent.NARROW: "if ?",
@@ -100,6 +100,7 @@ _PATTERNS: Final = {
         ("closed", _CLOSED),
         ("confirm", _CONFIRM),
         ("mistake", "mistake"),
+        ("not_waiting", r"(?:not|never|no longer|nicht|pas|no) (?:\S+ )?(?:wait|waiting|warte[nt]?|attend\w*|esper\w*)"),
         ("earlier", "yesterday|last night|gestern|hier|ayer|anoche|昨 天|昨 晚"),
         ("elsewhere", _ELSEWHERE),
         ("no reopening", "(?:not|never) (?:re ?open|open)"),
