@@ -107,7 +107,7 @@ def is_remedy_command(clause: Clause) -> bool:
 _GUIDE_WORDS = _each(
     "guide runbook playbook checklist procedure recipe instructions steps troubleshooter anleitung leitfaden guia procedimiento"
 )
-_NO_GUIDE_NAMES = _each("a an by for in on please that the this through to troubleshooting with your")
+_NO_GUIDE_NAMES = _each("a an by for in me on please that the this through to troubleshooting us with your")
 
 
 def find_guide_name(clauses: Sequence[Clause]) -> str:
