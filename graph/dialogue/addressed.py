@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple
 
-from graph.dialogue.cues import list_cue_words
 from graph.dialogue.intents import Intent
+from graph.dialogue.known_words import list_known_words
 from graph.dialogue.real_words import REAL
 from graph.dialogue.said import ParsedMessage
 from graph.dialogue.spelling import compute_edit_distance
-from graph.dialogue.words import NEUTRAL
 
 LONGEST = 400  # Characters from a message's start that decide the addressee.
 
@@ -228,13 +227,7 @@ def _asks_a_person(words: Sequence[str]) -> bool:
     """“anton do you remember…”: an unknown word, then “do you”."""
     first, asks, you = [*(row for at, row in enumerate(words) if row not in _GREETING or at > 2), "", "", ""][:3]
     slip = any(len(word) > 3 and compute_edit_distance(first, word, 1) <= 1 for word in _ASKING)
-    return (
-        asks in _DO
-        and you in _YOU
-        and first.isalpha()
-        and not slip
-        and first not in _ASKING | _NO_NAMES | NEUTRAL | REAL | list_cue_words()
-    )
+    return asks in _DO and you in _YOU and first.isalpha() and not slip and first not in _ASKING | _NO_NAMES | REAL | list_known_words()
 
 
 _YES_NO = _each(

@@ -7,8 +7,15 @@ from functools import cache, lru_cache
 from typing import Final
 
 from graph.dialogue.said import Vocabulary
-from graph.dialogue.spelling import LONGEST, normalize_words
-from graph.dialogue.things import CAUSE_WORDS, CHECK_WORDS, REMEDY_WORDS
+from graph.dialogue.spelling import LONGEST, normalize_words, strip_accents
+from graph.dialogue.things import (
+    CAUSE_WORDS,
+    CAUSE_WORDS_ABROAD,
+    CHECK_WORDS,
+    CHECK_WORDS_ABROAD,
+    REMEDY_WORDS,
+    REMEDY_WORDS_ABROAD,
+)
 from graph.extraction.healthy_hosts import find_excluded_hosts, find_hosts_called_healthy
 from graph.extraction.hosts import find_hosts, find_job_id
 from tools.checks import CHECKS
@@ -17,6 +24,8 @@ from tools.remedies import REMEDIES
 _DEVICE = re.compile(r"\b(?:gpu|card|device)s?[ ]?(?:#|no\.? ?|number )?([0-9]|1[0-5])(?![\w.:%-])|\b(mlx5_\d{1,2})\b", re.IGNORECASE)
 _XID = re.compile(r"\bs?xids?[ :#=]{0,3}(\d{1,5})\b", re.IGNORECASE)
 _PERSON = re.compile(r"<@([UW][A-Z0-9]{2,20})(?:\|[^<>]{0,80})?>|(?<![\w@])@([UW][A-Z0-9]{5,20})\b")
+_CALLED = re.compile(r"(?<![\w@<])@([^\W\d_][\w.-]{1,40})")  # A name that is typed and is no Slack mention.
+_NOT_CALLED = frozenset({"rackmedic", "here", "channel", "everyone", "all", "team"})
 _UNIT = re.compile(r"(?:min|minute|hour|day|hr)s?|h|m")
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d)?|\d{1,2}(?::\d\d)?[ap]m")
 _TIME = re.compile(r"\d{1,4}(?::\d\d){0,2}(?:-\d\d-\d\d)?(?:am|pm|h|min|mins|m|s|d|hours?|z|utc|hrs?)?")
@@ -79,9 +88,10 @@ class EntityFinder:
             used["device"] = {at for at, word in enumerate(words) if word.lstrip("#") == device or word in ("gpu", "card", "device")}
         if xid:
             used["xid"] = {at for at, word in enumerate(words) if xid in word or "xid" in word}
-        if person:
-            used["person"] = {at for at, word in enumerate(words) if person.lower() in word}
         groups = {group.lower(): group for group in self._names.groups}
+        called = {strip_accents(name[1].lower()) for name in _CALLED.finditer(text)} - groups.keys() - _NOT_CALLED
+        if person or called:
+            used["person"] = {at for at, word in enumerate(words) if (person and person.lower() in word) or word in called}
         if named := {at for at, word in enumerate(words) if word in groups}:
             used["group"] = named
         job = self._job if self._job and self._job.lower() in text.lower() else ""
@@ -202,17 +212,17 @@ def _phrases(words: Sequence[str], table: Mapping[tuple[str, ...], str]) -> Iter
 
 @cache
 def _cause_phrases() -> Mapping[tuple[str, ...], str]:
-    return _spelt(CAUSE_WORDS.items())
+    return _spelt([*CAUSE_WORDS.items(), *CAUSE_WORDS_ABROAD.items()])
 
 
 @cache
 def _check_phrases() -> Mapping[tuple[str, ...], str]:
-    return _spelt(CHECK_WORDS.items())
+    return _spelt([*CHECK_WORDS.items(), *CHECK_WORDS_ABROAD.items()])
 
 
 @cache
 def _remedy_phrases() -> Mapping[tuple[str, ...], str]:
-    return _spelt(REMEDY_WORDS.items())
+    return _spelt([*REMEDY_WORDS.items(), *REMEDY_WORDS_ABROAD.items()])
 
 
 @cache

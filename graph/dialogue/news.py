@@ -9,15 +9,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from graph.dialogue.cues import Clause, compute_explained_share
+from graph.dialogue.clauses import Clause
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
-from graph.dialogue.words import ELSEWHERE
 from graph.extraction.physical_reports import find_physical_reports
 from graph.extraction.reports import parse_report
 
-HALF = 0.5  # Share of a complaint that must be technical words.
 SHORT = 3  # Words of a message that only names a host.
 LONGEST_NOTHING = 200  # Characters of an empty message; a longer one means something.
 _POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
@@ -25,42 +23,34 @@ _WORD = re.compile(r"[^\W_]+")
 _DECISION = re.compile(r"(?:please )?(?:approved?|deny|denied|rejected?) `?apr-[\w-]{1,40}`?[ .!]*", re.IGNORECASE)
 
 
-def has_new_facts(text: str, names: Vocabulary, now: datetime, parts: Iterable[Clause]) -> bool:
-    """Return whether there is something to check."""
-    told = parse_report(text[:LONGEST], names.host_index, now)
-    stated = [clause for clause in parts if not (clause.asks or clause.requests or clause.part or _supposes(clause))]
-    if (told.signatures or find_physical_reports(text)) and (stated or not any(True for _ in parts)):
-        return True
-    symptoms = bool(set(told.symptoms) - {"vague"})
-    return any(_tells(clause, symptoms) for clause in stated)
+def find_fault_statements(text: str, names: Vocabulary, now: datetime, clauses: Iterable[Clause]) -> list[Clause]:
+    """Return the sentences that state an error, damage that people see, or a machine with a symptom or a cause."""
+    report, damage = parse_report(text[:LONGEST], names.host_index, now), find_physical_reports(text)
+    symptoms = bool(set(report.symptoms) - {"vague"})
+    stated = [clause for clause in clauses if not (clause.asks or clause.requests or (clause.depends and not clause.timed))]
+    if report.signatures or damage:
+        return stated
+    return [clause for clause in stated if _names_trouble(clause, symptoms)]
 
 
-def _supposes(clause: Clause) -> bool:
-    """Hypothetical clauses are no facts; “before it died” is one."""
-    return clause.depends and not clause.timed and "if" in clause.ideas
+def has_error_lines(text: str, names: Vocabulary, now: datetime) -> bool:
+    """Return whether it quotes a known error or tells of damage that people see."""
+    return bool(parse_report(text[:LONGEST], names.host_index, now).signatures or find_physical_reports(text))
 
 
-def _tells(clause: Clause, complains: bool) -> bool:
-    ideas, named = clause.ideas, clause.named
-    machine = bool(named.hosts or named.unknown or named.device or named.job)
-    if not machine and not ELSEWHERE.isdisjoint(clause.words):
-        return False
-    if machine and ("symptom" in ideas or "bad" in ideas or "broken" in ideas or "did" in ideas or len(clause.words) <= SHORT):
-        return True
-    if "did" in ideas and not clause.denies and (clause.timed or "driverish" in ideas):
-        return True
-    began = clause.words[:1] in (("since",), ("started",), ("began",)) or "started" in clause.words or "began" in clause.words
-    if began and clause.timed:
-        return True
-    if machine and (complains or named.labels or named.category):
-        return True
-    if named.check and "show" in ideas:
-        return True
-    symptom = [at for places in ideas.get("symptom", ()) for at in places]
-    return bool(symptom) and (bool(set(clause.words) & _OURS) or (complains and compute_explained_share(clause, symptom) > HALF))
+def _names_trouble(clause: Clause, complains: bool) -> bool:
+    return names_machine(clause) and (complains or bool(clause.named.labels or clause.named.category))
 
 
-_OURS = frozenset({"rank", "ranks", "nccl", "gpu", "gpus", "training", "job", "node", "loss", "xid", "cuda", "ib", "driver", "kernel"})
+def only_names_machine(clause: Clause) -> bool:
+    """Return whether it is a machine's name and hardly more."""
+    return names_machine(clause) and len(clause.words) <= SHORT and not (clause.asks or clause.requests or clause.depends)
+
+
+def names_machine(clause: Clause) -> bool:
+    """Return whether it names a host, a device or a job."""
+    named = clause.named
+    return bool(named.hosts or named.unknown or named.device or named.job)
 
 
 def is_empty_message(message: ParsedMessage, now: datetime) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from graph.dialogue.cues import Clause
+from graph.dialogue.clauses import Clause
 from graph.dialogue.intents import Intent, Predicate
 
 LEADING: Final = frozenset(
@@ -55,7 +55,7 @@ _NAMES: Final = {"host": "HOST", "group": "HOST", "job": "JOB", "cause": "CAUSE"
 
 def find_predicate(intent: Intent, parts: Sequence[Clause]) -> Predicate:
     """Return what the only sentence asks, if fully understood; a negated question has no clear yes or no."""
-    said = [(clause, words) for clause in parts if not clause.part and (words := _words(clause))]
+    said = [(clause, words) for clause in parts if (words := _words(clause))]
     if intent not in _ROWS or len(said) != 1:
         return ""
     clause, words = said[0]

@@ -1,22 +1,26 @@
-"""Parse a message into an intent, by rules only. Pure and bounded; unclear messages are marked so, with the nearest
-intents.
+"""Parse a message into an intent: exact commands first, then a trained classifier with explicit vetoes. Pure and bounded; unclear
+messages are marked so, with the nearest intents.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from graph.dialogue.addressed import begins_with_command
-from graph.dialogue.clauses import split_clauses
-from graph.dialogue.commands import parse_command
-from graph.dialogue.cues import Clause, rank_intents, rank_partial_intents
+from graph.dialogue.addressed import OF_A_PERSON, begins_with_command
+from graph.dialogue.attributes import find_attributes
+from graph.dialogue.classifier import compute_probabilities
+from graph.dialogue.clauses import LEADING_WORDS, Clause, split_clauses
+from graph.dialogue.commands import find_exact_command, find_guide_name, is_remedy_command, is_stop_command, parse_command
 from graph.dialogue.intents import INTENTS, Intent
-from graph.dialogue.news import has_new_facts
+from graph.dialogue.known_words import list_known_words
+from graph.dialogue.mentions import NamedEntities, is_exclusive_check
+from graph.dialogue.news import find_fault_statements, has_error_lines, names_machine, only_names_machine
 from graph.dialogue.predicates import find_predicate
-from graph.dialogue.rules import RULES
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
+from graph.dialogue.vetoes import ACTING, VETOES, calls_colleague, is_vetoed
+from graph.extraction.command_hosts import find_group, is_near_group_name
 from graph.extraction.hosts import expand_host_numbers
 from graph.extraction.pasted_text import find_quoted_lines
 from graph.extraction.time_window import parse_time_window
@@ -27,11 +31,29 @@ POLITE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})
 SOFT: Final = frozenset({Intent.WHAT_NOW, Intent.EXPLAIN, Intent.STATUS, Intent.META, Intent.HELP, Intent.CHANGED_SINCE})
 # Beside pasted machine output, which may itself read like one of these, the output counts.
 BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.HAPPENED_BEFORE})
-ENOUGH = 0.55  # Smallest score of a cue.
-A_PART = 0.9  # Factor for part of a sentence, which counts less than the whole.
-MOST_LABELS = 8
-# A message with one of these words is a stop, whatever else it asks.
-_PLAINLY: Final = frozenset({"stop", "halt", "abort", "quit"})
+# Beside a chart of a metric that is named, the chart counts.
+BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT})
+# A question whether it is well again counts more.
+BESIDE_WELL_AGAIN: Final = frozenset({Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS})
+# Acts that people state rather than request.
+STATED: Final = frozenset({Intent.TAKE, Intent.CORRECT, Intent.FIXED, Intent.TYPED_APPROVAL, Intent.NEW_FACTS, Intent.NARROW})
+# No statement of a fault asks these.
+QUESTIONS_OF_HOSTS: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.SAFE_TO})
+# An owner whose name is no Slack user is asked for.
+_ASSIGNING_WORDS: Final = (
+    "assign reassign give hand pass transfer delegate route weise zuweisen gib gebt ubergib leite trag attribue donne confie passe transfere "
+    "assigne asigna asignalo dale daselo pasalo pasaselo encarga transfierelo 交 转 派"
+)
+ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
+MAX_LABELS = 8
+LIKELY = 0.15  # Least probability of an intent that only answers, among those that ask for something.
+LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.75  # Of one that acts; where the sentence neither asks nor requests.
+LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
+NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
+SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
+CERTAIN = 0.9  # From here on even words that no phrase has may act.
+# So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
+NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.15, 0.4, 2.0
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -43,6 +65,7 @@ _WELL_AGAIN = re.compile(
     r"\b(?:ok|okay|fine|good|well|healthy|right|alive|up|back|working|works?|running|runs?|fixed|recovered|normal|usable)\b"
     r"[^.!?\n]{0,20}\bagain\b[^.!?\n]{0,20}\??\s*$"
 )
+_PERSON_FIRST = re.compile(r"\W{0,3}<?@([^\W_][\w.-]{0,80})(?:\|[^<>\n]{0,80})?>?[\s,:，]")
 _BRACES = re.compile(r"(?<![\w.-])([A-Za-z][A-Za-z0-9._-]{0,80})\{([A-Za-z0-9][A-Za-z0-9,. –-]{0,200})\}")
 _EXCEPT = r"(?:except(?: for)?|excepting|excluding|apart from|other than|besides|without|minus|save(?: for)?|bar|but(?: not)?|(?:and )?not)"
 _A_HOST = r"(?=(?:on |the |hosts? |nodes? ){0,2}[`*'\"]{0,2}[A-Za-z][\w.-]{0,60}[\d\]\[])"
@@ -57,7 +80,7 @@ _LASTS = re.compile(r"\b(\d{1,3}|half an|an?|one|two|three) ?(m|min|h|hr)(?:inut
 class IntentCandidate(NamedTuple):
     intent: Intent
     score: float
-    clause: Clause
+    clauses: tuple[Clause, ...]
 
 
 def parse_message(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
@@ -82,64 +105,184 @@ def in_plain_notation(text: str) -> str:
 
 
 def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
-    parts = split_clauses(text, names, now)
+    clauses = split_clauses(text, names, now)
+    if (exact := _find_exact_intent(text, clauses)) is not None:
+        return _build_message(exact, text, clauses, now)
+    faults = find_fault_statements(text, names, now, clauses)
+    ranked = _rank_candidates(clauses, faults)
+    if calls_colleague(text) or _begins_with_person(text, names, ranked):
+        return _build_not_understood(text, clauses, ranked, now)
+    shown = has_error_lines(text, names, now)
+    news = bool(faults) or (shown and not clauses) or any(map(only_names_machine, clauses))
+    best = next((row for row in ranked if _is_likely(row, ranked, news=news)), None)
+    if (best is None or best.intent in BESIDE_WELL_AGAIN) and _WELL_AGAIN.match(text):
+        return _build_message(Intent.HOST_STATE, text, clauses, now)
+    if _quotes_lines(text, clauses, best) or (
+        news and _states_faults(best, faults) and _agrees_with_news(clauses, faults, ranked, shown=shown)
+    ):
+        return _build_message(Intent.NEW_FACTS, text, clauses, now)
+    if (best is None or best.intent in BESIDE_CHARTS) and _asks_for_chart(text, clauses):
+        return _build_message(Intent.SHOW_OUTPUT, text, clauses, now)
+    if best is None or (best.intent in VETOES and _TAKEN_BACK.search(text)):
+        return _build_not_understood(text, clauses, ranked, now)
+    message = _build_message(best.intent, text, _first(best.clauses, clauses), now)
+    more = best.intent in POLITE and any(clause not in best.clauses for clause in clauses)  # Something that was not read.
+    return message.model_copy(update={"predicate": find_predicate(best.intent, clauses), "sure": not more})
+
+
+def _find_exact_intent(text: str, clauses: Sequence[Clause]) -> Intent | None:
+    """Return the intent of fixed words, which no classifier may overrule."""
     if set(text.strip()) == {"?"}:
-        return _said(Intent.HELP, text, parts, now)
-    best = _best(parts)
-    if (best is None or best.intent in (Intent.RECHECK, Intent.WHAT_NOW)) and _WELL_AGAIN.match(text):
-        return _said(Intent.HOST_STATE, text, [*([best.clause] if best else []), *parts], now)
-    news = has_new_facts(text, names, now, parts)
-    partly = best is not None and best.clause.part and best.intent is Intent.CORRECT
-    pasted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in parts)
-    if pasted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES):
-        return _said(Intent.NEW_FACTS, text, parts, now)
-    if news and (best is None or best.intent in POLITE or best.intent in SOFT or partly):
-        return _said(Intent.NEW_FACTS, text, parts, now)
-    if (best is None or best.intent is Intent.RUN_CHECK) and _draws(text, parts):
-        return _said(Intent.SHOW_OUTPUT, text, parts, now)
-    if best is None or (RULES[best.intent].unless and _TAKEN_BACK.search(text)):
-        return _not_understood(text, parts, now)
-    if best.intent is Intent.STATUS and {"thing", "machine"} & best.clause.ideas.keys() and any(part.named.hosts for part in parts):
-        return _said(Intent.HOST_STATE, text, [best.clause, *parts], now)  # “I worry about gpu-003. Is it alive?”
-    return _said(best.intent, text, [best.clause, *parts], now).model_copy(update={"predicate": find_predicate(best.intent, parts)})
+        return Intent.HELP
+    if any(is_stop_command(clause.words) and not clause.quotes for clause in clauses):
+        return Intent.STOP
+    if len(clauses) != 1 or _TAKEN_BACK.search(text):
+        return None
+    if is_remedy_command(clauses[0]) and not is_vetoed(Intent.WISH_REMEDY, clauses[0]):
+        return Intent.WISH_REMEDY
+    return find_exact_command(clauses[0])
 
 
-def _best(parts: Iterable[Clause]) -> IntentCandidate | None:
-    """A plain stop comes first, then the most specific request, politeness last."""
-    found = [
-        IntentCandidate(fit.intent, fit.score * (A_PART if clause.part else 1.0), clause)
-        for clause in parts
-        for fit in rank_intents(clause)[:2]
-    ]
-    enough = [row for row in found if row.score >= ENOUGH]
-    return max(enough, key=lambda row: (_stops(row), row.intent not in POLITE, row.score), default=None)
+def _begins_with_person(text: str, names: Vocabulary, ranked: Sequence[IntentCandidate]) -> bool:
+    """Return whether it is put to another person: “@marco should we reboot?”. “@priya takes it” names an owner."""
+    found = _PERSON_FIRST.match(text)
+    if found is None or find_group(found[1], names.groups) or is_near_group_name(found[1], names.groups):
+        return False
+    best = max(ranked, key=lambda row: row.score, default=None)
+    return best is None or best.intent not in OF_A_PERSON
 
 
-def _draws(text: str, parts: Sequence[Clause]) -> bool:
+def _quotes_lines(text: str, clauses: Sequence[Clause], best: IntentCandidate | None) -> bool:
+    """Return whether it is machine output, beside which a question counts little."""
+    quoted = bool(find_quoted_lines(text)) and not any(clause.requests for clause in clauses)
+    return quoted and (best is None or best.intent in POLITE | SOFT | BESIDE_LINES)
+
+
+def _states_faults(best: IntentCandidate | None, faults: Sequence[Clause]) -> bool:
+    """Return whether facts count more than the best reading: politeness, a general question, or a statement that is no request."""
+    if best is None or best.intent in POLITE | SOFT:
+        return True
+    return best.intent not in ACTING and all(clause in faults for clause in best.clauses)
+
+
+def _agrees_with_news(clauses: Sequence[Clause], faults: Sequence[Clause], ranked: Sequence[IntentCandidate], *, shown: bool) -> bool:
+    """Return whether the classifier agrees that facts are told. Damage of a named machine needs no agreement."""
+    if not clauses or (shown and any(names_machine(clause) and not is_vetoed(Intent.NEW_FACTS, clause) for clause in faults)):
+        return True
+    facts = [row for row in ranked if row.intent is Intent.NEW_FACTS]
+    return any(row.score >= (SHOWN_AGREED if shown else max(NEWS_AGREED, _weigh_nothing(row, ranked))) for row in facts)
+
+
+def _first(these: Sequence[Clause], clauses: Sequence[Clause]) -> list[Clause]:
+    return [*these, *(clause for clause in clauses if clause not in these)]
+
+
+def _rank_candidates(clauses: Sequence[Clause], faults: Sequence[Clause]) -> list[IntentCandidate]:
+    """Rank the readings of the whole message and of each sentence; beside other sentences politeness comes last."""
+    if not clauses:
+        return []
+    texts = [tuple(clauses), *((clause,) for clause in clauses if len(clauses) > 1)]
+    found = [IntentCandidate(intent, share, part) for part in texts for intent, share in _weigh_intents(part, faults).items()]
+    return sorted(found, key=lambda row: (len(clauses) > 1 and row.intent in POLITE, -row.score))
+
+
+def _weigh_intents(clauses: Sequence[Clause], faults: Sequence[Clause]) -> dict[Intent, float]:
+    """Return the probabilities of what the message can mean; what it cannot mean is shared among the others."""
+    stated = all(clause in faults for clause in clauses)
+    shares = {
+        intent: share
+        for intent, share in compute_probabilities(clauses).items()
+        if can_mean(intent, clauses) and not (stated and intent in QUESTIONS_OF_HOSTS)
+    }
+    whole = sum(shares.values()) or 1.0
+    vetoed = {intent for intent in shares if any(is_vetoed(intent, clause) for clause in clauses)}
+    return {intent: 0.0 if intent in vetoed else share / whole for intent, share in shares.items()}
+
+
+def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
+    """Return whether the message names what the intent needs."""
+    return intent not in _NEEDS or _NEEDS[intent](clauses)
+
+
+def _names_owner(clauses: Sequence[Clause]) -> bool:
+    return any(clause.named.used.get("person") or not ASSIGNS.isdisjoint(clause.words) for clause in clauses)
+
+
+def _names_no_remedy(clauses: Sequence[Clause]) -> bool:
+    return not any(clause.named.remedy for clause in clauses)
+
+
+def _names_test(clauses: Sequence[Clause]) -> bool:
+    return any(is_exclusive_check(clause.named.check) for clause in clauses)
+
+
+# What a message must name to have an intent.
+_NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
+    Intent.ASSIGN: _names_owner,
+    Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),
+    Intent.RUN_CHECK: _names_test,
+    Intent.WISH_REMEDY: lambda clauses: any(clause.named.remedy not in ("", "resume_node") for clause in clauses),
+    Intent.NARROW: _names_no_remedy,
+    Intent.WHY_NOT: lambda clauses: any(clause.named.labels or clause.named.category for clause in clauses) or not _names_test(clauses),
+    Intent.RUN_GUIDE: lambda clauses: find_guide_name(clauses) != "",
+}
+
+
+def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news: bool) -> bool:
+    if row.intent is Intent.NOT_UNDERSTOOD or row.score <= 0:
+        return False
+    nothing = _weigh_nothing(row, ranked)
+    if row.intent not in ACTING:
+        margin = NOTHING_TO_ANSWER if _wants_something(row.clauses) else NOTHING_TO_ANSWER_STATEMENT
+        return row.score >= LIKELY * (1 - nothing) and row.score >= nothing * margin
+    known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
+    return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
+
+
+def _names_anything(clause: Clause) -> bool:
+    """Return whether it has a word of the phrases or a name. Unknown words must not act."""
+    return any(clause.named.used.values()) or not (list_known_words() - LEADING_WORDS).isdisjoint(clause.words)
+
+
+def _wants_something(clauses: Sequence[Clause]) -> bool:
+    return any(clause.asks or clause.requests or clause.marked for clause in clauses)
+
+
+def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> float:
+    """Return how likely the same sentences ask for nothing."""
+    return max((other.score for other in ranked if other.clauses == row.clauses and other.intent is Intent.NOT_UNDERSTOOD), default=0.0)
+
+
+def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
+    if row.intent is Intent.NEW_FACTS:
+        return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
+    return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
+
+
+def _names_something(named: NamedEntities) -> bool:
+    return bool(named.hosts or named.unknown or named.device or named.job or named.xid or named.labels or named.category)
+
+
+def _asks_for_chart(text: str, clauses: Sequence[Clause]) -> bool:
     """A wanted chart of a GPU metric must not run a test."""
-    drawn = any("picture" in clause.ideas for clause in parts) and not any(clause.denies or clause.quotes for clause in parts)
+    drawn = "picture" in find_attributes(clauses) and not any(clause.denies or clause.quotes for clause in clauses)
     return drawn and bool(find_metric(text, ""))
 
 
-def _stops(row: IntentCandidate) -> bool:
-    return row.intent is Intent.STOP and not _PLAINLY.isdisjoint(row.clause.words)
-
-
-def _not_understood(text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
-    near = sorted((fit for clause in parts for fit in rank_partial_intents(clause)), key=lambda fit: -fit.score)
-    meant = [fit.intent for fit in near if INTENTS[fit.intent].form]
-    found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*meant, Intent.STATUS, Intent.HELP]))[:2]}
-    if any(clause.denies or clause.depends or clause.quotes for clause in parts) or _TAKEN_BACK.search(text):
+def _build_not_understood(text: str, clauses: Sequence[Clause], ranked: Sequence[IntentCandidate], now: datetime) -> ParsedMessage:
+    near = [row.intent for row in sorted(ranked, key=lambda row: -row.score) if INTENTS[row.intent].form and row.score > 0]
+    found: dict[str, object] = {"sure": False, "suggestions": tuple(dict.fromkeys([*near, Intent.STATUS, Intent.HELP]))[:2]}
+    if any(clause.denies or clause.depends or clause.quotes for clause in clauses) or _TAKEN_BACK.search(text):
         found |= {"remedy": "", "check": "", "person": ""}  # the message requests none of these
-    return _said(Intent.NOT_UNDERSTOOD, text, parts, now).model_copy(update=found)
+    return _build_message(Intent.NOT_UNDERSTOOD, text, clauses, now).model_copy(update=found)
 
 
-def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> ParsedMessage:
-    """`parts` starts with the clause of the intent; the others supply what it does not name."""
-    named = [clause.named for clause in parts]
-    meant = [clause.named for clause in parts if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" names no cause
+def _build_message(intent: Intent, text: str, clauses: Sequence[Clause], now: datetime) -> ParsedMessage:
+    """`clauses` starts with those of the intent; the others supply what these do not name."""
+    named = [clause.named for clause in clauses]
+    meant = [clause.named for clause in clauses if not (intent is Intent.CORRECT and clause.denies)]  # "not the GPU" names no cause
     causes = next((row for row in meant if row.labels or row.category), None)
-    ideas = {idea for clause in parts for idea in clause.ideas}
+    attributes = find_attributes(clauses)
     hosts = tuple(dict.fromkeys(host for row in named for host in row.hosts))
     group = next((row.group for row in named if row.group), "")
     return ParsedMessage(
@@ -148,27 +291,28 @@ def _said(intent: Intent, text: str, parts: Sequence[Clause], now: datetime) -> 
         hosts=hosts,
         unknown_hosts=tuple(dict.fromkeys(host for row in named for host in row.unknown)),
         left_out=tuple(dict.fromkeys(host for row in named for host in row.left_out)),
-        group=group or (OTHERS if "other" in ideas else ALL if "every" in ideas else ""),
+        group=group or (OTHERS if "others" in attributes else ALL if "all" in attributes else ""),
         job=next((row.job for row in named if row.job), ""),
-        labels=causes.labels[:MOST_LABELS] if causes else (),
+        labels=causes.labels[:MAX_LABELS] if causes else (),
         category=causes.category if causes else "",
         check=next((row.check for row in named if row.check), ""),
         remedy=next((row.remedy for row in named if row.remedy), ""),
+        guide=find_guide_name(clauses) if intent is Intent.RUN_GUIDE else "",
         device=next((row.device for row in named if row.device), ""),
         person=next((row.person for row in named if row.person), ""),
-        at=parse_pause_end(text, now) if intent is Intent.PAUSE else _since(text, parts, now),
-        audience="manager" if "manager" in ideas else "ticket" if "ticket" in ideas else "",
-        form="picture" if "picture" in ideas else "file" if "file" in ideas else "",
-        picture=_picture(ideas) if intent is Intent.SHOW_PICTURE else "",
+        at=parse_pause_end(text, now) if intent is Intent.PAUSE else _find_start(text, clauses, now),
+        audience="manager" if "manager" in attributes else "ticket" if "ticket" in attributes else "",
+        form="picture" if "picture" in attributes else "file" if "file" in attributes else "",
+        picture=_choose_picture(attributes) if intent is Intent.SHOW_PICTURE else "",
     )
 
 
-def _picture(ideas: Collection[str]) -> str:
-    return "timeline" if "timeline" in ideas else "bandwidth" if "curve" in ideas else "walk"
+def _choose_picture(attributes: frozenset[str]) -> str:
+    return next((name for name in ("timeline", "bandwidth") if name in attributes), "walk")
 
 
-def _since(text: str, parts: Sequence[Clause], now: datetime) -> datetime | None:
-    return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in parts), now)[0]
+def _find_start(text: str, clauses: Sequence[Clause], now: datetime) -> datetime | None:
+    return parse_time_window(text[:LONGEST], now)[0] or parse_time_window(" . ".join(" ".join(clause.words) for clause in clauses), now)[0]
 
 
 def parse_pause_end(text: str, now: datetime) -> datetime | None:

@@ -16,6 +16,7 @@ _FULL_WIDTH: Final[dict[int, str]] = {
 }
 # Borders of Chinese and Latin text, which have no blank.
 _JOINED = re.compile(r"(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])[.,]")
+_HAN = re.compile(r"[\u4e00-\u9fff]")  # Chinese words are not separated, so each sign counts as a word.
 _BREAK = re.compile(r"[?!…\n]|[.;](?=\s|$)")
 _PART = re.compile(r"[^\W\d_]+(?:['’`´][^\W\d_]+)*")
 _EDGE = "\"'`*_~()[]{}<>,.:;!?«»“”„‘’…¿¡#"
@@ -37,7 +38,7 @@ lemme=let_me wanna=want_to gonna=going_to gotta=have_to pls=please plz=please pl
 tnx=thanks ty=thanks tysm=thanks teh=the waht=what wht=what wich=which hwo=how becuase=because cuz=because bc=because abt=about w=with
 ok=okay k=okay kk=okay okey=okay okie=okay ya=yes yep=yes yup=yes yeah=yes yea=yes nope=no nah=no rn=now atm=now asap=now info=information
 smth=something sth=something ppl=people tho=though tmrw=tomorrow ack=okay roger=okay wtf=what wil=will aswell=as_well alot=a_lot onyl=only
-jsut=just si=is ist=is nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
+jsut=just nwo=now cna=can plase=please hlep=help stil=still thnaks=thanks noone=nobody helo=hello stpo=stop tx=thanks
 wat=what ths=this till=until compair=compare +1=thumbsup -1=thumbsdown dunno=do_not_know wdym=what_do_you_mean tbh=honestly btw=also howto=how_to
 """
 # Chat abbreviations and misspelt short words.
@@ -101,7 +102,8 @@ def _chunk(chunk: str) -> list[str]:
         return [chunk.strip(_EDGE).lower()[:80]]
     plain = strip_accents(chunk.lower())
     plain = plain.replace("-", "", 1) if plain.startswith(("re-", "un-")) else plain
-    return [word for part in _PART.findall(plain) for word in _uncontracted(part)]
+    words = [word for part in _PART.findall(plain) for word in _uncontracted(part)]
+    return words if plain.isascii() else [sign for word in words for sign in (word if _HAN.search(word) else (word,))]
 
 
 def strip_accents(text: str) -> str:

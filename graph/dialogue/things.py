@@ -155,7 +155,7 @@ CHECK_WORDS: Final[Mapping[str, str]] = {
 # Remedy → words for it, besides its id.
 REMEDY_WORDS: Final[Mapping[str, str]] = {
     "drain_node": (
-        "drain, cordon, take out of service, out of rotation, out of service, out of the pool, out of the queue, isolate, quarantine, drainen, "
+        "drain, drained, cordon, cordoned, take out of service, out of rotation, out of service, out of the pool, out of the queue, isolate, quarantine, drainen, "
         "drenar, drena, drainer, vider"
     ),
     "resume_node": (
@@ -163,7 +163,7 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
         "rotation, return to service, into service, back in the pool, back into the pool, back into production"
     ),
     "cancel_job": (
-        "cancel the job, cancel job, kill the job, kill job, scancel, abort the job, cancel my job, cancel our job, stop the job, kill the "
+        "cancel the job, cancel job, kill the job, kill job, kill off the job, kill off job, scancel, abort the job, cancel my job, cancel our job, stop the job, kill the "
         "training, terminate the job, cancel the run, kill the run, stop job, cancel the training, kill my job, kill our job"
     ),
     "evict_pods": "evict the pods, evict pods, evict its pods, evict all pods, kubectl drain",
@@ -194,11 +194,53 @@ REMEDY_WORDS: Final[Mapping[str, str]] = {
     "dkms_rebuild": "rebuild the driver, rebuild dkms, dkms rebuild, dkms, rebuild the module",
     "reload_driver": "reload the driver, reload driver, driver reload, restart the driver, reload the nvidia driver, reload the drivers, reload nvidia",
     "reboot": (
-        "reboot, restart the node, restart node, restart the host, restart the machine, bounce the node, restart the server, restart the box, "
+        "reboot, rebooted, restart the node, restart node, restart the host, restart the machine, bounce the node, restart the server, restart the box, "
         "bounce, neustarten, neu starten, redemarrer, redemarre, reiniciar, reinicia"
     ),
     "power_cycle": (
         "power cycle, powercycle, power-cycle, hard reset, cold boot, hard reboot, pull the plug, cold reboot, turn it off and on, power off "
         "and on"
     ),
+}
+# The same in German, French, Spanish and Chinese.
+CAUSE_WORDS_ABROAD: Final[Mapping[str, str]] = {
+    "INTERCONNECT": "le reseau, la red, das netz, 网络",
+    "INTERCONNECT.IB": "cable, cables, cable reseau, 线缆, 网线, 光纤, 光模块, netzwerkkabel",
+    "SYSTEM_SOFTWARE.DRIVER": "pilotes, controlador, drivers, 驱动, 驱动程序",
+    "SYSTEM_SOFTWARE.STORAGE": "festplatten, platte, disco duro, 磁盘, 硬盘, 存储",
+    "GPU.POWER": "netzteil, stromversorgung, alimentation, fuente de alimentacion, fuente, 电源",
+    "GPU.THERMAL OTHER.INFRA.Rack_Cooling OTHER.HARDWARE.Fan_Failure": (
+        "uberhitzung, warme, temperatur, surchauffe, chaleur, sobrecalentamiento, calor, 过热, 温度"
+    ),
+    "INTERCONNECT.SWITCH": "commutateur, conmutador, 交换机",
+    "GPU.MEMORY SYSTEM_SOFTWARE.MEMORY USER.CODE.Batch_Too_Large_OOM": "speicher, memoire, memoria, 内存, 显存",
+    "USER.CODE USER": "unser code, notre code, nuestro codigo, 代码",
+    "OTHER.HARDWARE.Fan_Failure": "lufter, ventilateur, ventilador, 风扇",
+}
+REMEDY_WORDS_ABROAD: Final[Mapping[str, str]] = {
+    "reboot": (
+        "neustart, neu gestartet, neu starten, starte neu, neu booten, boote neu, reboote, rebooten, relance, relancer, rebota, "
+        "reinicio, reinicien, reiniciad, 重新启动, 重开机, redemarrage, redemarrer, redemarre, redemarrez, reinicie, reiniciar, "
+        "reinicia, 重启"
+    ),
+    "drain_node": (
+        "drainen, drainiere, raus, rausnehmen, aus der rotation, leere, leeren, vide, vider, retire, retirer, retira, retirar, "
+        "vacia, vaciar, saca, sacar, 移出, 踢出, 摘掉, 摘除, drainiere, entleeren, aus dem betrieb, aus dem pool, isolieren, hors "
+        "service, du pool, isole, isoler, draine, drainer, drena, drenar, aisla, aislar, de servicio, 排空, 下线, 隔离"
+    ),
+    "gpu_reset": "zurucksetzen, resette, resetee, resetea, resetear, reinicializa, reinitialise, reinitialiser, restablece, restablecer, 重置, 复位",
+    "cancel_job": (
+        "job abbrechen, brich den job ab, brich job, job killen, arrete le job, arreter le job, tuer le job, mata el job, cancela "
+        "el job, 终止任务, 终止作业, 杀掉作业, annule le job, tue le job, cancela el trabajo, mata el trabajo, 取消作业, 杀掉任务, 取消任务"
+    ),
+    "reload_driver": "treiber neu, treiber neu laden, lade den treiber, recharge le pilote, recarga el controlador, 重新加载驱动",
+    "power_cycle": "stromlos, eteins et rallume, apaga y enciende, 断电重启",
+    "resume_node": (
+        "wieder in betrieb, wieder in den pool, wieder frei, en service, dans le pool, en servicio, al servicio, al pool, 重新上线, "
+        "恢复上线, 取消排空"
+    ),
+}
+CHECK_WORDS_ABROAD: Final[Mapping[str, str]] = {
+    "dmesg": "kernellog, kernel log, journal du noyau, log del kernel, 内核日志",
+    "smi": "temperaturen, temperatures, temperaturas",
 }

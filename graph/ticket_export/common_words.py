@@ -3,7 +3,6 @@
 from typing import Final
 
 from graph.dialogue.real_words import REAL
-from graph.dialogue.words import IDEAS, NEUTRAL, WEAK
 
 _EXTRA_COMMON_WORDS: Final = """
 a able abort aborted aborting aborts about above absent accelerator accept accepted access according across active actual adapter add added
@@ -74,11 +73,53 @@ hundreds anywhere logged chosen poor sensors time-out
 nccl_error ncclsystemerror ncclinternalerror ncclremoteerror ncclunhandledcudaerror ncclinvalidusage cuda_error cudaerror
 processgroupnccl workncl worknccl opttype seqnum numelin numelout timeoutms torch.distributed torch.cuda c10d std::runtime_error what() err
 kern syslog nvrm nccl unspecified warn fatal debug info trace error hi hello slurm srun sbatch scontrol slurmstepd mpirun mpi docker kubelet kubernetes pod pods
+'be' 'do' 'get' 'have' 'in' 'is' 'let' 'make' 'need' 'now' 'on' 'put' 'to' 'want' 'work' ME a_bit abilities abnormal action actions actually
+addition additional additionally advice advisable advise affected afresh afternoon ah ai aisle alarm alert allowed alright altered amazing
+analysis answer answering answers anybody anyone anyway apparently appreciate appreciated approval approvals approve approved approves approving
+archive assign assigned assignee assuming attach attached attachment authorise authorised authorize authorized awake awesome basically basis bay
+beeping believe benchmark bios blame blinking bold boss bosses bot bounce box boxes break brief briefly brilliant bring broaden broke buddy
+bumped busbw butt button bye cage cancel canceled canceling cancelled cancelling capabilities capable cards care carry cases cat catch causes
+cease center ceo change changelog changes charge chart chassis chatgpt cheat cheatsheet checking checks cheers chief chronological chronology
+ciao claim clarify claude cleaned cleanup click closing clusters colleague colleagues comes commander commands commenting compare compared
+compares comparison complain complained complaining complains concentrate concerning conclude concluded conclusion confidence confident configure
+confirm confirmed confirming confirms consequence consequences consider considered continues convinced cool cordon cost couple course cover
+crashing cto culprit cured curve curves customer customers cut cya cycled cycling danger dangerous danke datacenter dc deal dealing decision
+decline declined deduce degraded deja delegate delivery dell deny deployed desist diag diagnosing diagnosis diagnostic diagnostics diagram die
+dies diff difference differences differently differs digest digging dimm director disable disappeared disapprove discard discarded dismissed
+display distinguish distinguishes disturb doing domain downgraded download dr draft drain drained draining draw drawing drawn driving dying
+easiest effect effects elaborate eliminate eliminated else encounter encountered engineer english entail erors erroring escalate escalating
+escalation eta etc evening events everyone everywhere evidence exactly examine excellent excerpt exclude excluded excluding exclusively execs
+executes executive executives expand experiencing expert explain explanation extend face faced fact fair fan fantastic fastest faulty features
+fellow fiddling finding findings finetuning fire firmware fixed flap flapping flaps fleet focus folks forget freezes friday froze functional
+funny fyi general generally gist gm gn goodbye gpt grab gracias granted graphically grateful green greenlight greetings grounds guess guilty guys
+haha hahaha hand handles handling handoff handover hands hang hanging hangs happening happens happy harm harmful head healed heat heatmap heh
+hehe helped helpful helping helps hero hey history hiya hm hmm holding honest honestly hope hopefully horses howdy hpe human hunt hunting hurt
+hush idea ill impact impacted impressive improve improved improvement inaccurate incident incidents indicates inspect instructions interesting
+inventory investigate investigating investigation involve involved isolate issues jira joke journal joy jump justify keeps kick killing kindly
+knew knock kudos lately layman leadership leave led legend lenovo lets lgtm lifesaver light llm lmao lol looking loses love lovely lowered luck
+magic maintenance man management managers manufacturer map mark mate maybe meanwhile meddling mend mended merci messaging messing mgmt midnight
+migrated mine mins misdiagnosed misdiagnosis mistake mistaken model modified modprobe monday month months mortem moved moves mute myself narrow
+neat necessary neighbors neighbours neither news nice nicely nonsense noon nope nosing notifications notifying nutshell occur occurring occurs
+odd oem offender offline oh okay oncall online optic optics ought ours outage outlier outliers outputs overall overheating overnight overview
+owner owning owns pack panic panicked partition partner party passes passing paste patched pause perfect perform performance permissions
+permitted persisting persists pick picked picking picture ping pinging plain plan play plot plugged png poking positive possibly post posting
+postmortem posts powercycle precedent precedents press previously printout prior probe problematic problems proceed prodding production proof
+propose proposed props prove proven proves provided psu pull pulling push pushed quarantine question quickest quickly quorum rack rackmedic ran
+rationale re reachable reactivate readings reasoning reasons reassess reassign rebooting rebuild recabled recap recheck reckon recommend
+recommendation recommended reconfigured recurrence recurring red reenable reexamine refresh regarding reimaged reject rejected relaunch relevant
+reloaded reloading remains remedied remedy reopen repair repaired repeatedly replacement replacements replacing replugged reply replying
+reporting reports requeue reread rerouted rerun rescan rescheduled reseat reseated reseating resetting resolved respond responding responsible
+restore restrict restricted resubmit resubmitted reuse reverse revert reverted rid rights riser risk risks risky rma robot rock rofl roll
+rollback rolled room rotation roughly rubbish rule ruled sadly safely said sane saturday saver scan scancel scanning screenshot searching seeing
+sees segfaults servers servicenow shall sheet ship shipment shoes short shorten shush siblings sick sign silence silent sitrep situation skip
+smart smoking snippet snooze solely solution solve solved someone somewhere sorry sort sorted sounds spamming spare spares specialist sre
+stakeholder stakeholders stand standing stands stay stderr stdout stick strange submit suggest suggested suggestion suggestions suggests
+summaries summarise summarised summarize summary sunday super superb supermicro supervisor supplier suppliers suppose sureness suspect suspected
+suspicious swap swapped swapping sweet switched tail taking talking tap taxonomy teams technical technician technicians tenants tests text
+therefore third throttled throttling thumbsdown thumbsup thursday tickets tightened till timeline timelines timeouts tinkering tl tldr tomorrow
+tonight touch touched touching transceiver trees trick trouble tuesday turned turns txt uh um unaffected unchanged unclose uncordon understand
+understood undo undoing undrain unfixed unfortunately unlike unlock unplug unplugged unplugging unresolved unresponsive unusual updates updating
+upload upper usable users vendor vendors verb verdict versus veto visual visualise visualize vp vs vu walk watch wednesday weekend weeks weird
+welcome whats whenever whom whose widen wider wise wonder wonderful wondering workaround workload worth wrap writeup years yo yours yourself
 """
-COMMON_WORDS: Final = frozenset(
-    {word for idea_words in IDEAS.values() for phrase in idea_words.split() for word in phrase.split("_")}
-    | NEUTRAL
-    | WEAK
-    | REAL
-    | {*_EXTRA_COMMON_WORDS.split()}
-)
+COMMON_WORDS: Final = REAL | {*_EXTRA_COMMON_WORDS.split()}

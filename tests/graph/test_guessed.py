@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 CHOICES = IntentChoices(
     {one.value: row.means for one, row in INTENTS.items()}, ("gpu-001", "gpu-002"), ("GPU.BUS.Fallen_Off_Bus",), ("dmesg",), ("reboot",)
 )
-ODD = "the second little fellow over there, is he still breathing"  # not understood without a model
+ODD = "yon second wee lad, doth he draw breath"  # not understood without a model
 
 
 @pytest.fixture

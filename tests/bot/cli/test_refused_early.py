@@ -57,7 +57,7 @@ for words in json.loads(sys.argv[1]):
     ran = CliRunner().invoke(app, words)
     print(json.dumps([ran.exit_code, ran.stdout, ran.stderr, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
-HEAVY = {"langgraph", "langchain_core", "fakeredis", "redis", "asyncssh", "slack_sdk", "aiohttp"}
+HEAVY = {"langgraph", "langchain_core", "fakeredis", "redis", "asyncssh", "slack_sdk", "aiohttp", "numpy"}
 
 
 def refused(folder: Path, commands: list[tuple[str, ...]]) -> list[tuple[int, str, str, set[str]]]:

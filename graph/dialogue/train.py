@@ -1,0 +1,185 @@
+"""Train the intent classifier from the phrases: `python -m graph.dialogue.train`. Needs scikit-learn (the dev group).
+
+The result depends on the phrases and this package alone: the same phrases give the same weights.
+"""
+
+import hashlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import yaml
+
+from graph.dialogue.classifier import WEIGHTS_PATH
+from graph.dialogue.clauses import Clause, split_clauses
+from graph.dialogue.features import BUCKETS, compute_features
+from graph.dialogue.intents import Intent
+from graph.dialogue.known_words import KNOWN_WORDS_PATH
+from graph.dialogue.said import Vocabulary
+from graph.dialogue.spelling import expand_abbreviations, split_sentences
+from graph.extraction.hosts import expand_host_numbers
+from kb.taxonomy.loader import load_taxonomy
+from tools.checks import CHECKS
+from tools.inventory.host_ranges import expand_host_range
+from tools.remedies import REMEDIES
+
+PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
+COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
+INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 30.0, 100, 1e-3
+MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
+_ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
+_NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "": {
+        "host": "gpu-002|gpu-005|gpu-031|gpu-017|gpu-008",
+        "hosts": "gpu-001 and gpu-002|gpu-[001-003]|gpu-003, gpu-004|gpu-017 gpu-018|gpu-[021-024]",
+        "group": "train|@train",
+        "person": "<@U0OLGA77>|@U0PRIYA11|@marco",
+        "time": "02:00|yesterday|14:30|this morning|3am|09:15",
+        "job": "4711|88123",
+        "check": "dmesg|nvidia-smi|ibstat|kernel log|job log|lspci|the ecc counters|topo",
+        "test": "nccl test|dcgm|bandwidth test|gemm test|burn-in|nccl1|ib bandwidth test|dcgmi diag",
+        "remedy": "drain|reboot|reset the gpu|power cycle|cordon|reload the driver|restart the fabric manager|isolate|kill the job",
+        "cause": (
+            "the network|the driver|the cable|ecc|nvlink|the power supply|overheating|a full disk|nccl|the switch|thermal|our code|memory"
+        ),
+    },
+    "de": {
+        "hosts": "gpu-001 und gpu-002|gpu-[001-003]|gpu-021 bis gpu-024",
+        "time": "02:00|gestern|14 uhr|heute morgen",
+        "remedy": "drain|reboot|reset|neustart",
+        "cause": "das netzwerk|das kabel|der treiber|der speicher|das netzteil|nccl|ecc|die hitze|der switch",
+    },
+    "fr": {
+        "hosts": "gpu-001 et gpu-002|gpu-[001-003]",
+        "time": "02:00|hier|14h|ce matin",
+        "remedy": "draine|redémarre|reset|reboot",
+        "cause": "le réseau|le câble|le pilote|la mémoire|l'alimentation|nccl|ecc|la surchauffe|le switch",
+    },
+    "es": {
+        "hosts": "gpu-001 y gpu-002|gpu-[001-003]",
+        "time": "02:00|ayer|las 14:00|esta mañana",
+        "remedy": "drena|reinicia|reset|reboot",
+        "cause": "la red|el cable|el controlador|la memoria|la fuente|nccl|ecc|el calor|el switch",
+    },
+    "zh": {
+        "hosts": "gpu-001和gpu-002|gpu-001、gpu-002",
+        "time": "02:00|昨天|今天早上",
+        "check": "dmesg|nvidia-smi|内核日志|ibstat",
+        "test": "nccl测试|nccl test|dcgm|带宽测试",
+        "remedy": "重启|排空|reset",
+        "cause": "网络|线缆|驱动|内存|电源|nccl|ecc|过热|交换机",
+    },
+}
+
+
+# What people write around a request. `{}` is the phrase; it is trained with one of them besides, in turn.
+_FRAMES: Final[Mapping[str, Sequence[str]]] = {
+    "en": (
+        "hey, {}", "ok {}", "so {}", "and {}", "{} please", "{} thanks", "hi, {}", "well, {}", "sorry, {}", "{}, thx", "hello! {}", "also {}",
+        "quick one: {}", "{} pls", "hm, {}", "btw {}",
+    ),
+    "de": ("hey, {}", "ok, {}", "und {}", "{} bitte", "hallo, {}", "{} danke", "also {}", "sorry, {}"),
+    "fr": ("salut, {}", "ok, {}", "et {}", "{} svp", "bonjour, {}", "{} merci", "alors {}", "pardon, {}"),
+    "es": ("hola, {}", "ok, {}", "y {}", "{} por favor", "oye, {}", "{} gracias", "entonces {}", "perdón, {}"),
+    "zh": ("你好，{}", "那{}", "请问{}", "麻烦{}", "{}，谢谢", "好的，{}"),
+}  # fmt: skip
+
+
+class LabelledText(NamedTuple):
+    intent: Intent
+    text: str
+
+
+def build_training_vocabulary() -> Vocabulary:
+    """Return the names that the phrases are trained with."""
+    taxonomy, hosts = load_taxonomy(), tuple(expand_host_range("gpu-[001-064]"))
+    titles = {label: taxonomy.get_title(label) for label in taxonomy.leaves}
+    remedies = {remedy.id: remedy.does for remedy in REMEDIES.values()}
+    return Vocabulary(hosts=hosts, groups={"train": hosts}, titles=titles, checks=tuple(CHECKS), remedies=remedies)
+
+
+def compute_digest() -> str:
+    """Return the digest of all phrases and settings."""
+    settings = (BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES)
+    files = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(PHRASES_FOLDER.glob("*.yaml"))]
+    return hashlib.sha256(b"\0".join([repr(settings).encode(), *files])).hexdigest()
+
+
+def list_texts() -> list[LabelledText]:
+    """Return the phrases of every language, with names for their placeholders in turn."""
+    return [row for path in sorted(PHRASES_FOLDER.glob("*.yaml")) for row in _list_phrases(path)]
+
+
+def _list_phrases(path: Path) -> Iterator[LabelledText]:
+    names, turns, frames = {**_NAMES[""], **_NAMES.get(path.stem, {})}, Counter[str](), _FRAMES[path.stem]
+
+    def name(found: re.Match[str]) -> str:
+        turns[found[1]] += 1
+        known = names[found[1]].split("|")
+        return known[turns[found[1]] % len(known)]
+
+    for intent, phrases in yaml.safe_load(path.read_text()).items():
+        for phrase in phrases:
+            yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
+            if intent not in _ALONE and len(phrase.split()) <= MAX_FRAMED_WORDS:
+                turns["frame"] += 1
+                yield LabelledText(Intent(intent), frames[turns["frame"] % len(frames)].replace("{}", _PLACEHOLDER.sub(name, phrase)))
+
+
+def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:
+    return split_clauses(expand_host_numbers(text, names.host_index), names, _NOW)
+
+
+def list_common_words(texts: Sequence[LabelledText]) -> list[str]:
+    """Return the words of at least `COMMON_FROM` phrases that ask for something."""
+    rows = (
+        {word for sentence in split_sentences(row.text) for word in expand_abbreviations(sentence.words)}
+        for row in set(texts)
+        if row.intent is not Intent.NOT_UNDERSTOOD
+    )
+    return sorted(word for word, count in Counter(word for row in rows for word in row).items() if count >= COMMON_FROM and word.isalpha())
+
+
+def compute_training_features(texts: Sequence[LabelledText]) -> Any:
+    """Return a sparse matrix, a row a text."""
+    from scipy.sparse import csr_matrix
+
+    names = build_training_vocabulary()
+    rows = [compute_features(parse_clauses(row.text, names)) for row in texts]
+    starts = np.cumsum([0, *map(len, rows)])
+    columns, values = [column for row in rows for column in row], [value for row in rows for value in row.values()]
+    return csr_matrix((values, columns, starts), shape=(len(rows), BUCKETS))
+
+
+def train(texts: Sequence[LabelledText], features: Any) -> dict[str, Any]:
+    """Return the arrays of `IntentWeights`. `features`: of the texts, as a sparse matrix."""
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
+    model.fit(features, [row.intent.value for row in texts])
+    scales = np.abs(model.coef_).max(axis=1) / 127
+    return {
+        "intents": np.array([str(name) for name in model.classes_]),
+        "weights": np.rint(model.coef_ / scales[:, None]).astype(np.int8).T,
+        "scales": scales.astype(np.float32),
+        "biases": model.intercept_.astype(np.float32),
+        "digest": np.array(compute_digest()),
+    }
+
+
+def main() -> int:
+    texts = list_texts()
+    KNOWN_WORDS_PATH.write_text("\n".join(list_common_words(texts)) + "\n", encoding="utf-8")
+    np.savez_compressed(WEIGHTS_PATH, **train(texts, compute_training_features(texts)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
