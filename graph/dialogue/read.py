@@ -52,7 +52,7 @@ NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
 CERTAIN = 0.9  # From here on even words that no phrase has may act.
 # So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
-NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.15, 0.4, 2.0
+NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.4, 0.8, 2.0
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -232,7 +232,8 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
         return False
     nothing = _weigh_nothing(row, ranked)
     if row.intent not in ACTING:
-        margin = NOTHING_TO_ANSWER if _wants_something(row.clauses) else NOTHING_TO_ANSWER_STATEMENT
+        asks = _wants_something(row.clauses) and row.intent not in POLITE
+        margin = NOTHING_TO_ANSWER if asks else NOTHING_TO_ANSWER_STATEMENT
         return row.score >= LIKELY * (1 - nothing) and row.score >= nothing * margin
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
     return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
