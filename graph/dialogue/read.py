@@ -45,7 +45,7 @@ _ASSIGNING_WORDS: Final = (
 )
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
-LIKELY = 0.15  # Least probability of an intent that only answers, among those that ask for something.
+LIKELY = 0.2  # Least probability of an intent that only answers.
 LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.75  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
@@ -234,7 +234,7 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
     if row.intent not in ACTING:
         asks = _wants_something(row.clauses) and row.intent not in POLITE
         margin = NOTHING_TO_ANSWER if asks else NOTHING_TO_ANSWER_STATEMENT
-        return row.score >= LIKELY * (1 - nothing) and row.score >= nothing * margin
+        return row.score >= max(LIKELY, nothing * margin)
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
     return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
 
