@@ -45,7 +45,7 @@ _ASSIGNING_WORDS: Final = (
 )
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
-LIKELY, LIKELY_POLITE_QUESTION = 0.2, 0.5  # Least probability of an intent that only answers; of small talk as a question.
+LIKELY, LIKELY_POLITE_QUESTION = 0.25, 0.5  # Least probability of an intent that only answers; of small talk as a question.
 LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.7  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
