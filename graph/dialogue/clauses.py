@@ -79,15 +79,16 @@ _POLITE_VERBS: Final = _each(
 _ASKED: Final = _each("you rackmedic somebody someone du ihr sie bitte tu vous")
 _ASKED_IN_TWO_WORDS: Final = {("we", "get"), ("we", "have"), ("a", "human"), ("a", "person"), ("an", "engineer")}
 _POLITE_FORMS: Final = re.compile(
-    r"(?:would you mind|are you able to|(?:is|would) it (?:be )?possible (?:for you to|that you|to)|any chance you|est ce que (?:tu peux|vous pouvez)"
-    r"|(?:tu peux|vous pouvez|konntet ihr|wurdest du|seria posible|es posible que)) "
+    r"(?:would you mind|are you able to|(?:is|would) it (?:be )?possible (?:for you to|that you|to)|any chance you|seria posible|es posible que"
+    r"|(?:\S+ ){0,4}(?:(?:kannst|konntest|wurdest|magst) du|(?:konnt|konntet|wurdet) ihr|(?:konnen|konnten|wurden) sie|(?:peux|pourrais) tu"
+    r"|(?:pouvez|pourriez) vous|tu (?:peux|pourrais)|vous (?:pouvez|pourriez)|puedes|podrias|podeis|pueden|podrian)) "
 )
 _SUBJECTS: Final = _each("i you we it this that there they the a")
 _NO_SUBJECTS: Final = _each("fixed solved resolved working mine gone done")
 _FOREIGN_POLITE: Final = _each("kannst konntest wurdest peux pouvez pourrais pourriez puedes podrias podria pueden")
 _CHINESE_DENIES: Final = re.compile(r"别|不要|不用|先不|不能|不许|请勿")
 _CHINESE_DEPENDS: Final = re.compile(r"如果|要是|假如|的话|等.{0,8}再")
-_CHINESE_POLITE: Final = re.compile(r"请|帮|麻烦|能不能|一下")
+_CHINESE_POLITE: Final = re.compile(r"请|帮|麻烦|能不能|可不可以|一下|可以.{0,20}吗|能.{0,20}吗")
 _HASTE: Final = re.compile(
     r" (?:(?:do )?not wait|no (?:rush|hurry|stress|worries)|not urgent|without haste|keine eile|nicht warten|pas d urgence|rien d urgent"
     r"|sin prisa|no need to (?:look|check|search|continue|go on)\b.{0,40})$"

@@ -46,14 +46,14 @@ _ASSIGNING_WORDS: Final = (
 )
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
-LIKELY = 0.15  # Least probability of an intent that only answers, among those that ask for something.
-LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.75  # Of one that acts; where the sentence neither asks nor requests.
+LIKELY, LIKELY_POLITE_QUESTION = 0.25, 0.5  # Least probability of an intent that only answers; of small talk as a question.
+LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.7  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
 CERTAIN = 0.9  # From here on even words that no phrase has may act.
 # So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
-NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.15, 0.4, 2.0
+NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.4, 0.8, 2.0
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
@@ -233,8 +233,9 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
         return False
     nothing = _weigh_nothing(row, ranked)
     if row.intent not in ACTING:
-        margin = NOTHING_TO_ANSWER if _wants_something(row.clauses) else NOTHING_TO_ANSWER_STATEMENT
-        return row.score >= LIKELY * (1 - nothing) and row.score >= nothing * margin
+        wants, polite = _wants_something(row.clauses), row.intent in POLITE
+        margin = NOTHING_TO_ANSWER if wants and not polite else NOTHING_TO_ANSWER_STATEMENT
+        return row.score >= max(LIKELY_POLITE_QUESTION if wants and polite else LIKELY, nothing * margin)
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
     return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
 

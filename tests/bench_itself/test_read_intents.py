@@ -22,9 +22,9 @@ from tests.bench.published.read_intents import RECORDED, RESULTS, Phrase, as_gue
 from tests.bench.published.read_texts import BUDGET, MODEL
 from tests.graph.test_blind_phrases import ACTING
 
-ODD = Phrase("blind_third", Intent.EXPLAIN, "convince me")
+ODD = Phrase("blind_third", Intent.EXPLAIN, "ja miksi ihmeessä niin luulet")
 PLAIN = Phrase("blind_third", Intent.STATUS, "status")
-NO_WORD = Phrase("blind_third", Intent.STOP, "bring the curtain down")
+NO_WORD = Phrase("blind_third", Intent.STOP, "let the curtain fall upon thy toil")
 
 
 @pytest.fixture(scope="module")
