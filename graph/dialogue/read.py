@@ -46,11 +46,14 @@ _ASSIGNING_WORDS: Final = (
 )
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 MAX_LABELS = 8
-LIKELY, LIKELY_POLITE_QUESTION = 0.25, 0.5  # Least probability of an intent that only answers; of small talk as a question.
+MAX_REPORT_WORDS = 25  # Of a request for the report; longer texts mention reports.
+LIKELY, LIKELY_POLITE_QUESTION = 0.15, 0.5  # Least probability of an intent that only answers; of small talk as a question.
 LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.7  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
+# Where “asks for nothing” is at most this share of it, an act needs only this probability.
+CLEAR_SHARE, LIKELY_TO_ACT_CLEARLY = 0.125, 0.4
 CERTAIN = 0.9  # From here on even words that no phrase has may act.
 # So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
 NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.4, 0.8, 2.0
@@ -218,6 +221,7 @@ def _names_test(clauses: Sequence[Clause]) -> bool:
 
 # What a message must name to have an intent.
 _NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
+    Intent.REPORT: lambda clauses: sum(len(clause.words) for clause in clauses) <= MAX_REPORT_WORDS,
     Intent.ASSIGN: _names_owner,
     Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),
     Intent.RUN_CHECK: _names_test,
@@ -237,7 +241,10 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
         margin = NOTHING_TO_ANSWER if wants and not polite else NOTHING_TO_ANSWER_STATEMENT
         return row.score >= max(LIKELY_POLITE_QUESTION if wants and polite else LIKELY, nothing * margin)
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
-    return known and row.score >= _get_threshold(row, news=news) and row.score >= nothing * NOTHING_TO_ACT
+    threshold = _get_threshold(row, news=news)
+    if row.intent not in (Intent.NEW_FACTS, Intent.REPORT) and nothing <= row.score * CLEAR_SHARE:
+        threshold = min(threshold, LIKELY_TO_ACT_CLEARLY)
+    return known and row.score >= max(threshold, nothing * NOTHING_TO_ACT)
 
 
 def _names_anything(clause: Clause) -> bool:
@@ -257,6 +264,8 @@ def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> f
 def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
     if row.intent is Intent.NEW_FACTS:
         return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
+    if row.intent is Intent.REPORT:  # People speak of many reports.
+        return CERTAIN
     return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
 
 

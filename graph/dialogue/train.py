@@ -30,7 +30,7 @@ from tools.remedies import REMEDIES
 
 PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
-INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 30.0, 100, 1e-3
+INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 10.0, 300, 1e-4
 MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
 _ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)

@@ -21,6 +21,7 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.ASSIGN: "not if past earlier",
     Intent.WAITS: "not_waiting ? unless maybe past",
     Intent.HAND_OFF: "not if ? past earlier",
+    Intent.REPORT: "not if ? past",
     Intent.RECHECK: "not if past",
     Intent.NARROW: "if ?",
     Intent.WIDEN: "not if ?",
