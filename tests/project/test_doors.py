@@ -96,6 +96,7 @@ FILES: Mapping[str, str] = {
     "`keep` redacts each text of what somebody decided, `add` what was typed, `kb.exports` what was read for a build",
     "bot/cli/kb/rule_command.py": "drafts of rules, whose lines `graph.learning.log_rule_drafts` redacted, in a file that lives for one question",
     "bot/cli/kb/lesson_commands.py": "lessons, which `kb.history.lessons.shorten_text` redacted before they were kept",
+    "graph/dialogue/train.py": "weights and common words of the phrases that are committed; no message of people",
     "graph/model/recording.py": "answers of a model, cleaned as they are recorded; no question",
     "bot/cli/explain.py": "a drawing of a reasoning that the evidence store redacted as it kept it",
     "bot/cli/look.py": "a picture of numbers",
