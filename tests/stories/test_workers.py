@@ -112,8 +112,8 @@ code = asyncio.run(serve(load_settings(), (), front=True))
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 raise SystemExit(code)
 """
-# imported for turns, waves and the index; a front end only takes events, and asks a host only for a decision
-HEAVY = {"langgraph", "langchain_core", "langsmith", "asyncssh", "qdrant_client", "numpy"}
+# imported for turns, waves and the index; a front end reads messages (with NumPy) and takes events, and asks a host only for a decision
+HEAVY = {"langgraph", "langchain_core", "langsmith", "asyncssh", "qdrant_client"}
 
 
 async def test_a_front_end_carries_nothing_that_only_workers_need(tmp_path: Path, durable_server: RealServer) -> None:

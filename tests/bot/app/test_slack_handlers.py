@@ -381,14 +381,19 @@ async def test_help_is_said_once_and_opens_nothing(bot: Behind) -> None:
     assert await bot.items() == []
 
 
-@pytest.mark.parametrize(
-    "words", ["🍕🍕🍕", "hello, what nice weather we have today, is it not", "AAAAAAAAAAAAAAAAAAAA", "approve apr-123"]
-)
+@pytest.mark.parametrize("words", ["🍕🍕🍕", "hello, what nice weather we have today, is it not", "AAAAAAAAAAAAAAAAAAAA"])
 async def test_a_mention_that_tells_nothing_is_answered_in_a_line_and_opens_nothing(bot: Behind, words: str) -> None:
     await bot.slack.say("olga", OPS, f"@rackmedic {words}")
     await bot.settled()
     [said] = bot.texts(OPS)
     assert said in (notes.render_empty_report().text, HELP)
+    assert await bot.items() == []
+
+
+async def test_a_typed_approval_without_an_incident_is_refused_and_opens_nothing(bot: Behind) -> None:
+    await bot.slack.say("olga", OPS, "@rackmedic approve apr-123")
+    await bot.settled()
+    assert bot.texts(OPS) == [NO_INCIDENT]
     assert await bot.items() == []
 
 
