@@ -209,6 +209,7 @@ function draw() {
 
 async function openChannel(id, thread = "") {
   if (id === "app") id = (await ask("/control/dm", { user: state.me })).channel.id;
+  const before = { ...state.messages[id] };
   const data = await attempt(`/control/messages?channel=${encodeURIComponent(id)}&user=${state.me}`);
   if (!data) return;
   if (!state.channels.some((channel) => channel.id === id)) state.channels = (await ask(`/control/channels?user=${state.me}`)).channels;
@@ -216,7 +217,9 @@ async function openChannel(id, thread = "") {
   const linked = data.messages.find((message) => message.ts === thread);
   Object.assign(state, { channel: id, thread: linked?.thread_ts ?? linked?.ts ?? "" });
   state.tab = here()?.is_im && !linked ? "home" : "messages";
-  state.messages[id] = Object.fromEntries(data.messages.map((message) => [message.ts, message]));
+  // What arrived while the answer was on its way is newer than the answer.
+  const meanwhile = Object.entries(all(id)).filter(([ts, message]) => before[ts] !== message);
+  state.messages[id] = Object.fromEntries([...data.messages.map((message) => [message.ts, message]), ...meanwhile]);
   delete state.unread[id];
   draw();
   $("messages").scrollTop = $("messages").scrollHeight;
