@@ -33,7 +33,7 @@ class DraftSection(StrictModel):
 
 
 class TrackerDraft(StrictModel):
-    """What a tracker is told of an incident, the same for all. Each tracker maps it to its own fields."""
+    """The ticket that is sent for an incident. It is the same for every tracker, which maps it to its own fields."""
 
     incident: str
     title: str

@@ -301,7 +301,7 @@ def _build_message(intent: Intent, text: str, clauses: Sequence[Clause], now: da
         hosts=hosts,
         unknown_hosts=tuple(dict.fromkeys(host for row in named for host in row.unknown)),
         left_out=tuple(dict.fromkeys(host for row in named for host in row.left_out)),
-        group=group or (OTHERS if "others" in attributes else ALL if "all" in attributes else ""),
+        group=group or next((meant for word, meant in (("others", OTHERS), ("all", ALL)) if word in attributes), ""),
         job=next((row.job for row in named if row.job), ""),
         labels=causes.labels[:MAX_LABELS] if causes else (),
         category=causes.category if causes else "",
@@ -311,8 +311,8 @@ def _build_message(intent: Intent, text: str, clauses: Sequence[Clause], now: da
         device=next((row.device for row in named if row.device), ""),
         person=next((row.person for row in named if row.person), ""),
         at=parse_pause_end(text, now) if intent is Intent.PAUSE else _find_start(text, clauses, now),
-        audience="manager" if "manager" in attributes else "ticket" if "ticket" in attributes else "",
-        form="picture" if "picture" in attributes else "file" if "file" in attributes else "",
+        audience=next((word for word in ("manager", "ticket") if word in attributes), ""),
+        form=next((word for word in ("picture", "file") if word in attributes), ""),
         picture=_choose_picture(attributes) if intent is Intent.SHOW_PICTURE else "",
     )
 

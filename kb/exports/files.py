@@ -15,7 +15,7 @@ MAX_FILES = 100_000  # files per tree
 MAX_UNPACKED_BYTES = 8 << 30  # unpacked bytes per archive
 MAX_COMPRESSION_RATIO = 200  # compression ratio per file
 UNCHECKED_RATIO_BYTES: Final = 64 << 20  # smaller files may have any ratio
-# What `zipfile` raises for a member it cannot read: RuntimeError if it is encrypted, NotImplementedError for an unknown compression.
+# `zipfile` raises RuntimeError for an encrypted member, and NotImplementedError for an unknown compression.
 READ_ERRORS: Final = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 
 

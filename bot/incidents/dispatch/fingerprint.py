@@ -1,4 +1,4 @@
-"""What an incident is about, to recognise a second report of it."""
+"""The fingerprint of an incident: its hosts, job and alert, by which a second report of it is recognised."""
 
 import hashlib
 import re
