@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
-from graph.engine.assessment import Assessment
+from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.peer_differences import HostBaseline, build_baselines
 from graph.extraction.log_digests import select_telling_templates
 from graph.extraction.suspected_causes import find_suspected_causes
@@ -31,22 +31,24 @@ from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.likely_causes import find_likely_cause
 from graph.incident.narrow_recheck import answer_narrow_recheck
 from graph.incident.news_turns import add_change_summary
-from graph.incident.questions import list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
+from graph.incident.questions import LOG_QUESTION, list_logs, list_suggestions, list_tenant_question_ids, update_tenant_silence
 from graph.incident.reasoning_check import verify_conclusion
 from graph.incident.reflect import list_hypotheses
 from graph.incident.remediations import add_action_facts, add_remediations, is_check_result, is_renewed_request
 from graph.incident.run_checks import TURN_ENDING_KINDS
 from graph.incident.scheduled_recheck import add_recheck_result, schedule_next_recheck
-from graph.incident.tenant_causes import add_tenant_causes
 from graph.incident.turn_result import TurnResult
+from graph.incident.visibility import list_visible_hosts
 from graph.learning.lesson_recall import add_recalled_lessons
 from graph.learning.site_notes import add_site_notes
 from graph.milestones import append_milestones
+from graph.ownership import build_tenant_machines, is_withheld_from_tenant
 from graph.report import AttachedChart, FileReadResult, Report
 from graph.report_charts import select_report_charts
 from graph.state import DiagnosisOutcome, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
 from tools.fact import Status
 from tools.inventory.host_ranges import fold_host_names
+from tools.inventory.inventory import Inventory
 
 MAX_UNOBSERVED_CHECKS = 20
 MAX_DONE_ITEMS = 50
@@ -67,7 +69,7 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
     if diagnosing:
         diagnosis = _add_site_notes(_conclude_diagnosis(context, assessment, graph_context), context, assessment, graph_context)
         result = _add_file_results(_add_charts(diagnosis, context), context)
-        result = await asyncio.to_thread(add_tenant_causes, result, context, assessment, graph_context.inventory)
+        result = await asyncio.to_thread(_add_tenant_causes, result, context, assessment, graph_context.inventory)
     elif unknown_guide:
         result = _add_file_results(answer_unknown_guide(context, graph_context), context)
     else:
@@ -140,6 +142,47 @@ def _add_charts(result: TurnResult, context: IncidentContext) -> TurnResult:
     measured = (AttachedChart(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
     charts = (*measured, *select_report_charts(result.report.root_causes, context.facts))
     return replace(result, report=result.report.model_copy(update={"pictures": charts})) if charts else result
+
+
+def _add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: Assessment, inventory: Inventory) -> TurnResult:
+    """Add the causes that a tenant may see. If all are withheld, ask the tenant for their log, once."""
+    crossing = _find_tenant_causes(result.report.root_causes, context, assessment, inventory)
+    report = result.report.model_copy(update={"crossing": crossing})
+    if crossing is None:
+        return replace(result, report=report) if result.report.crossing is not None else result
+    turn = result.turn or context.turn
+    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(context)) or LOG_QUESTION in context.turn.asked:
+        return replace(result, report=report)
+    return replace(
+        result,
+        report=report.model_copy(update={"questions": (LOG_QUESTION,)}),
+        lifecycle=get_next_lifecycle(context.lifecycle, TurnEvent.QUESTION),
+        turn=replace(turn, asked=(*turn.asked, LOG_QUESTION)),
+    )
+
+
+def _can_ask_tenant(context: IncidentContext) -> bool:
+    """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
+    has_upload = any(message.get("attachments") for message in context.messages)
+    return context.is_tenant_incident and not (context.has_open_ticket or has_upload or context.turn.cut)
+
+
+def _find_tenant_causes(
+    causes: tuple[Hypothesis, ...], context: IncidentContext, assessment: Assessment, inventory: Inventory
+) -> tuple[Hypothesis, ...] | None:
+    """Return the causes that the tenant's own facts show; None if nothing is withheld or no tenant reads it."""
+    origin = context.origin
+    if not causes or origin is None or not origin.tenant:
+        return None
+    machines = build_tenant_machines(inventory, list_visible_hosts(inventory, origin))
+    tenant_facts = [fact for fact in context.facts if not is_withheld_from_tenant(fact, machines)]
+    if len(tenant_facts) == len(context.facts):
+        return None
+    labels = {cause.label for cause in causes}
+    tenant_assessment = assess_facts(
+        tenant_facts, assessment.reference, context.hosts, context.turn.priors, context.onset, context.brief.symptoms
+    )
+    return tuple(cause for cause in tenant_assessment.list_root_causes() if cause.label in labels)
 
 
 def _compute_costs(context: IncidentContext, graph_context: GraphContext) -> IncidentCosts:
