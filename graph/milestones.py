@@ -8,8 +8,8 @@ from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import DiagnosisOutcome, InboxItem, Lifecycle, Milestone, MilestoneKind
 
-MAX_MILESTONES = 40  # How many are kept (the first and the newest)
-MAX_MILESTONE_CHARS = 140  # characters per text
+MAX_MILESTONES = 40  # the first and the newest are kept
+MAX_MILESTONE_CHARS = 140
 _OUTCOME_KINDS: Final[dict[DiagnosisOutcome, MilestoneKind]] = {"diagnosed": "found", "no_fault": "well", "abstained": "unsure"}
 _PROVED_OUTCOMES = frozenset({"passes_now", "cured"})
 _RECHECK_MILESTONES: Final[dict[str, tuple[MilestoneKind, str]]] = {
@@ -34,18 +34,22 @@ def append_milestones(incident_view: IncidentView, report: Report, lifecycle: Li
 
 
 def _build_diagnosis_milestones(incident_view: IncidentView, report: Report, at: datetime) -> list[Milestone]:
+    """Return a milestone of the outcome, unless it is the same as the last one."""
     kind = _OUTCOME_KINDS.get(report.outcome)
-    last = next((milestone for milestone in reversed(incident_view.milestones) if milestone.kind in _OUTCOME_KINDS.values()), None)
     headline = report.headline[:MAX_MILESTONE_CHARS]
-    return [Milestone(at=at, kind=kind, says=headline)] if kind and (last is None or (last.kind, last.says) != (kind, headline)) else []
+    outcomes = [milestone for milestone in incident_view.milestones if milestone.kind in _OUTCOME_KINDS.values()]
+    is_repeated = bool(outcomes) and (outcomes[-1].kind, outcomes[-1].says) == (kind, headline)
+    return [Milestone(at=at, kind=kind, says=headline)] if kind and not is_repeated else []
 
 
 def _build_action_milestones(item: InboxItem) -> list[Milestone]:
     data = item.data if item.kind == "action_result" else {}
     event, description = str(data.get("event", "")), str(data.get("says") or "")[:MAX_MILESTONE_CHARS]
     if event in _RECHECK_MILESTONES:
-        kind, words = _RECHECK_MILESTONES[event]
-        return [Milestone(at=item.at, kind=kind, says=f"{words}{f': {description}' if description else ''}"[:MAX_MILESTONE_CHARS])]
+        kind, text = _RECHECK_MILESTONES[event]
+        if description:
+            text += f": {description}"
+        return [Milestone(at=item.at, kind=kind, says=text[:MAX_MILESTONE_CHARS])]
     if event not in ("done", "failed", "unknown") or not data.get("ran", True):
         return []
     action_name = str(data.get("remedy") or "an action").replace("_", " ")
@@ -55,16 +59,19 @@ def _build_action_milestones(item: InboxItem) -> list[Milestone]:
         milestone_kind = "proved"
     elif event != "done" or outcome == "worse":
         milestone_kind = "failed"
-    words = f"{action_name}: {outcome.replace('_', ' ') or event}{f', {description}' if description else ''}"[:MAX_MILESTONE_CHARS]
-    return [*_build_start_milestones(data.get("since"), action_name), Milestone(at=item.at, kind=milestone_kind, says=words)]
+    text = f"{action_name}: {outcome.replace('_', ' ') or event}"
+    if description:
+        text += f", {description}"
+    result = Milestone(at=item.at, kind=milestone_kind, says=text[:MAX_MILESTONE_CHARS])
+    return [*_build_start_milestones(data.get("since"), action_name), result]
 
 
-def _build_start_milestones(since: object, what: str) -> Sequence[Milestone]:
+def _build_start_milestones(since: object, action_name: str) -> Sequence[Milestone]:
     try:
         at = datetime.fromisoformat(str(since))
     except ValueError:
         return ()
-    return (Milestone(at=at, kind="ran", says=f"{what} began"),) if at.tzinfo else ()
+    return (Milestone(at=at, kind="ran", says=f"{action_name} began"),) if at.tzinfo else ()
 
 
 def _build_lifecycle_milestones(incident_view: IncidentView, lifecycle: Lifecycle, item: InboxItem, at: datetime) -> list[Milestone]:

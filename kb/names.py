@@ -1,4 +1,4 @@
-"""Match names as people write them: look-alike letters, accents, invisible characters, separators."""
+"""Match names in any spelling: with look-alike letters, accents, invisible characters or other separators."""
 
 import re
 import unicodedata
@@ -17,7 +17,7 @@ _LETTERS_PATTERN = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class FoldedText:
-    """A folded text with original positions. `cased` keeps case."""
+    """A folded text, the same with its case kept, and the original position of each character."""
 
     text: str
     cased: str
@@ -43,14 +43,14 @@ def _fold_char(char: str) -> str:
 
 
 def fold_text(text: str) -> FoldedText:
-    """Fold look-alike letters and dashes; drop invisible characters."""
+    """Fold case, look-alike letters and dashes, and drop invisible characters."""
     if text.isascii() and text.isprintable():
         return FoldedText(text.lower(), text, range(len(text)))
     cased, at = [], []
-    for place, char in enumerate(text):
+    for position, char in enumerate(text):
         for part in _fold_char(char):
             cased.append(part)
-            at.append(place)
+            at.append(position)
     cased_text = "".join(cased)
     return FoldedText(
         "".join(char.lower() if len(char.lower()) == 1 else char for char in cased_text).translate(_LOOKALIKES), cased_text, at
@@ -58,25 +58,34 @@ def fold_text(text: str) -> FoldedText:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Return equal parts for `Acme Corp.` and `acme-corp`."""
+    """Split a name into folded words. `Acme Corp.` and `acme-corp` give the same."""
     return tuple(filter(None, re.split(r"[\W_]+", fold_text(name).text)))
 
 
 @dataclass(frozen=True, slots=True)
 class NameMatcher:
-    """Names to find, and ordinary words that contain one."""
+    """Matcher of names in a folded text.
 
-    known: Collection[str]
-    ordinary: Collection[str] = frozenset()
+    Attributes:
+        names: Names to find.
+        ordinary_words: Words in which a name does not count.
+    """
+
+    names: Collection[str]
+    ordinary_words: Collection[str] = frozenset()
 
     def build_pattern(self) -> re.Pattern[str] | None:
-        """Match longest names first; None without names."""
-        forms = {r"[\W_]{0,3}".join(map(re.escape, parts)) for name in self.known if (parts := split_name(name))}
-        return re.compile("|".join(sorted(forms, key=lambda one: (-len(one), one)))) if forms else None
+        """Return a pattern of all names, longest first, or None without names."""
+        split_names = [words for name in self.names if (words := split_name(name))]
+        if not split_names:
+            return None
+        alternatives = {r"[\W_]{0,3}".join(map(re.escape, words)) for words in split_names}
+        return re.compile("|".join(sorted(alternatives, key=lambda alternative: (-len(alternative), alternative))))
 
     def iter_places(self, folded: FoldedText, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-        """Yield folded spans, standalone or inside a word that is not ordinary."""
-        at, words = 0, [letters.span() for letters in _LETTERS_PATTERN.finditer(folded.text)]
+        """Yield the span of each name that stands alone or is part of a word that is not ordinary."""
+        at = 0
+        words = [match.span() for match in _LETTERS_PATTERN.finditer(folded.text)]
         while match := pattern.search(folded.text, at):
             start, end = match.span()
             is_standalone = self._is_standalone(folded, start, end, words)
@@ -87,16 +96,18 @@ class NameMatcher:
     def _is_standalone(self, folded: FoldedText, start: int, end: int, words: Sequence[tuple[int, int]]) -> bool:
         text = folded.text
         joins_left = start > 0 and text[start - 1].isalpha() and text[start].isalpha()
-        right = end < len(text) and text[end].isalpha() and text[end - 1].isalpha()
-        if not joins_left and not right:
+        joins_right = end < len(text) and text[end].isalpha() and text[end - 1].isalpha()
+        if not joins_left and not joins_right:
             return True
-        if sum(char.isalnum() for char in text[start:end]) <= MAX_SHORT_NAME_CHARS or text[start:end] in self.ordinary:
-            return (not joins_left or _is_case_change(folded.cased, start)) and (not right or _is_case_change(folded.cased, end))
+        if sum(char.isalnum() for char in text[start:end]) <= MAX_SHORT_NAME_CHARS or text[start:end] in self.ordinary_words:
+            starts_at_boundary = not joins_left or _is_case_change(folded.cased, start)
+            ends_at_boundary = not joins_right or _is_case_change(folded.cased, end)
+            return starts_at_boundary and ends_at_boundary
         first = words[bisect_right(words, (start, len(text))) - 1][0] if joins_left else start
-        last = words[bisect_right(words, (end, 0)) - 1][1] if right else end
-        return text[first:last] not in self.ordinary
+        last = words[bisect_right(words, (end, 0)) - 1][1] if joins_right else end
+        return text[first:last] not in self.ordinary_words
 
 
 def _is_case_change(cased: str, at: int) -> bool:
-    """`trainIBM`, `IBMcluster`."""
+    """Return whether the case changes at a position, as in `trainIBM` or `IBMcluster`."""
     return cased[at - 1].isupper() != cased[at].isupper()

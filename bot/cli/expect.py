@@ -107,21 +107,21 @@ def build_expected_document(
         "what": want.says,
         "expected": {
             "seconds": _round_significant(want.seconds),
-            "least": _round_significant(want.least),
-            "most": _round_significant(want.most),
+            "least": _round_significant(want.min_seconds),
+            "most": _round_significant(want.max_seconds),
         },
         "rate": {
             "value": _round_significant(want.rate),
-            "least": _round_significant(want.work / want.most),
-            "most": _round_significant(want.work / want.least),
+            "least": _round_significant(want.work / want.max_seconds),
+            "most": _round_significant(want.work / want.min_seconds),
             "unit": want.unit,
         },
         "parts": [
             {
                 "resource": part.resource,
                 "seconds": _round_significant(part.seconds),
-                "least": _round_significant(part.least),
-                "most": _round_significant(part.most),
+                "least": _round_significant(part.min_seconds),
+                "most": _round_significant(part.max_seconds),
             }
             for part in want.parts
         ],
@@ -133,7 +133,7 @@ def build_expected_document(
         document["at_clock"] = {"mhz": mhz, "usual_mhz": gpu.max_mhz, "seconds": _round_significant(at_clock.seconds)}
     if beside is not None:
         document["seen"] = {
-            "seconds": _round_significant(beside.seen),
+            "seconds": _round_significant(beside.observed_seconds),
             "verdict": beside.verdict,
             "ratio": _round_significant(beside.ratio),
             "suspect": beside.suspect,
@@ -147,8 +147,8 @@ def render_expected(
     gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
 ) -> RenderableType:
     basis = f"by {want.peers} measured peers" if want.peers else "by what such machines reach of their peaks"
-    span = f"{format_duration(want.least)} to {format_duration(want.most)}"
-    rates = f"{want.rate:,.4g} {want.unit} ({want.work / want.most:,.4g} to {want.work / want.least:,.4g})"
+    span = f"{format_duration(want.min_seconds)} to {format_duration(want.max_seconds)}"
+    rates = f"{want.rate:,.4g} {want.unit} ({want.work / want.max_seconds:,.4g} to {want.work / want.min_seconds:,.4g})"
     lines = [
         f"{want.says}, {gpu.title}",
         f"expected: {format_duration(want.seconds)} ({span}), {rates}, {basis}; bound by {want.bound}",
@@ -161,8 +161,8 @@ def render_expected(
         lines.append(f"seen: {beside.format_sentence()}")
     rows = []
     for part in want.parts:
-        ends = (format_duration(part.least), format_duration(part.most))
-        rows.append((part.resource, format_duration(part.seconds), *ends, "beside the others" if part.beside else "in turn"))
+        ends = (format_duration(part.min_seconds), format_duration(part.max_seconds))
+        rows.append((part.resource, format_duration(part.seconds), *ends, "beside the others" if part.is_parallel else "in turn"))
     table = build_text_table(("resource", "alone", "from", "to", "works"), rows)
     return Group(*map(Text, lines), table, Text(f"peaks: {gpu.source}", style="dim"))
 

@@ -42,7 +42,7 @@ class LessonObserver:
         for row in (state.get("turn") or {}).get("recalled", ()) if label else ():
             recalled = MatchedLesson.model_validate(row)
             change = partial(
-                apply_outcome, incident=incident, label=label, today=self._clock.now().date(), told=recalled.score >= MIN_LIKENESS
+                apply_outcome, incident=incident, label=label, today=self._clock.now().date(), was_shown=recalled.score >= MIN_LIKENESS
             )
             after = await self._lessons.update_lesson(recalled.lesson, change)
             if after is not None and after.state == "retired" and incident in after.wrong[-1:]:

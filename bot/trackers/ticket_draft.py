@@ -100,7 +100,7 @@ class _OutboundText:
     def _build_host_pattern(self, name: str) -> str:
         """Match the name with any number, unless it is a tenant's name and a number."""
         stem = name.rstrip(DIGITS)
-        if stem == name or split_name(stem) in {split_name(one) for one in self._names.known}:
+        if stem == name or split_name(stem) in {split_name(one) for one in self._names.names}:
             return rf"{re.escape(name)}(?!\w)"
         return f"{re.escape(stem)}(?=[0-9[])"
 

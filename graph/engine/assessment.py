@@ -1,6 +1,7 @@
-"""Deterministic diagnosis: facts to ranked causes, verdicts and an outcome, each with its evidence. It needs no network.
+"""Deterministic diagnosis: turn facts into ranked causes, verdicts and an outcome, each with its evidence.
 
-`no_fault` requires that every host was observed and nothing is abnormal; otherwise the outcome is `abstained`.
+Without a proven cause the outcome is `no_fault` only if every host was observed and nothing is abnormal. Otherwise it is
+`abstained`.
 """
 
 from collections import Counter, defaultdict
@@ -8,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import zip_longest
 from typing import Literal
 
 from graph.engine.abnormal_facts import SETTING_KEYS, can_be_abnormal, is_abnormal, was_abnormal
 from graph.engine.belief import (
-    DIFFERENCE_KEYS,
     LINK_KEYS,
     MIN_MAJORITY_OBSERVATIONS,
     Belief,
@@ -26,6 +27,7 @@ from graph.engine.expected_devices import ELSEWHERE_ATTRIBUTE, drop_absence_of_g
 from graph.engine.fact_history import is_old
 from graph.engine.fact_preparation import prepare_facts
 from graph.engine.hidden_causes import HiddenCause, find_hidden_causes
+from graph.engine.peer_differences import DIFFERENCE_KEYS
 from graph.engine.reference_data import PlaceKind, ReferenceData, is_tenant_writable
 from graph.engine.verdict import MIN_SUSPICION_POSTERIOR, LabelVerdict, RootCauseSelection, judge_label, select_root_causes
 from graph.state import Evidence, FileSource, Hypothesis, Tier, UnobservedCheck
@@ -35,6 +37,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 AssessmentOutcome = Literal["diagnosed", "no_fault", "abstained"]
 MAX_EVIDENCE = 4
+MAX_CITED_SUBJECTS = 8  # up to this many subjects are all cited
 MAX_EVIDENCE_LINE_CHARS = 200
 SURE_POSTERIOR = 0.96  # posterior from which a proven cause needs no further confirmation
 # cap on the confidence of a proven cause while an unobserved cause could explain it or its symptoms
@@ -43,7 +46,7 @@ MAX_CONTESTED_CONFIDENCE = 0.85
 
 @dataclass(frozen=True)
 class Assessment:
-    """The diagnosis so far. `beliefs`: most likely first."""
+    """The diagnosis so far. Beliefs are sorted with the most likely first."""
 
     reference: ReferenceData
     hosts: tuple[str, ...]
@@ -80,7 +83,7 @@ class Assessment:
 
     @cached_property
     def label_verdicts(self) -> Mapping[str, LabelVerdict]:
-        """Label → verdict, most likely first."""
+        """The verdict on each label, most likely first."""
         leaves = self.reference.taxonomy.leaves
         return {label: judge_label(leaves[label], beliefs, self.selection, self.coverage) for label, beliefs in self.by_label.items()}
 
@@ -92,10 +95,9 @@ class Assessment:
     @cached_property
     def suspects(self) -> tuple[Belief, ...]:
         """Likely beliefs, neither proven nor set aside."""
-        aside = {id(set_aside.belief) for set_aside in self.selection.aside}
-        return tuple(
-            r for r in self.beliefs if r.posterior >= MIN_SUSPICION_POSTERIOR and not r.proven and r.support and id(r) not in aside
-        )
+        set_aside_ids = {id(set_aside.belief) for set_aside in self.selection.aside}
+        likely = [belief for belief in self.beliefs if belief.posterior >= MIN_SUSPICION_POSTERIOR and belief.support]
+        return tuple(belief for belief in likely if not belief.proven and id(belief) not in set_aside_ids)
 
     @cached_property
     def open_hidden_causes(self) -> tuple[HiddenCause, ...]:
@@ -104,7 +106,7 @@ class Assessment:
 
     @cached_property
     def rival_hidden_causes(self) -> tuple[HiddenCause, ...]:
-        """The same beside proven causes, whose symptoms they may explain."""
+        """Likely causes that only an unobserved exclusive check can show, and that may explain a proven cause's symptoms."""
         return self._find_hidden_causes() if self.roots else ()
 
     def _find_hidden_causes(self, measured: Sequence[tuple[str, ...]] = ()) -> tuple[HiddenCause, ...]:
@@ -115,11 +117,12 @@ class Assessment:
     @property
     def is_narrow(self) -> bool:
         """Whether a proven cause is unsure, has a suspect on the same host, or is contradicted."""
-        places = {host for belief in self.roots for host in belief.subject.hosts}
-        shares_place = any(belief.subject.hosts and places & set(belief.subject.hosts) for belief in self.suspects)
-        return bool(self.roots) and (
-            min(belief.posterior for belief in self.roots) < SURE_POSTERIOR or shares_place or bool(self.selection.contradictions)
-        )
+        if not self.roots:
+            return False
+        root_hosts = {host for belief in self.roots for host in belief.subject.hosts}
+        shares_host = any(not root_hosts.isdisjoint(belief.subject.hosts) for belief in self.suspects)
+        is_unsure = min(belief.posterior for belief in self.roots) < SURE_POSTERIOR
+        return is_unsure or shares_host or bool(self.selection.contradictions)
 
     @property
     def finding(self) -> AssessmentOutcome:
@@ -133,20 +136,19 @@ class Assessment:
     def why_unsure(self) -> tuple[str, ...]:
         """Why neither a cause nor its absence can be stated; empty if it can."""
         reasons = list(self.selection.contradictions)
-        likely = [(self._is_elsewhere(belief.subject.hosts), f"{belief.leaf.title} is likely and unproven") for belief in self.suspects[:3]]
         abnormal_facts = sorted(self.abnormal_facts, key=lambda fact: fact.key in self.fleetwide_keys)[:3]
-        abnormalities = [
-            (self._is_elsewhere((fact.host,)), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts
-        ]
-        reasons += [sentence for _, sentence in sorted([*likely, *abnormalities], key=lambda row: row[0])]
+        findings = [(belief.subject.hosts, f"{belief.leaf.title} is likely and unproven") for belief in self.suspects[:3]]
+        findings += [((fact.host,), self._describe_abnormality(fact)[:MAX_EVIDENCE_LINE_CHARS]) for fact in abnormal_facts]
+        # Findings on the reported hosts come first.
+        reasons += [sentence for hosts, sentence in findings if not self._is_elsewhere(hosts)]
+        reasons += [sentence for hosts, sentence in findings if self._is_elsewhere(hosts)]
         reasons += [sentence[:MAX_EVIDENCE_LINE_CHARS] for sentence in self.doubted_profiles.values()]
         reasons += [hidden_cause.says[:MAX_EVIDENCE_LINE_CHARS] for hidden_cause in self.open_hidden_causes]
         reasons += [f"what was handed in: {unread_text}"[:MAX_EVIDENCE_LINE_CHARS] for unread_text in self.coverage.list_unread_texts()]
         unobserved_checks = self.coverage.list_unobserved_checks()
         if unobserved_checks:
-            reasons.append(
-                f"{len(unobserved_checks)} looks failed, first {unobserved_checks[0][1]} on {unobserved_checks[0][0]}: {unobserved_checks[0][2]}"
-            )
+            host, check, reason = unobserved_checks[0]
+            reasons.append(f"{len(unobserved_checks)} looks failed, first {check} on {host}: {reason}")
         if not self.hosts or self.coverage.has_unasked_check():
             reasons.append("not every machine was looked at")
         return tuple(reasons)
@@ -157,16 +159,20 @@ class Assessment:
         hosts_by_key: dict[str, set[str]] = defaultdict(set)
         for fact in self.abnormal_facts:
             hosts_by_key[fact.key].add(fact.host)
-        hosts = set(self.hosts)
-        return frozenset(key for key, shows in hosts_by_key.items() if len(hosts) >= MIN_MAJORITY_OBSERVATIONS and shows >= hosts)
+        all_hosts = set(self.hosts)
+        if len(all_hosts) < MIN_MAJORITY_OBSERVATIONS:
+            return frozenset()
+        return frozenset(key for key, hosts in hosts_by_key.items() if hosts >= all_hosts)
 
     def _describe_abnormality(self, fact: Fact) -> str:
         if fact.key in self.fleetwide_keys:
             return f"unexplained on all {len(self.hosts)} hosts that were looked at: {fact.format_sentence()}"
         if fact.key == "sched.state" and fact.host:
             return f"{fact.host} is {fact.format_sentence()}"
-        course = format_event_history(fact)
-        return f"unexplained{f' on {fact.host}' if fact.host else ''}: {fact.format_sentence()}{f' ({course})' if course else ''}"
+        location = f" on {fact.host}" if fact.host else ""
+        event_history = format_event_history(fact)
+        history_note = f" ({event_history})" if event_history else ""
+        return f"unexplained{location}: {fact.format_sentence()}{history_note}"
 
     def _is_elsewhere(self, hosts: Sequence[str]) -> bool:
         return bool(self.reported_hosts) and any(hosts) and not set(hosts) & set(self.reported_hosts)
@@ -224,12 +230,12 @@ class Assessment:
         return hosts_by_label
 
     def is_cluster_cause(self, label: str) -> bool:
-        """Return whether all hosts depend on it. Jobs may run without an outside service."""
+        """Return whether all hosts depend on what fails. Jobs may run without an outside service."""
         leaf = self.reference.taxonomy.leaves[label]
         return leaf.scope == "cluster" and leaf.category != "OTHER"
 
     def list_common_causes(self, hosts: Iterable[str]) -> frozenset[str]:
-        """Return confirmed labels of the cluster and of the switches and racks of these hosts."""
+        """Return the confirmed labels that concern the whole cluster, or a switch or rack of these hosts."""
         kinds: dict[str, PlaceKind] = {"switch": "leaf", "rack": "rack"}
         places = {f"{kind}:{self.reference.place(host, kind)}" for host in hosts for kind in kinds.values()}
         return frozenset(
@@ -242,27 +248,34 @@ class Assessment:
         """Return one hypothesis per confirmed label, most certain first."""
         return tuple(self.build_hypothesis(label) for label in dict.fromkeys(belief.label for belief in self.roots))
 
-    def list_ruled_out(self, most: int = 5, suspected: Sequence[str] = ()) -> tuple[Hypothesis, ...]:
+    def list_ruled_out(self, limit: int = 5, suspected: Sequence[str] = ()) -> tuple[Hypothesis, ...]:
         """Return rejected labels that had support or that the report suggested.
 
-        The reporter's suspicions come first; then rivals of the proven causes, then their consequences.
+        The reporter's suspicions come first, then rivals of the proven causes, then their consequences.
         """
-        rank = {label: place for place, label in enumerate(suspected)}
-        rejected = (verdict for verdict in self.label_verdicts.values() if verdict.verdict == "rejected")
-        rejected_verdicts = [s for s in rejected if s.label in rank or s.best.support or s.best.log_odds > s.best.leaf.prior]
-        follows = {label for belief in self.roots for label in belief.leaf.suppresses}
-        rejected_verdicts.sort(key=lambda standing: (rank.get(standing.label, len(rank)), standing.label in follows))
-        return tuple(self.build_hypothesis(verdict.label) for verdict in rejected_verdicts[:most])
+        suspicion_rank = {label: rank for rank, label in enumerate(suspected)}
+        consequences = {label for belief in self.roots for label in belief.leaf.suppresses}
+        verdicts = [
+            verdict
+            for verdict in self.label_verdicts.values()
+            if verdict.verdict == "rejected"
+            and (verdict.label in suspicion_rank or verdict.best.support or verdict.best.log_odds > verdict.best.leaf.prior)
+        ]
+        verdicts.sort(key=lambda verdict: (suspicion_rank.get(verdict.label, len(suspicion_rank)), verdict.label in consequences))
+        return tuple(self.build_hypothesis(verdict.label) for verdict in verdicts[:limit])
 
     def list_unobserved(self) -> tuple[UnobservedCheck, ...]:
-        """Return failed checks; a host on which all failed is one row with its two most frequent reasons."""
+        """Return the failed checks.
+
+        A host on which all checks failed is one entry with its two most frequent reasons.
+        """
         reasons_by_check: dict[str, dict[str, str]] = defaultdict(dict)
         for (host, check), reason in self.coverage.unobserved.items():
             if host:
                 reasons_by_check[host][check] = reason
         unobserved_checks: list[UnobservedCheck] = []
         for host, checks in sorted(reasons_by_check.items()):
-            if len(checks) > 2 and {check for h, check in self.coverage.asked if h == host} <= {*checks, "ssh"}:
+            if len(checks) > 2 and {check for asked_host, check in self.coverage.asked if asked_host == host} <= {*checks, "ssh"}:
                 reasons = [reason for reason, _ in Counter(checks.values()).most_common(2)]
                 unobserved_checks.append(UnobservedCheck(host=host, check="all", why="; ".join(reasons)[:MAX_EVIDENCE_LINE_CHARS]))
             else:
@@ -276,11 +289,11 @@ class Assessment:
         return (*unobserved_checks, *self._list_unprofiled(), *(self._list_untargeted() if not self.roots else ()))
 
     def _list_untargeted(self) -> list[UnobservedCheck]:
-        hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for (host, check), skip_reason in self.coverage.untargeted.items():
+        hosts_by_skip: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for (host, check), reason in self.coverage.untargeted.items():
             if host:
-                hosts[check, skip_reason].append(host)
-        return [UnobservedCheck(host=fold_host_names(names), check=check, why=reason) for (check, reason), names in hosts.items()]
+                hosts_by_skip[check, reason].append(host)
+        return [UnobservedCheck(host=fold_host_names(hosts), check=check, why=reason) for (check, reason), hosts in hosts_by_skip.items()]
 
     def _list_unprofiled(self) -> list[UnobservedCheck]:
         models = {host: model for host in self.hosts if (model := self.reference.stranger(host))}
@@ -295,37 +308,41 @@ def assess_facts(
     priors: Mapping[str, float] | None = None,
     opened: datetime | None = None,
     symptoms: Sequence[str] = (),
-    asked: Sequence[str] = (),
-    measured: Sequence[tuple[str, ...]] = (),
+    reported_hosts: Sequence[str] = (),
+    complaint_checks: Sequence[tuple[str, ...]] = (),
 ) -> Assessment:
     """Assess all facts.
 
     Args:
         hosts: Hosts of the incident, observed or not.
         priors: Log-odds from the report's words.
-        asked: Hosts that the report names.
-        measured: Exclusive checks that measure the complaint, each with its alternatives for fewer hosts.
+        reported_hosts: Hosts that the report names.
+        complaint_checks: Exclusive checks that measure the complaint, each with its alternatives for fewer hosts.
     """
-    absence = drop_absence_of_gpus(facts, lambda host: reference.expected(host, "gpu.count", None), reference.runs_jobs, reference.kind)
-    ready = prepare_facts(absence, opened, reference.bus, lambda host: reference.expected(host, "ib.count", None), reference.kind)
-    matcher = ClueMatcher.from_facts(ready, reference)
-    beliefs = tuple(compute_beliefs(ready, matcher, priors or {}))
-    strange = [fact for fact in ready if can_be_abnormal(fact.key) and is_abnormal(fact, matcher.get_expected(fact))]
-    fits = ReportFit(reference.taxonomy, priors or {})
-    abnormal_facts = sort_worst_first(
-        [fact for fact in strange if fits.score_fact(fact) or not _is_on_all_hosts(fact, matcher)], asked, fits.score_fact
-    )
-    selection, coverage = select_root_causes(beliefs, abnormal_facts), Coverage.from_facts(ready, reference, hosts)
+    facts = drop_absence_of_gpus(facts, lambda host: reference.expected(host, "gpu.count", None), reference.runs_jobs, reference.kind)
+    facts = prepare_facts(facts, opened, reference.bus, lambda host: reference.expected(host, "ib.count", None), reference.kind)
+    matcher = ClueMatcher.from_facts(facts, reference)
+    beliefs = tuple(compute_beliefs(facts, matcher, priors or {}))
+    report_fit = ReportFit(reference.taxonomy, priors or {})
+    abnormal_facts = [fact for fact in facts if can_be_abnormal(fact.key) and is_abnormal(fact, matcher.get_expected(fact))]
+    # A setting that all hosts share is intended, unless the report complains of what it causes.
+    abnormal_facts = [fact for fact in abnormal_facts if report_fit.score_fact(fact) or not _is_on_all_hosts(fact, matcher)]
+    sorted_abnormal_facts = sort_worst_first(abnormal_facts, reported_hosts, report_fit.score_fact)
     return Assessment(
-        *(reference, tuple(hosts), beliefs, selection, coverage, abnormal_facts),
+        reference=reference,
+        hosts=tuple(hosts),
+        beliefs=beliefs,
+        selection=select_root_causes(beliefs, sorted_abnormal_facts),
+        coverage=Coverage.from_facts(facts, reference, hosts),
+        abnormal_facts=sorted_abnormal_facts,
         symptoms=tuple(symptoms),
-        reported_hosts=tuple(asked),
-        complaint_checks=tuple(measured),
+        reported_hosts=tuple(reported_hosts),
+        complaint_checks=tuple(complaint_checks),
         doubted_profiles=_find_questioned_profiles(matcher),
-        uncounted=tuple(list_uncounted_events(ready)),
-        differing=tuple(fact for fact in ready if fact.key in DIFFERENCE_KEYS),
-        old=sort_worst_first(_find_old_events(ready, beliefs, matcher), asked, fits.score_fact),
-        uploaded_facts=_select_uploaded(ready, beliefs, matcher),
+        uncounted=tuple(list_uncounted_events(facts)),
+        differing=tuple(fact for fact in facts if fact.key in DIFFERENCE_KEYS),
+        old=sort_worst_first(_find_old_events(facts, beliefs, matcher), reported_hosts, report_fit.score_fact),
+        uploaded_facts=_select_uploaded(facts, beliefs, matcher),
     )
 
 
@@ -334,24 +351,22 @@ def _select_uploaded(facts: Sequence[Fact], beliefs: Sequence[Belief], matcher: 
     uploaded_facts = [fact for fact in facts if not fact.host and fact.status is Status.OK and (fact.sha256 or fact.attrs.get("told"))]
     if not uploaded_facts:
         return ()
-    decisive = {id(match.fact) for belief in beliefs for match in belief.support if match.clue.decisive}
+    decisive_ids = {id(match.fact) for belief in beliefs for match in belief.support if match.clue.decisive}
     return tuple(
-        fact for fact in uploaded_facts if id(fact) in decisive or was_abnormal(_ignore_location(fact), matcher.get_expected(fact))
+        fact for fact in uploaded_facts if id(fact) in decisive_ids or was_abnormal(_ignore_location(fact), matcher.get_expected(fact))
     )
 
 
 def _ignore_location(fact: Fact) -> Fact:
-    """Treat the device as listed: the reader judges a device that no host here has."""
-    return (
-        replace(fact, attrs={key: value for key, value in fact.attrs.items() if key != ELSEWHERE_ATTRIBUTE})
-        if ELSEWHERE_ATTRIBUTE in fact.attrs
-        else fact
-    )
+    """Treat the device as listed: people judge an upload about a device that no host here has."""
+    if ELSEWHERE_ATTRIBUTE not in fact.attrs:
+        return fact
+    return replace(fact, attrs={key: value for key, value in fact.attrs.items() if key != ELSEWHERE_ATTRIBUTE})
 
 
 def _find_old_events(facts: Sequence[Fact], beliefs: Sequence[Belief], matcher: ClueMatcher) -> list[Fact]:
-    decisive = {id(match.fact) for belief in beliefs for match in belief.support if match.clue.decisive}
-    return [fact for fact in facts if is_old(fact) and (id(fact) in decisive or was_abnormal(fact, matcher.get_expected(fact)))]
+    decisive_ids = {id(match.fact) for belief in beliefs for match in belief.support if match.clue.decisive}
+    return [fact for fact in facts if is_old(fact) and (id(fact) in decisive_ids or was_abnormal(fact, matcher.get_expected(fact)))]
 
 
 @dataclass(slots=True)
@@ -360,15 +375,16 @@ class ReportFit:
 
     taxonomy: Taxonomy
     priors: Mapping[str, float]
-    _known: dict[tuple[str, str], float] = field(default_factory=dict)
+    _score_cache: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def score_fact(self, fact: Fact) -> float:
         """Return the fit in log-odds; 0 if nothing in the report concerns the fact."""
-        name = (fact.key, fact.check)
-        if name not in self._known:
-            leaf_priors = ((self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0)
-            self._known[name] = max((prior * _score_leaf_fact(leaf, fact) for leaf, prior in leaf_priors if leaf), default=0.0)
-        return self._known[name]
+        key = (fact.key, fact.check)
+        if key not in self._score_cache:
+            leaf_priors = [(self.taxonomy.leaves.get(label), prior) for label, prior in self.priors.items() if prior > 0]
+            scores = [prior * _score_leaf_fact(leaf, fact) for leaf, prior in leaf_priors if leaf]
+            self._score_cache[key] = max(scores, default=0.0)
+        return self._score_cache[key]
 
 
 def _score_leaf_fact(leaf: Leaf, fact: Fact) -> float:
@@ -378,12 +394,13 @@ def _score_leaf_fact(leaf: Leaf, fact: Fact) -> float:
 
 
 def _is_on_all_hosts(fact: Fact, matcher: ClueMatcher) -> bool:
-    """Return whether all observed hosts share this setting: then it is intended."""
+    """Return whether all observed hosts share this setting."""
     if not (fact.key in SETTING_KEYS or fact.key.startswith("env.")):
         return False
-    facts = [fact for fact in matcher.by_key.get(fact.key, ()) if fact.host and fact.status is Status.OK]
-    hosts = {fact.host for fact in facts}
-    return len(hosts) >= MIN_MAJORITY_OBSERVATIONS and hosts == {other.host for other in facts if repr(other.value) == repr(fact.value)}
+    observed_facts = [other for other in matcher.facts_by_key.get(fact.key, ()) if other.host and other.status is Status.OK]
+    hosts = {other.host for other in observed_facts}
+    sharing_hosts = {other.host for other in observed_facts if repr(other.value) == repr(fact.value)}
+    return len(hosts) >= MIN_MAJORITY_OBSERVATIONS and hosts == sharing_hosts
 
 
 def _find_questioned_profiles(matcher: ClueMatcher) -> dict[str, str]:
@@ -406,37 +423,47 @@ def _format_possible_cause(other_causes: Sequence[HiddenCause]) -> str:
 
 
 def sort_worst_first(
-    abnormal_facts: Sequence[Fact], asked: Sequence[str] = (), fits: Callable[[Fact], float] = lambda fact: 0.0
+    abnormal_facts: Sequence[Fact], reported_hosts: Sequence[str] = (), score_fact: Callable[[Fact], float] = lambda fact: 0.0
 ) -> tuple[Fact, ...]:
-    """Sort abnormal facts, one of a kind per host.
+    """Sort abnormal facts and keep one of each kind per host.
 
-    Order: `asked` hosts, machine facts before log text, best `fits`, a job's first error before its echoes.
+    Facts of reported hosts come first, then those of machines before log text, then those that fit the report best, then
+    a job's first error before the errors that follow from it.
     """
-    asked_hosts = set(asked)
 
-    def place(f: Fact) -> tuple[bool, bool, bool, float, bool, bool, float, str]:
-        elsewhere = bool(asked_hosts and f.host and f.host not in asked_hosts)
-        when = f.time.timestamp() if f.time else 0.0
-        return elsewhere, not f.host, is_tenant_writable(f.key), -fits(f), f.key in SETTING_KEYS, not f.attrs.get("first"), when, f.host
+    def build_sort_key(fact: Fact) -> tuple[bool, bool, bool, float, bool, bool, float, str]:
+        return (
+            bool(reported_hosts and fact.host and fact.host not in reported_hosts),
+            not fact.host,
+            is_tenant_writable(fact.key),
+            -score_fact(fact),
+            fact.key in SETTING_KEYS,
+            not fact.attrs.get("first"),
+            fact.time.timestamp() if fact.time else 0.0,
+            fact.host,
+        )
 
-    order = sorted(abnormal_facts, key=place)
-    return tuple({(f.host, f.key, f.device if not is_tenant_writable(f.key) else "", repr(f.value)): f for f in reversed(order)}.values())[
-        ::-1
-    ]
+    # The worst fact of a kind stays, at the position of the mildest.
+    fact_by_kind: dict[tuple[object, ...], Fact] = {}
+    for fact in sorted(abnormal_facts, key=build_sort_key)[::-1]:
+        device = "" if is_tenant_writable(fact.key) else fact.device
+        fact_by_kind[fact.host, fact.key, device, repr(fact.value)] = fact
+    return tuple(fact_by_kind.values())[::-1]
 
 
 def _sort_expected_next(support: Sequence[ClueMatch]) -> tuple[ClueMatch, ...]:
-    """Put facts below an expected value second: they give the cost of the cause in numbers."""
-    below = [match for match in support[1:] if match.clue.key.startswith("expect.")]
-    return (*support[:1], *below, *(match for match in support[1:] if match not in below))
+    """Put facts about lost performance second: they give the cost of the cause in numbers."""
+    performance_matches = [match for match in support[1:] if match.clue.key.startswith("expect.")]
+    other_matches = [match for match in support[1:] if match not in performance_matches]
+    return (*support[:1], *performance_matches, *other_matches)
 
 
-def cite_evidence(beliefs: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[Evidence]:
-    """Return the evidence lines, decisive first; every guilty subject is cited once before any is cited twice."""
+def cite_evidence(beliefs: Sequence[Belief], limit: int = MAX_EVIDENCE) -> list[Evidence]:
+    """Return the evidence lines, decisive ones first. Every subject is cited once before any is cited twice."""
     evidence_by_source: dict[tuple[str, str, str], Evidence] = {}
-    shows = [_sort_expected_next(belief.support) for belief in beliefs]
-    depth = max(map(len, shows), default=0)
-    for match in (support[n] for n in range(depth) for support in shows if n < len(support)):
+    supports = [_sort_expected_next(belief.support) for belief in beliefs]
+    rounds = zip_longest(*supports)  # the first match of each belief, then the second of each
+    for match in (match for round_matches in rounds for match in round_matches if match is not None):
         fact = match.fact
         evidence_by_source.setdefault(
             (fact.host, fact.check, fact.line or match.says),
@@ -452,4 +479,6 @@ def cite_evidence(beliefs: Sequence[Belief], most: int = MAX_EVIDENCE) -> list[E
                 source=FileSource.from_fact(fact),
             ),
         )
-    return list(evidence_by_source.values())[: max(most, len({belief.subject for belief in beliefs}) if len(beliefs) <= 8 else most)]
+    if len(beliefs) <= MAX_CITED_SUBJECTS:
+        limit = max(limit, len({belief.subject for belief in beliefs}))
+    return list(evidence_by_source.values())[:limit]

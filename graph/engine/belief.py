@@ -1,6 +1,7 @@
-"""Facts to log-odds per label and subject: the prior plus the weight of each matching clue, once each.
+"""Compute how likely each label is for each subject, in log-odds: its prior plus the weight of each matching clue.
 
-Unobserved checks weigh nothing. Tenant-writable facts weigh little against a machine and never convict it.
+A clue counts once. Unobserved checks weigh nothing. Tenant-writable facts weigh little against a machine, and never
+prove that it is faulty.
 """
 
 import math
@@ -10,30 +11,27 @@ from dataclasses import dataclass, field, replace
 
 from graph.engine.counter_rises import format_rise
 from graph.engine.fact_history import EVENT_KEY_PREFIXES, MAX_OLD_EVENTS_LOG_ODDS, is_old
+from graph.engine.peer_differences import DIFFERENCE_KEYS
 from graph.engine.reference_data import ReferenceData, can_be_proven_by_text, is_tenant_writable
 from graph.engine.subjects import ClueHits, ObservedFacts, Subject, find_hosts_showing_cause, find_subjects
 from kb.fact_keys import find_key
 from kb.taxonomy.taxonomy import Clue, Leaf
 from tools.fact import Fact, Status, Value
 
-# cap where differences between hosts are the only support: posterior 0.6, a hint
+# Cap on log-odds if differences between hosts are the only support. It is a posterior of 0.6, a hint.
 MAX_DIFFERENCE_LOG_ODDS = math.log(0.6 / 0.4)
 
-# cap on ticket words, similar incidents and a model's opinion together; never enough to confirm
+# Cap on the sum of a ticket's words, similar incidents and a model's opinion. It is never enough to confirm.
 MAX_TEXT_LOG_ODDS = 2.0
 
-MAX_LOW_TRUST_LOG_ODDS = 2.5  # cap, for or against a machine, on tenant-writable facts unless trusted facts weigh more
+MAX_LOW_TRUST_LOG_ODDS = 2.5  # cap on tenant-writable facts about a machine, unless trusted facts weigh more
 
 CONFIRMED_POSTERIOR = 0.95  # posterior at which a label is confirmed
 MIN_MAJORITY_OBSERVATIONS = 3  # observations needed to speak of a majority
 
-# keys that only state a difference from peers or from the host's past
-DIFFERENCE_KEYS = ("peer.differs", "past.differs")
-
-# keys whose faults belong to a single link (cable, slot). If most links agree and none meets the profile, the profile
+# Keys whose faults belong to a single link (cable, slot). If most links agree and none meets the profile, the profile
 # is in doubt.
 LINK_KEYS = ("ib.rate", "nvlink.speed", "pcie.speed", "pcie.width")
-
 
 _MAX_UNINDEXED_FACTS = 8  # up to this many facts a linear scan is faster than the index
 
@@ -49,7 +47,7 @@ class ClueMatch:
 
     @property
     def decides(self) -> bool:
-        """Whether it may confirm: decisive, current, no mere difference, not imported from another RackMedic."""
+        """Whether it may confirm a cause: it is decisive, current, no mere difference, and not from another RackMedic."""
         return (
             self.clue.decisive
             and self.weight > 0
@@ -77,7 +75,7 @@ class Belief:
 
     @property
     def accused(self) -> tuple[str, ...]:
-        """Guilty hosts; those behind a bad switch or running a bad job only suffer from it."""
+        """The faulty hosts. Hosts behind a bad switch, or those of a bad job, only suffer from it."""
         return () if self.leaf.scope in ("switch", "job") else self.subject.hosts
 
     @property
@@ -86,7 +84,7 @@ class Belief:
 
     @property
     def deciding(self) -> tuple[ClueMatch, ...]:
-        """Matches that may confirm it; tenant-writable text never convicts a machine."""
+        """The matches that may confirm it. Tenant-writable text never proves that a machine is faulty."""
         return tuple(
             m
             for m in self.support
@@ -107,7 +105,7 @@ class ProfileDoubt:
     """A profile value that no link meets, the majority value, and a fact that shows it."""
 
     expected: Value
-    most: Value
+    majority: Value
     fact: Fact
 
 
@@ -126,20 +124,20 @@ class ClueMatcher:
     """Matches clues against facts, indexed by key."""
 
     reference: ReferenceData
-    by_key: Mapping[str, list[Fact]]
+    facts_by_key: Mapping[str, list[Fact]]
     _majority: dict[tuple[str, str], Value] = field(default_factory=dict)
     _alike: dict[str, list[AlikeFacts]] = field(default_factory=dict)
     # key → value → indexes into the groups of alike facts
-    _places: dict[str, dict[object, list[int]]] = field(default_factory=dict)
+    _indexes: dict[str, dict[object, list[int]]] = field(default_factory=dict)
     _doubts: dict[str, list[ProfileDoubt]] = field(default_factory=dict)
 
     @classmethod
     def from_facts(cls, facts: Iterable[Fact], reference: ReferenceData) -> "ClueMatcher":
-        by_key: dict[str, list[Fact]] = defaultdict(list)
+        facts_by_key: dict[str, list[Fact]] = defaultdict(list)
         for fact in facts:
             if fact.key and not fact.status.blind:
-                by_key[fact.key].append(fact)
-        return cls(reference, by_key)
+                facts_by_key[fact.key].append(fact)
+        return cls(reference, facts_by_key)
 
     def find_hits(self, leaf: Leaf) -> ClueHits:
         """Return every clue of a leaf with every fact that matches it."""
@@ -153,28 +151,29 @@ class ClueMatcher:
 
     def format_match(self, clue: Clue, fact: Fact) -> str:
         sentence = clue.format_sentence(fact, self.get_expected(fact), self._get_peer_majority(fact))
-        course = format_event_history(fact)
-        return f"{sentence} ({course})" if course else sentence
+        event_history = format_event_history(fact)
+        return f"{sentence} ({event_history})" if event_history else sentence
 
     def _select_for_clue(self, clue: Clue) -> list[AlikeFacts]:
-        """Skip facts whose value the clue rules out: logs yield many values."""
+        """Return the groups of alike facts that the clue may match. Logs yield many values, so an index skips most."""
         groups, values = self._group_alike(clue.key), clue.expression.values
         if values is None or len(groups) <= _MAX_UNINDEXED_FACTS:
             return groups
-        if clue.key not in self._places:
-            places = self._places[clue.key] = defaultdict(list)
-            for place, group in enumerate(groups):
-                places[group.first.value if isinstance(group.first.value, bool | int | float | str) else None].append(place)
-        places_by_value = self._places[clue.key]
-        return [groups[place] for place in sorted(place for value in values for place in places_by_value.get(value, ()))]
+        if clue.key not in self._indexes:
+            self._indexes[clue.key] = defaultdict(list)
+            for index, group in enumerate(groups):
+                value = group.first.value if isinstance(group.first.value, bool | int | float | str) else None
+                self._indexes[clue.key][value].append(index)
+        indexes_by_value = self._indexes[clue.key]
+        return [groups[index] for index in sorted(index for value in values for index in indexes_by_value.get(value, ()))]
 
     def _group_alike(self, key: str) -> list[AlikeFacts]:
-        if key not in self.by_key:
+        if key not in self.facts_by_key:
             return []
         if key not in self._alike:
             mentions = frozenset().union(*(clue.expression.mentions for _, clue in self.reference.taxonomy.list_clues(key)))
             groups: dict[tuple[object, ...], AlikeFacts] = {}
-            for fact in self.by_key[key]:
+            for fact in self.facts_by_key[key]:
                 expected = self.get_expected(fact) if "expected" in mentions else None
                 majority = self._get_peer_majority(fact) if "majority" in mentions else None
                 device = fact.device if "device" in mentions else ""
@@ -198,32 +197,36 @@ class ClueMatcher:
         expected = self.reference.expected(fact.host, fact.key, fact.device) if fact.host else None
         if expected is None or fact.key not in LINK_KEYS:
             return expected
-        return next((doubt.most for doubt in self.find_doubts(fact.key) if doubt.expected == expected), expected)
+        return next((doubt.majority for doubt in self.find_doubts(fact.key) if doubt.expected == expected), expected)
 
     def find_doubts(self, key: str) -> list[ProfileDoubt]:
         if key not in self._doubts:
-            self._doubts[key] = find_profile_doubts(self.by_key.get(key, ()), self.reference)
+            self._doubts[key] = find_profile_doubts(self.facts_by_key.get(key, ()), self.reference)
         return self._doubts[key]
 
     def _get_peer_majority(self, fact: Fact) -> Value:
-        """Compare GPUs with each other, other devices by name first, then HCAs with each other."""
+        """Return the majority value of the fact's peers.
+
+        GPUs are compared with each other. Other devices are compared with those of the same name on other hosts, and
+        HCAs without a majority there with all HCAs.
+        """
         fact_key = find_key(fact.key)
         scope = fact_key.scope if fact_key else ""
         if scope not in ("gpu", "host", "nvswitch", "rank", "process") and fact.device:
-            most = self._get_majority(fact.key, fact.device)
-            if most is not None or scope != "hca":
-                return most
+            majority = self._get_majority(fact.key, fact.device)
+            if majority is not None or scope != "hca":
+                return majority
         return self._get_majority(fact.key, "")
 
     def _get_majority(self, key: str, device: str) -> Value:
         if (key, device) not in self._majority:
-            peers = (f for f in self.by_key.get(key, ()) if f.status is Status.OK and f.host and not f.stale)
-            self._majority[key, device] = _find_majority([f for f in peers if device in ("", f.device)])
+            peers = [fact for fact in self.facts_by_key.get(key, ()) if fact.status is Status.OK and fact.host and not fact.stale]
+            self._majority[key, device] = _find_majority([fact for fact in peers if device in ("", fact.device)])
         return self._majority[key, device]
 
 
 def _get_distinct_key(value: Value) -> object:
-    """Keep 1, True and 1.0 apart."""
+    """Return a dictionary key for a value that keeps 1, True and 1.0 apart."""
     kind = value.__class__
     if kind is str or value is None:
         return value
@@ -231,9 +234,9 @@ def _get_distinct_key(value: Value) -> object:
 
 
 def find_profile_doubts(facts: Sequence[Fact], reference: ReferenceData) -> list[ProfileDoubt]:
-    """Return profile values that no link meets while most agree on another value, on several hosts.
+    """Return profile values that no link meets, while most links on several hosts agree on another value.
 
-    Then the profile, or something shared, is in doubt rather than each link.
+    Then the profile, or something that the links share, is in doubt rather than each link.
     """
     facts_by_value: dict[Value, list[Fact]] = defaultdict(list)
     for fact in facts:
@@ -246,12 +249,13 @@ def find_profile_doubts(facts: Sequence[Fact], reference: ReferenceData) -> list
 
 def _build_doubt(expected: Value, links: Sequence[Fact]) -> ProfileDoubt | None:
     counts = Counter(fact.value for fact in links if isinstance(fact.value, int | float))
-    most, times = counts.most_common(1)[0]
-    met = isinstance(expected, int | float) and any(value >= expected for value in counts)
-    enough = (
-        len(links) >= MIN_MAJORITY_OBSERVATIONS and 2 * times > len(links) and len({fact.host for fact in links if fact.value == most}) > 1
-    )
-    return ProfileDoubt(expected, most, next(fact for fact in links if fact.value == most)) if enough and not met else None
+    majority, count = counts.most_common(1)[0]
+    if isinstance(expected, int | float) and any(value >= expected for value in counts):
+        return None
+    majority_facts = [fact for fact in links if fact.value == majority]
+    is_majority = len(links) >= MIN_MAJORITY_OBSERVATIONS and 2 * count > len(links)
+    is_on_several_hosts = len({fact.host for fact in majority_facts}) > 1
+    return ProfileDoubt(expected, majority, majority_facts[0]) if is_majority and is_on_several_hosts else None
 
 
 def _to_number(value: Value) -> float | None:
@@ -259,7 +263,11 @@ def _to_number(value: Value) -> float | None:
 
 
 def _matches_clue(clue: Clue, alike: AlikeFacts) -> bool:
-    """Ignore support from side effects of another error (unless asked for) and from ports of another network."""
+    """Return whether the clue matches the facts.
+
+    Side effects of another error, unless the clue asks for them, and events of devices that the host does not have
+    support no cause.
+    """
     if clue.weight > 0 and alike.first.attrs.get("sympathetic") and "sympathetic" not in clue.when:
         return False
     if clue.weight > 0 and alike.first.attrs.get("elsewhere"):
@@ -271,14 +279,16 @@ def _find_majority(facts: Sequence[Fact]) -> Value:
     counts = Counter(repr(fact.value) for fact in facts)
     if sum(counts.values()) < MIN_MAJORITY_OBSERVATIONS:
         return None
-    value, times = counts.most_common(1)[0]
-    return next(f.value for f in facts if repr(f.value) == value) if times * 2 > len(facts) else None
+    majority, count = counts.most_common(1)[0]
+    if 2 * count <= len(facts):
+        return None
+    return next(fact.value for fact in facts if repr(fact.value) == majority)
 
 
 def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping[str, float]) -> list[Belief]:
-    """Return a belief per supported label and subject and a bare one per other label, most likely first."""
+    """Return a belief for each subject of each label, most likely first. A label without support gets one without a subject."""
     reference = matcher.reference
-    observed = ObservedFacts(group_hosts_by_check(facts), matcher.by_key)
+    observed = ObservedFacts(group_hosts_by_check(facts), matcher.facts_by_key)
     all_beliefs: list[Belief] = []
     for leaf in reference.taxonomy.leaves.values():
         start = leaf.prior + max(-MAX_TEXT_LOG_ODDS, min(MAX_TEXT_LOG_ODDS, priors.get(leaf.label, 0.0)))
@@ -287,14 +297,15 @@ def compute_beliefs(facts: Sequence[Fact], matcher: ClueMatcher, priors: Mapping
         beliefs = [_weigh_clues(leaf, subject, start, subject_hits, matcher) for subject, subject_hits in subjects.items()]
         if not subjects:
             beliefs = [_weigh_clues(leaf, Subject(), start, [hit for hit in hits if hit[0].weight < 0], matcher)]
-        if hits and (few := find_hosts_showing_cause(leaf, hits, observed)):
-            beliefs = [belief if belief.proven else replace(belief, showing_hosts=few) for belief in beliefs]
+        showing_hosts = find_hosts_showing_cause(leaf, hits, observed) if hits else frozenset()
+        if showing_hosts:
+            beliefs = [belief if belief.proven else replace(belief, showing_hosts=showing_hosts) for belief in beliefs]
         all_beliefs += beliefs
-    return sorted(all_beliefs, key=lambda b: (-b.log_odds, b.label, b.subject.hosts, b.subject.device))
+    return sorted(all_beliefs, key=lambda belief: (-belief.log_odds, belief.label, belief.subject.hosts, belief.subject.device))
 
 
 def group_hosts_by_check(facts: Iterable[Fact]) -> dict[str, set[str]]:
-    """Return check → hosts on which it was observed."""
+    """Return the hosts on which each check was observed."""
     hosts_by_check: dict[str, set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and not fact.status.blind:
@@ -312,25 +323,24 @@ def _weigh_clues(leaf: Leaf, subject: Subject, start: float, hits: ClueHits, mat
     doubted = sum(m.weight for m in matches if not can_be_proven_by_text(leaf) and _is_low_trust(m.fact))
     low_trust_cap = max(MAX_LOW_TRUST_LOG_ODDS, sum(weight for weight in trusted if weight > 0))
     log_odds = start + sum(trusted) + max(-MAX_LOW_TRUST_LOG_ODDS, min(low_trust_cap, doubted))
-    log_odds = (
-        min(log_odds, max(start, MAX_OLD_EVENTS_LOG_ODDS)) if has_only_old_events(m.fact for m in matches if m.weight > 0) else log_odds
-    )
+    support = [match for match in matches if match.weight > 0]
+    against = [match for match in matches if match.weight < 0]
+    if has_only_old_events(match.fact for match in support):
+        log_odds = min(log_odds, max(start, MAX_OLD_EVENTS_LOG_ODDS))
     return Belief(
         leaf,
         subject,
         min(log_odds, MAX_DIFFERENCE_LOG_ODDS) if _has_only_differences(matches) else log_odds,
-        support=tuple(
-            sorted((m for m in matches if m.weight > 0), key=lambda m: (not m.decides, _is_low_trust(m.fact), -m.weight, m.clue.id))
-        ),
-        against=tuple(sorted((m for m in matches if m.weight < 0), key=lambda m: (m.weight, m.clue.id))),
+        support=tuple(sorted(support, key=lambda m: (not m.decides, _is_low_trust(m.fact), -m.weight, m.clue.id))),
+        against=tuple(sorted(against, key=lambda m: (m.weight, m.clue.id))),
         shown=frozenset(fact.host for clue, fact in hits if clue.weight > 0 and fact.host),
         explains=frozenset(id(fact) for clue, fact in hits if clue.weight > 0),
     )
 
 
 def _has_only_differences(matches: Iterable[ClueMatch]) -> bool:
-    speaking = [match.fact.key for match in matches if match.weight > 0]
-    return bool(speaking) and all(key in DIFFERENCE_KEYS for key in speaking)
+    supporting_keys = {match.fact.key for match in matches if match.weight > 0}
+    return bool(supporting_keys) and supporting_keys.issubset(DIFFERENCE_KEYS)
 
 
 def format_event_history(fact: Fact) -> str:
@@ -339,13 +349,13 @@ def format_event_history(fact: Fact) -> str:
 
 
 def has_only_old_events(support: Iterable[Fact]) -> bool:
-    """Return whether all support is old machine events; False without support."""
+    """Return whether there is support and all of it is old machine events."""
     facts = list(support)
     return bool(facts) and all(map(is_old, facts))
 
 
 def _compute_weight(clue: Clue, fact: Fact) -> float:
-    """Count an aged event half for a cause and not at all against one."""
+    """Return the weight of a match. An aged event counts half for a cause, and nothing against one."""
     return max(0.0, clue.weight / 2) if fact.attrs.get("aged") else clue.weight
 
 
@@ -354,7 +364,7 @@ def _is_low_trust(fact: Fact) -> bool:
 
 
 def _get_clue_sort_key(fact: Fact, leaf: Leaf) -> tuple[bool, bool, float, str, str, int]:
-    """Prefer observed to uploaded, recent to aged, earliest (causes precede effects), then the leaf's check order."""
-    when = fact.time.timestamp() if fact.time and fact.key.startswith(EVENT_KEY_PREFIXES) else math.inf
-    place = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
-    return (not fact.host, bool(fact.attrs.get("aged")), when, fact.host, fact.device or "", place)
+    """Sort observed before uploaded facts, recent before aged ones, then by time (causes precede effects) and check."""
+    event_time = fact.time.timestamp() if fact.time and fact.key.startswith(EVENT_KEY_PREFIXES) else math.inf
+    check_order = leaf.checks.index(fact.check) if fact.check in leaf.checks else len(leaf.checks)
+    return (not fact.host, bool(fact.attrs.get("aged")), event_time, fact.host, fact.device or "", check_order)

@@ -1,8 +1,8 @@
-"""Which devices a machine has: hosts that are not meant to have GPUs, and events of devices that a machine does not have.
+"""Find events of devices that a machine does not have, and hosts that are not meant to have GPUs.
 
-Such an event supports nothing and is reported as a note: a line with an unknown address, by any author, must not convict
-a healthy machine. Known are devices that tools list, and those of a fitting profile: a GPU that fell off the bus is
-still known.
+An event of an unknown device supports no cause and is reported as a note: anyone can write a log line with an unknown
+address, and it must not make a healthy machine look faulty. Known devices are those that tools list and those of a
+fitting profile, so a GPU that fell off the bus is still known.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from tools.fact import Fact, Status, Value
 
 # facts that a host without GPUs and a host with lost GPUs both show
 NO_GPU_VALUES = {"pcie.gpu_count": 0, "kernel.nvidia_absent": True}
-# a value of one of these shows GPUs, or a driver for them
+# keys whose values show GPUs, or a driver for them
 GPU_SIGN_KEYS = ("gpu.bdf", "gpu.count", "pcie.gpu_count", "driver.module_version", "driver.installed_version", "smi.error")
 KERNEL_KEY_PREFIX = "kernel."
 ELSEWHERE_ATTRIBUTE = "elsewhere"  # marks facts that do not count for this machine
@@ -28,43 +28,44 @@ WHOLE_LIST_KEYS = ("pcie.nvswitches", "pcie.buses")  # keys with one lspci list 
 def drop_absence_of_gpus(
     facts: Sequence[Fact], expected: Callable[[str], Value], runs_jobs: Callable[[str], bool], kind: Callable[[str], str]
 ) -> list[Fact]:
-    """Drop "no GPU here" facts of hosts not meant to have any.
+    """Drop facts that say "no GPU here" of hosts that are not meant to have any.
 
-    These have no driver, no GPU and no profile with GPUs, and run no jobs or are of a kind without GPUs while other
-    kinds have them.
+    Such a host has no GPU, no driver and no profile with GPUs. It runs no jobs, or no host of its kind has GPUs while
+    hosts of other kinds have them.
     """
-    absent = {
-        fact.host for fact in facts if fact.key in NO_GPU_VALUES and fact.status is Status.OK and fact.value == NO_GPU_VALUES[fact.key]
-    }
-    signs = {fact.host for fact in facts if fact.key in GPU_SIGN_KEYS and fact.status is Status.OK and fact.value}
-    kinds = {kind(host) for host in signs}
-    hosts_without_gpus = {
-        host
-        for host in absent - signs
-        if host and expected(host) is None and (not runs_jobs(host) or (bool(kinds) and kind(host) not in kinds))
-    }
-    return [
-        fact
-        for fact in facts
-        if not (fact.host in hosts_without_gpus and fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key])
-    ]
+    hosts_without_signs = {fact.host for fact in facts if _says_no_gpu(fact) and fact.status is Status.OK}
+    hosts_with_signs = {fact.host for fact in facts if fact.key in GPU_SIGN_KEYS and fact.status is Status.OK and fact.value}
+    gpu_kinds = {kind(host) for host in hosts_with_signs}
+    hosts_without_gpus: set[str] = set()
+    for host in hosts_without_signs - hosts_with_signs:
+        is_other_kind = bool(gpu_kinds) and kind(host) not in gpu_kinds
+        if host and expected(host) is None and (is_other_kind or not runs_jobs(host)):
+            hosts_without_gpus.add(host)
+    return [fact for fact in facts if not (fact.host in hosts_without_gpus and _says_no_gpu(fact))]
+
+
+def _says_no_gpu(fact: Fact) -> bool:
+    return fact.key in NO_GPU_VALUES and fact.value == NO_GPU_VALUES[fact.key]
 
 
 @dataclass(slots=True)
 class ListedDevices:
-    """Addresses that one host's tools list."""
+    """The addresses that one host's tools list: GPUs by nvidia-smi and by lspci, HCAs, and lspci's lists by key."""
 
     smi: set[str] = field(default_factory=set)
     pci: set[str] = field(default_factory=set)
     hcas: set[str] = field(default_factory=set)
-    whole: dict[str, frozenset[str]] = field(default_factory=dict)
+    lists: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def list_gpu_addresses(self, table: frozenset[str], everywhere: frozenset[str]) -> frozenset[str] | None:
-        """Return all possible GPU addresses, or None if unknown: no tool lists a lost GPU."""
+    def list_gpu_addresses(self, sku_addresses: frozenset[str], fleet_addresses: frozenset[str]) -> frozenset[str] | None:
+        """Return all possible GPU addresses, or None if they are unknown.
+
+        No tool lists a lost GPU, so those of the SKU and of other hosts are possible, too.
+        """
         gpu_addresses = self.smi | self.pci
-        if gpu_addresses and table and gpu_addresses <= table:
-            return table
-        return frozenset(gpu_addresses | table | everywhere) if self.pci else None
+        if gpu_addresses and sku_addresses and gpu_addresses <= sku_addresses:
+            return sku_addresses
+        return frozenset(gpu_addresses | sku_addresses | fleet_addresses) if self.pci else None
 
 
 KnownAddresses = frozenset[str] | None  # None: not known
@@ -72,14 +73,19 @@ KnownAddresses = frozenset[str] | None  # None: not known
 
 @dataclass(frozen=True, slots=True)
 class KnownDevices:
-    """Known addresses by host, and under "" for all hosts together."""
+    """The known addresses of each host, and under "" those of all hosts together.
+
+    Attributes:
+        fully_listed_hosts: Hosts whose profile lists every possible GPU. On other hosts an unlisted GPU may be a lost one.
+        complete_lists: Each (host, key) whose list lacks no device that another host's list has.
+    """
 
     gpus: Mapping[str, KnownAddresses]
     hcas: Mapping[str, KnownAddresses]
-    whole: frozenset[str]  # hosts whose profile lists every possible GPU; on others an unlisted one may be lost
+    fully_listed_hosts: frozenset[str]
     switches: Mapping[str, KnownAddresses] = field(default_factory=dict)
     buses: Mapping[str, KnownAddresses] = field(default_factory=dict)
-    complete: frozenset[tuple[str, str]] = frozenset()  # (host, key) of lists that lack nothing another host's list has
+    complete_lists: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def from_facts(cls, facts: Iterable[Fact], bus: Callable[[str], Sequence[str]], adapters: Callable[[str], object]) -> "KnownDevices":
@@ -88,31 +94,35 @@ class KnownDevices:
         for fact in facts:
             if fact.host and fact.status is Status.OK:
                 _collect_addresses(hosts[fact.host], fact)
-        everywhere = frozenset().union(*(listed_devices.smi | listed_devices.pci for listed_devices in hosts.values()))
-        tables = {host: frozenset(filter(None, map(normalize_bdf, bus(host)))) for host in hosts}
-        gpus = {host: listed_devices.list_gpu_addresses(tables[host], everywhere) for host, listed_devices in hosts.items()}
+        fleet_addresses = frozenset().union(*(listed_devices.smi | listed_devices.pci for listed_devices in hosts.values()))
+        sku_addresses = {host: frozenset(filter(None, map(normalize_bdf, bus(host)))) for host in hosts}
+        gpus = {host: listed_devices.list_gpu_addresses(sku_addresses[host], fleet_addresses) for host, listed_devices in hosts.items()}
         hcas = {
             host: frozenset(listed_devices.hcas) if listed_devices.hcas and adapters(host) == len(listed_devices.hcas) else None
             for host, listed_devices in hosts.items()
         }
-        completely_listed_hosts = frozenset(host for host, places in gpus.items() if places is not None and places == tables[host])
+        fully_listed_hosts = frozenset(host for host, addresses in gpus.items() if addresses == sku_addresses[host])
         switches, buses = (_list_addresses_by_host(hosts, key) for key in WHOLE_LIST_KEYS)
-        complete = frozenset((host, key) for key in WHOLE_LIST_KEYS for host in _find_complete_lists(hosts, key))
+        complete_lists = frozenset((host, key) for key in WHOLE_LIST_KEYS for host in _find_complete_lists(hosts, key))
         return cls(
             {**gpus, "": _merge_addresses(gpus.values())},
             {**hcas, "": _merge_addresses(hcas.values())},
-            completely_listed_hosts,
+            fully_listed_hosts,
             switches,
             buses,
-            complete,
+            complete_lists,
         )
 
     def is_unknown_device(self, fact: Fact) -> bool:
         """Return whether the fact's address belongs to no device of its host (of any host, for a fact without one)."""
         fact_key = find_key(fact.key)
-        known_addresses = self._get_known_addresses(fact_key.scope).get(fact.host) if fact_key is not None and fact.device else None
-        address = normalize_bdf(_get_address(fact)) if known_addresses is not None else None
-        if known_addresses is None or address is None:
+        if fact_key is None or not fact.device:
+            return False
+        known_addresses = self._get_known_addresses(fact_key.scope).get(fact.host)
+        if known_addresses is None:
+            return False
+        address = normalize_bdf(_get_address(fact))
+        if address is None:
             return False
         return address not in known_addresses and address.rpartition(":")[0] not in known_addresses
 
@@ -120,11 +130,11 @@ class KnownDevices:
         return {"gpu": self.gpus, "hca": self.hcas, "nvswitch": self.switches, "bridge": self.buses}.get(scope, {})
 
     def get_certainty(self, fact: Fact) -> Literal[True, "unlisted"]:
-        """Return True if the device cannot exist; UNLISTED if no tool lists it: abnormal, but no proof."""
+        """Return True if the device cannot exist, and UNLISTED if no tool lists it, which is abnormal but no proof."""
         fact_key = find_key(fact.key)
         key = {"nvswitch": "pcie.nvswitches", "bridge": "pcie.buses"}.get(fact_key.scope if fact_key else "")
-        sure = (fact.host, key) in self.complete if key else fact.host in self.whole
-        return True if sure or not fact.host else UNLISTED
+        is_complete = (fact.host, key) in self.complete_lists if key else fact.host in self.fully_listed_hosts
+        return True if is_complete or not fact.host else UNLISTED
 
 
 def _get_address(fact: Fact) -> str:
@@ -133,37 +143,42 @@ def _get_address(fact: Fact) -> str:
 
 
 def _list_addresses_by_host(hosts: Mapping[str, ListedDevices], key: str) -> dict[str, KnownAddresses]:
-    """Return the union of all lists per host, as others still list what one lost; None for a host without a list."""
-    all_addresses = frozenset().union(*(listed_devices.whole.get(key, frozenset()) for listed_devices in hosts.values()))
+    """Return the union of all lists for each host with a list, as other hosts still list what one lost; else None."""
+    all_addresses = frozenset().union(*(listed_devices.lists.get(key, frozenset()) for listed_devices in hosts.values()))
     addresses_by_host: dict[str, KnownAddresses] = {
-        host: all_addresses if key in listed_devices.whole else None for host, listed_devices in hosts.items()
+        host: all_addresses if key in listed_devices.lists else None for host, listed_devices in hosts.items()
     }
     return {**addresses_by_host, "": _merge_addresses(addresses_by_host.values())}
 
 
 def _find_complete_lists(hosts: Mapping[str, ListedDevices], key: str) -> list[str]:
-    lists = {host: listed_devices.whole[key] for host, listed_devices in hosts.items() if key in listed_devices.whole}
-    all_addresses = frozenset().union(*lists.values())
-    return [host for host, addresses in lists.items() if addresses == all_addresses] if len(lists) > 1 else []
+    addresses_by_host = {host: listed_devices.lists[key] for host, listed_devices in hosts.items() if key in listed_devices.lists}
+    all_addresses = frozenset().union(*addresses_by_host.values())
+    if len(addresses_by_host) < 2:
+        return []
+    return [host for host, addresses in addresses_by_host.items() if addresses == all_addresses]
 
 
-def _merge_addresses(places: Collection[KnownAddresses]) -> KnownAddresses:
-    known_places = [place for place in places if place is not None]
-    return frozenset().union(*known_places) if known_places and len(known_places) == len(places) else None
+def _merge_addresses(addresses_of_hosts: Collection[KnownAddresses]) -> KnownAddresses:
+    """Return the union of all addresses, or None if those of a host are unknown."""
+    known_addresses = [addresses for addresses in addresses_of_hosts if addresses is not None]
+    if not known_addresses or len(known_addresses) < len(addresses_of_hosts):
+        return None
+    return frozenset().union(*known_addresses)
 
 
 def _collect_addresses(listed: ListedDevices, fact: Fact) -> None:
     if fact.key in WHOLE_LIST_KEYS and isinstance(fact.value, list | tuple):
-        listed.whole[fact.key] = listed.whole.get(fact.key, frozenset()) | frozenset(map(str, fact.value))
+        listed.lists[fact.key] = listed.lists.get(fact.key, frozenset()) | frozenset(map(str, fact.value))
     elif fact.key in DEVICE_LIST_KEYS:
-        addresses_by_host = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
+        addresses = {"gpu.bdf": listed.smi, "ib.bdf": listed.hcas, "pcie.rev_ff": listed.pci}[fact.key]
         address = normalize_bdf(str(fact.attrs.get("bdf", fact.device) if fact.key == "pcie.rev_ff" else fact.value))
         if address is not None:
-            addresses_by_host.add(address)
+            addresses.add(address)
 
 
 def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[Fact]:
-    """Return the facts, events of unknown devices marked."""
+    """Return the facts with events of unknown devices marked."""
     return [
         replace(fact, attrs={**fact.attrs, ELSEWHERE_ATTRIBUTE: devices.get_certainty(fact)})
         if fact.key.startswith(KERNEL_KEY_PREFIX) and devices.is_unknown_device(fact)
@@ -173,7 +188,7 @@ def mark_unlisted_devices(facts: Sequence[Fact], devices: KnownDevices) -> list[
 
 
 def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
-    """Return one (host, check, text) per host and check with marked events."""
+    """Return a (host, check, text) for each host and check with marked events."""
     events_by_host: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in facts:
         if fact.host and fact.key.startswith(KERNEL_KEY_PREFIX) and fact.attrs.get(ELSEWHERE_ATTRIBUTE):
@@ -185,5 +200,5 @@ def list_uncounted_events(facts: Iterable[Fact]) -> list[tuple[str, str, str]]:
 
 
 def _format_addresses(addresses: set[str]) -> str:
-    first = sorted(addresses)[:2]
-    return f"{', '.join(first)}{f' and {len(addresses) - 2} other addresses' if len(addresses) > 2 else ''}"
+    names = ", ".join(sorted(addresses)[:2])
+    return f"{names} and {len(addresses) - 2} other addresses" if len(addresses) > 2 else names

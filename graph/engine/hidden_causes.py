@@ -1,4 +1,4 @@
-"""Causes that no passive check shows: they fit the complaint, and only an exclusive check can decide.
+"""Find causes that fit the complaint and that only an exclusive check can show.
 
 An example is a GPU that computes wrong numbers while every health check passes.
 """
@@ -19,13 +19,20 @@ MAX_LIKELY_CAUSES = 3  # possible causes per report that justify an exclusive ch
 
 @dataclass(frozen=True, slots=True)
 class HiddenCause:
-    """A cause, its exclusive checks (each can tell, cheapest first), the hosts none observed, and why if one was asked."""
+    """A cause that no passive check can show.
+
+    Attributes:
+        checks: Exclusive checks, cheapest first. Each of them can decide.
+        hosts: Hosts on which none of the checks ran.
+        why: Why a check was skipped, or an empty string.
+        measured: Whether the complaint is about exactly what the check measures.
+    """
 
     leaf: Leaf
     checks: tuple[Check, ...]
     hosts: tuple[str, ...]
     why: str = ""
-    measured: bool = False  # the report complains of exactly what the check measures
+    measured: bool = False
 
     @property
     def check_names(self) -> str:
@@ -33,10 +40,11 @@ class HiddenCause:
 
     @property
     def says(self) -> str:
-        host_names = fold_host_names(self.hosts)
+        claim = f"{self.leaf.title} would show in {self.check_names} alone"
         if self.measured:
-            return f"what is reported as slow is measured by {self.check_names}, which did not look at {host_names}{f' ({self.why})' if self.why else ''}"
-        return f"{self.leaf.title} would show in {self.check_names} alone, which did not look at {host_names}{f' ({self.why})' if self.why else ''}"
+            claim = f"what is reported as slow is measured by {self.check_names}"
+        reason = f" ({self.why})" if self.why else ""
+        return f"{claim}, which did not look at {fold_host_names(self.hosts)}{reason}"
 
 
 def find_hidden_causes(
@@ -49,42 +57,53 @@ def find_hidden_causes(
     """Return the hidden ones among the likeliest causes of the symptoms.
 
     Args:
-        standings: Most likely first.
-        coverage: Of the hosts complained of.
-        measured: Checks that measure the complaint, each with its alternatives for fewer hosts.
+        verdicts: Most likely first.
+        coverage: The checks that ran on the hosts of the complaint.
+        measured: Names of checks that measure the complaint, each with its alternatives for fewer hosts.
     """
-    fitting = [verdict for verdict in verdicts if not set(symptoms).isdisjoint(verdict.best.leaf.symptoms)]
-    rows = [
-        (verdict, _build_hidden_cause(verdict.best.leaf, _list_exclusive_checks(verdict.best.leaf, reference), coverage))
-        for verdict in fitting
-        if verdict.verdict != "confirmed"
-    ]
-    possible = [hidden for verdict, hidden in rows if hidden is not None or verdict.verdict != "rejected"]
-    hidden_causes = tuple(hidden for hidden in possible[:MAX_LIKELY_CAUSES] if hidden is not None)
-    measured_causes = (_find_measured_cause(names, fitting, reference, coverage) for names in measured)
-    return (*hidden_causes, *(hidden_cause for hidden_cause in measured_causes if hidden_cause is not None))
+    fitting_verdicts = [verdict for verdict in verdicts if not set(symptoms).isdisjoint(verdict.best.leaf.symptoms)]
+    likely_causes: list[HiddenCause | None] = []  # None for a likely cause that is not hidden
+    for verdict in fitting_verdicts:
+        if verdict.verdict == "confirmed":
+            continue
+        leaf = verdict.best.leaf
+        hidden_cause = _build_hidden_cause(leaf, _list_exclusive_checks(leaf, reference), coverage)
+        if hidden_cause is not None or verdict.verdict != "rejected":
+            likely_causes.append(hidden_cause)
+    measured_causes = [_find_measured_cause(check_names, fitting_verdicts, reference, coverage) for check_names in measured]
+    return tuple(cause for cause in (*likely_causes[:MAX_LIKELY_CAUSES], *measured_causes) if cause is not None)
 
 
 def _find_measured_cause(
     check_names: Sequence[str], fitting_verdicts: Sequence[LabelVerdict], reference: ReferenceData, coverage: Coverage
 ) -> HiddenCause | None:
     """Return the first alternative that can run on this many hosts, with the likeliest cause it can confirm."""
-    able = (reference.checks[name] for name in check_names if name in reference.checks)
-    check = next((check for check in able if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(check.scope, 1)), None)
-    leaf = next((verdict.best.leaf for verdict in fitting_verdicts if check and check.id in verdict.best.leaf.confirms), None)
-    hidden = _build_hidden_cause(leaf, [check], coverage) if check and leaf else None
-    return replace(hidden, measured=True) if hidden else None
+    checks = [reference.checks[name] for name in check_names if name in reference.checks]
+    check = next((check for check in checks if len(coverage.hosts) >= MIN_HOSTS_BY_SCOPE.get(check.scope, 1)), None)
+    if check is None:
+        return None
+    leaf = next((verdict.best.leaf for verdict in fitting_verdicts if check.id in verdict.best.leaf.confirms), None)
+    if leaf is None:
+        return None
+    hidden_cause = _build_hidden_cause(leaf, [check], coverage)
+    return replace(hidden_cause, measured=True) if hidden_cause else None
 
 
 def _build_hidden_cause(leaf: Leaf, checks: Sequence[Check], coverage: Coverage) -> HiddenCause | None:
+    """Return the cause with the hosts that no check observed; None if there is no such host."""
     hosts = tuple(host for host in coverage.hosts if not any(coverage.has_observed(host, check.id) for check in checks))
-    skip_reason = next((coverage.skipped[host, check.id] for check in checks for host in hosts if (host, check.id) in coverage.skipped), "")
-    return HiddenCause(leaf, tuple(checks), hosts, skip_reason) if checks and hosts else None
+    if not checks or not hosts:
+        return None
+    skip_reasons = [coverage.skipped[host, check.id] for check in checks for host in hosts if (host, check.id) in coverage.skipped]
+    return HiddenCause(leaf, tuple(checks), hosts, skip_reasons[0] if skip_reasons else "")
 
 
 def _list_exclusive_checks(leaf: Leaf, reference: ReferenceData) -> Sequence[Check]:
     """Return the exclusive checks that decide a leaf; empty if a passive one can."""
     if reference.list_deciding_checks(leaf):
         return ()
-    able = {check.id for key in reference.list_decisive_keys(leaf) for check in reference.list_establishing_checks(key) if check.exclusive}
-    return sorted((reference.checks[name] for name in leaf.confirms if name in able), key=lambda check: (check.seconds, check.id))
+    exclusive_names = {
+        check.id for key in reference.list_decisive_keys(leaf) for check in reference.list_establishing_checks(key) if check.exclusive
+    }
+    checks = [reference.checks[name] for name in leaf.confirms if name in exclusive_names]
+    return sorted(checks, key=lambda check: (check.seconds, check.id))

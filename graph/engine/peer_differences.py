@@ -1,6 +1,6 @@
-"""Differences of a host's baseline from most hosts of its kind.
+"""Find how a host's baseline differs from most hosts of its kind, and from its own past.
 
-A difference is a hint, not a proof: the majority may be wrong, and what all share is not reported.
+A difference is a hint and no proof: the majority may be wrong. What all hosts share is not reported.
 """
 
 import re
@@ -15,11 +15,13 @@ from tools.fact import Fact, Status
 BASELINE_ROWS_KEY = "base.rows"
 PEER_DIFFERS_KEY = "peer.differs"
 PAST_DIFFERS_KEY = "past.differs"
+DIFFERENCE_KEYS = (PEER_DIFFERS_KEY, PAST_DIFFERS_KEY)
 ABSENT = "absent"
 MIN_PEERS = 3  # hosts needed for a majority
-MAX_DIFFERENCES_PER_KIND = 8  # differences of one kind listed singly; the rest become one fact
-MAX_RELATIVE_SIZE_DIFFERENCE = 0.02  # smaller size differences are equal: firmware reserves a little memory
-# kinds in which a group's hosts must be alike; other differences (packages, settings) are listed without suspicion
+MAX_DIFFERENCES_PER_KIND = 8  # differences of one kind that are listed; the others become one fact
+MAX_LINE_CHARS = 400
+MAX_RELATIVE_SIZE_DIFFERENCE = 0.02  # sizes closer than this are equal, as firmware reserves a little memory
+# Kinds in which a group's hosts must be alike. Other differences (packages, settings) are listed without suspicion.
 TELLING_KINDS = ("service", "daemon", "mount", "route", "link", "resolver", "hosts", "device", "library", "answer", "limit", "program")
 TELLING_NAMES = ("system memory", "system cpus")
 # units that the services check judges itself
@@ -48,45 +50,56 @@ class HostBaseline:
 
 @dataclass(slots=True)
 class _GroupMajority:
-    """The majority of a group in one kind: name → (value, hosts with it), and hosts per name."""
+    """What most hosts of a group have in one kind.
 
-    most: dict[str, tuple[str, int]]
+    Attributes:
+        values: The majority value of each name, with the number of hosts that have it.
+        names: The number of hosts that have each name.
+        host_count: The number of hosts.
+        has_unique_names: Whether most hosts have names that no other has, so that a unique name is no finding.
+    """
+
+    values: dict[str, tuple[str, int]]
     names: Counter[str]
-    of: int
-    personal: bool  # most hosts have rows unique to them, so a unique row is not a finding
+    host_count: int
+    has_unique_names: bool
 
 
 def find_peer_differences(facts: Iterable[Fact], kind: Callable[[str], str]) -> list[Fact]:
-    """Return one fact per difference of a host from most hosts of its `kind`."""
-    by_host: dict[str, dict[str, Fact]] = defaultdict(dict)
-    partial: set[str] = set()
+    """Return one fact for each difference of a host from most hosts of its `kind`."""
+    facts_by_host: dict[str, dict[str, Fact]] = defaultdict(dict)
+    incomplete_hosts: set[str] = set()
     for fact in facts:
         if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host and fact.device and isinstance(fact.value, list):
-            by_host[fact.host][fact.device] = fact
+            facts_by_host[fact.host][fact.device] = fact
         elif fact.check == "base" and fact.status.blind:
-            partial.add(fact.host)
+            incomplete_hosts.add(fact.host)
     groups: dict[str, list[str]] = defaultdict(list)
-    for host in by_host:
+    for host in facts_by_host:
         groups[kind(host)].append(host)
-    return _drop_limits_of_absent_daemons(
-        [difference for hosts in groups.values() if len(hosts) >= MIN_PEERS for difference in _compare_group(hosts, by_host, partial)]
-    )
+    differences: list[Fact] = []
+    for hosts in groups.values():
+        if len(hosts) >= MIN_PEERS:
+            differences += _compare_group(hosts, facts_by_host, incomplete_hosts)
+    return _drop_limits_of_absent_daemons(differences)
 
 
 def _drop_limits_of_absent_daemons(facts: list[Fact]) -> list[Fact]:
-    """Drop limits of absent daemons; the absence is a difference of its own."""
-    absent = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in facts if fact.value == ABSENT and fact.device}
-    return [
-        fact
-        for fact in facts
-        if not (fact.value == ABSENT and str(fact.device).startswith("limit ") and (fact.host, str(fact.device).split(" ")[1]) in absent)
-    ]
+    """Drop the limits of absent daemons, as the absence is a difference of its own."""
+    absent_daemons = {(fact.host, str(fact.device).removeprefix("daemon ")) for fact in facts if fact.value == ABSENT and fact.device}
+    kept_facts: list[Fact] = []
+    for fact in facts:
+        is_absent_limit = fact.value == ABSENT and str(fact.device).startswith("limit ")
+        if is_absent_limit and (fact.host, str(fact.device).split(" ")[1]) in absent_daemons:
+            continue
+        kept_facts.append(fact)
+    return kept_facts
 
 
 def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
     """Return the current baseline of each host that was read completely."""
-    facts_by_baseline: dict[str, dict[str, Fact]] = defaultdict(dict)
-    partial: set[str] = set()
+    facts_by_host: dict[str, dict[str, Fact]] = defaultdict(dict)
+    incomplete_hosts: set[str] = set()
     for fact in facts:
         if (
             fact.key == BASELINE_ROWS_KEY
@@ -96,44 +109,43 @@ def build_baselines(facts: Iterable[Fact]) -> dict[str, HostBaseline]:
             and fact.time
             and isinstance(fact.value, list)
         ):
-            facts_by_baseline[fact.host][fact.device] = fact
+            facts_by_host[fact.host][fact.device] = fact
         elif fact.check == "base" and fact.status.blind:
-            partial.add(fact.host)
+            incomplete_hosts.add(fact.host)
     return {
         host: HostBaseline(
             max(fact.time for fact in facts_by_kind.values() if fact.time),
             {name: tuple(_get_rows(fact)) for name, fact in facts_by_kind.items()},
         )
-        for host, facts_by_kind in facts_by_baseline.items()
-        if host not in partial
+        for host, facts_by_kind in facts_by_host.items()
+        if host not in incomplete_hosts
     }
 
 
 def find_past_differences(
     facts: Sequence[Fact], remembered_baselines: Mapping[str, HostBaseline], kind: Callable[[str], str]
 ) -> list[Fact]:
-    """Return differences from each host's remembered baseline.
+    """Return the differences of each host from its remembered baseline.
 
-    Where this incident has too few peers, also compare with remembered hosts of the same kind.
+    Hosts of a kind with too few peers in this incident are also compared with remembered hosts of their kind.
     """
     current_facts = [fact for fact in facts if fact.key == BASELINE_ROWS_KEY and fact.status is Status.OK and fact.host]
     present_hosts = {fact.host for fact in current_facts}
-    few = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
+    small_kinds = {name for name, count in Counter(map(kind, present_hosts)).items() if count < MIN_PEERS}
     remembered_facts = [
         Fact("base", BASELINE_ROWS_KEY, list(values), name, host=host, time=baseline.at)
         for host, baseline in remembered_baselines.items()
-        if host not in present_hosts and kind(host) in few
+        if host not in present_hosts and kind(host) in small_kinds
         for name, values in baseline.rows.items()
     ]
-    differences = (
-        find_peer_differences([*(fact for fact in current_facts if kind(fact.host) in few), *remembered_facts], kind)
-        if remembered_facts
-        else []
-    )
-    return [
-        *(fact for fact in differences if fact.host in present_hosts),
-        *(difference for fact in current_facts for difference in _find_changes_since(fact, remembered_baselines.get(fact.host))),
-    ]
+    differences: list[Fact] = []
+    if remembered_facts:
+        compared_facts = [fact for fact in current_facts if kind(fact.host) in small_kinds]
+        peer_differences = find_peer_differences([*compared_facts, *remembered_facts], kind)
+        differences += [fact for fact in peer_differences if fact.host in present_hosts]
+    for fact in current_facts:
+        differences += _find_changes_since(fact, remembered_baselines.get(fact.host))
+    return differences
 
 
 def _find_changes_since(fact: Fact, previous_baseline: HostBaseline | None) -> Iterator[Fact]:
@@ -149,52 +161,58 @@ def _find_changes_since(fact: Fact, previous_baseline: HostBaseline | None) -> I
     ]
     day = previous_baseline.at.date().isoformat()
     for name in names[:MAX_DIFFERENCES_PER_KIND]:
-        attrs = {"before": previous_values.get(name, ABSENT), "since": day}
-        line = f"{kind} {name}: {current_values.get(name, ABSENT)} now, {attrs['before']} when it was last seen well on {day}"[:400]
-        yield replace(fact, key=PAST_DIFFERS_KEY, value=current_values.get(name, ABSENT), device=f"{kind} {name}", line=line, attrs=attrs)
+        before, now = previous_values.get(name, ABSENT), current_values.get(name, ABSENT)
+        line = f"{kind} {name}: {now} now, {before} when it was last seen well on {day}"[:MAX_LINE_CHARS]
+        attrs = {"before": before, "since": day}
+        yield replace(fact, key=PAST_DIFFERS_KEY, value=now, device=f"{kind} {name}", line=line, attrs=attrs)
 
 
 def _get_rows(fact: Fact) -> Sequence[str]:
     return fact.value if isinstance(fact.value, list) else ()
 
 
-def _compare_group(hosts: Sequence[str], by_host: Mapping[str, Mapping[str, Fact]], partial: Collection[str]) -> Iterator[Fact]:
-    """Compare a group. A host without rows of a kind has none, unless a part of it was unreadable."""
-    for device in dict.fromkeys(device for host in hosts for device in by_host[host]):
+def _compare_group(
+    hosts: Sequence[str], facts_by_host: Mapping[str, Mapping[str, Fact]], incomplete_hosts: Collection[str]
+) -> Iterator[Fact]:
+    """Compare the hosts of a group, kind by kind.
+
+    A host without rows of a kind is taken to have none, unless a part of it could not be read.
+    """
+    for kind in dict.fromkeys(kind for host in hosts for kind in facts_by_host[host]):
         facts = [
-            by_host[host].get(device) or _build_empty_fact(by_host[host], device)
+            facts_by_host[host].get(kind) or _build_empty_fact(facts_by_host[host], kind)
             for host in hosts
-            if device in by_host[host] or host not in partial
+            if kind in facts_by_host[host] or host not in incomplete_hosts
         ]
         if len(facts) >= MIN_PEERS:
             yield from _compare_kind(facts)
 
 
-def _build_empty_fact(facts_by_host: Mapping[str, Fact], device: str) -> Fact:
-    return replace(next(iter(facts_by_host.values())), device=device, value=[], line="")
+def _build_empty_fact(facts_by_kind: Mapping[str, Fact], kind: str) -> Fact:
+    return replace(next(iter(facts_by_kind.values())), device=kind, value=[], line="")
 
 
 def _compare_kind(facts: Sequence[Fact]) -> Iterator[Fact]:
-    hosts_by_rows: dict[tuple[str, ...], list[Fact]] = defaultdict(list)
+    facts_by_rows: dict[tuple[str, ...], list[Fact]] = defaultdict(list)  # hosts with equal rows are compared once
     for fact in facts:
-        hosts_by_rows[tuple(_get_rows(fact))].append(fact)
-    if len(hosts_by_rows) == 1:
+        facts_by_rows[tuple(_get_rows(fact))].append(fact)
+    if len(facts_by_rows) == 1:
         return
-    parsed_rows = {rows: _parse_rows(rows) for rows in hosts_by_rows}
-    shared = _count_majority(parsed_rows, {rows: len(members) for rows, members in hosts_by_rows.items()})
-    for rows, members in hosts_by_rows.items():
-        differences = list(_find_differences(str(members[0].device), parsed_rows[rows], shared))
-        for fact in members:
-            yield from _build_difference_facts(fact, differences, shared.of)
+    values_by_rows = {rows: _parse_rows(rows) for rows in facts_by_rows}
+    majority = _count_majority(values_by_rows, {rows: len(equal_facts) for rows, equal_facts in facts_by_rows.items()})
+    for rows, equal_facts in facts_by_rows.items():
+        differences = list(_find_differences(str(equal_facts[0].device), values_by_rows[rows], majority))
+        for fact in equal_facts:
+            yield from _build_difference_facts(fact, differences, majority.host_count)
 
 
 def _parse_rows(lines: Iterable[str]) -> dict[str, str]:
-    """Return name → value; values of a repeated name are joined."""
-    value_by_row: dict[str, str] = {}
+    """Return the value of each name. Values of a repeated name are joined."""
+    value_by_name: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(NAME_VALUE_SEPARATOR)
-        value_by_row[name] = f"{value_by_row[name]}, {value}" if name in value_by_row else value
-    return value_by_row
+        value_by_name[name] = f"{value_by_name[name]}, {value}" if name in value_by_name else value
+    return value_by_name
 
 
 def _count_majority(values_by_rows: Mapping[tuple[str, ...], Mapping[str, str]], counts: Mapping[tuple[str, ...], int]) -> _GroupMajority:
@@ -204,70 +222,66 @@ def _count_majority(values_by_rows: Mapping[tuple[str, ...], Mapping[str, str]],
             pairs[pair] += counts[rows]
             names[pair[0]] += counts[rows]
     total = sum(counts.values())
-    most = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > total}
-    alone = sum(counts[rows] for rows, values in values_by_rows.items() if any(names[name] == 1 for name in values))
-    return _GroupMajority(most, names, total, 2 * alone > total)
+    majority_values = {name: (value, count) for (name, value), count in pairs.items() if 2 * count > total}
+    hosts_with_unique_names = sum(counts[rows] for rows, values in values_by_rows.items() if any(names[name] == 1 for name in values))
+    return _GroupMajority(majority_values, names, total, 2 * hosts_with_unique_names > total)
 
 
 def _find_differences(kind: str, own_values: Mapping[str, str], majority: _GroupMajority) -> Iterator[tuple[str, str, str, int]]:
-    """Yield (kind and name, own value, majority value, its number of hosts)."""
-    for name, (value, count) in majority.most.items():
+    """Yield each difference: kind and name, own value, majority value, and the number of hosts that have it."""
+    for name, (value, count) in majority.values.items():
         if not _is_alike(own_values.get(name, ABSENT), value) and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
             yield f"{kind} {name}", own_values.get(name, ABSENT), value, count
     for name, value in own_values.items():
-        if (
-            name not in majority.most
-            and 2 * majority.names[name] < majority.of
-            and not majority.personal
-            and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}")
-        ):
-            yield f"{kind} {name}", value, ABSENT, majority.of - majority.names[name]
+        is_rare = name not in majority.values and 2 * majority.names[name] < majority.host_count
+        if is_rare and not majority.has_unique_names and not _TRANSIENT_UNIT_PATTERN.match(f"{kind} {name}"):
+            yield f"{kind} {name}", value, ABSENT, majority.host_count - majority.names[name]
 
 
-def _is_alike(first: str, other: str) -> bool:
-    if first == other:
+def _is_alike(value: str, other_value: str) -> bool:
+    """Return whether the values are equal, apart from small differences between sizes in them."""
+    if value == other_value:
         return True
-    if _SIZE_PATTERN.sub("#", first) != _SIZE_PATTERN.sub("#", other):
+    if _SIZE_PATTERN.sub("#", value) != _SIZE_PATTERN.sub("#", other_value):
         return False
-    pairs = zip(map(int, _SIZE_PATTERN.findall(first)), map(int, _SIZE_PATTERN.findall(other)), strict=True)
-    return all(abs(a - b) <= MAX_RELATIVE_SIZE_DIFFERENCE * max(a, b) for a, b in pairs)
+    sizes = map(int, _SIZE_PATTERN.findall(value))
+    other_sizes = map(int, _SIZE_PATTERN.findall(other_value))
+    return all(
+        abs(size - other_size) <= MAX_RELATIVE_SIZE_DIFFERENCE * max(size, other_size)
+        for size, other_size in zip(sizes, other_sizes, strict=True)
+    )
 
 
-def _build_difference_facts(fact: Fact, differences: Sequence[tuple[str, str, str, int]], of: int) -> Iterator[Fact]:
+def _build_difference_facts(fact: Fact, differences: Sequence[tuple[str, str, str, int]], host_count: int) -> Iterator[Fact]:
     for name, own_value, majority_value, count in differences[:MAX_DIFFERENCES_PER_KIND]:
-        line = f"{name}: {own_value} here, {majority_value} on {count} of {of} hosts"[:400]
-        yield replace(
-            fact, key=PEER_DIFFERS_KEY, value=own_value, device=name, line=line, attrs={"most": majority_value, "hosts": count, "of": of}
-        )
+        line = f"{name}: {own_value} here, {majority_value} on {count} of {host_count} hosts"[:MAX_LINE_CHARS]
+        attrs = {"most": majority_value, "hosts": count, "of": host_count}
+        yield replace(fact, key=PEER_DIFFERS_KEY, value=own_value, device=name, line=line, attrs=attrs)
     more_count = len(differences) - MAX_DIFFERENCES_PER_KIND
     if more_count > 0:
-        line = f"{fact.device}: {more_count} more differ from most of {of} hosts, first {differences[MAX_DIFFERENCES_PER_KIND][0]}"[:400]
-        attrs = {"most": "", "hosts": differences[MAX_DIFFERENCES_PER_KIND][3], "of": of}
-        yield replace(
-            fact,
-            key=PEER_DIFFERS_KEY,
-            value=f"{more_count} more",
-            device=f"{fact.device} (more)",
-            line=line,
-            attrs=attrs,
-        )
+        first_name, _, _, count = differences[MAX_DIFFERENCES_PER_KIND]
+        line = f"{fact.device}: {more_count} more differ from most of {host_count} hosts, first {first_name}"[:MAX_LINE_CHARS]
+        attrs = {"most": "", "hosts": count, "of": host_count}
+        yield replace(fact, key=PEER_DIFFERS_KEY, value=f"{more_count} more", device=f"{fact.device} (more)", line=line, attrs=attrs)
 
 
 def is_telling(device: str) -> bool:
     """Return whether a difference deserves attention while the report is unexplained."""
-    return (device.partition(" ")[0] in TELLING_KINDS and not CHECKED_SERVICE_PATTERN.match(device)) or device in TELLING_NAMES
+    if device in TELLING_NAMES:
+        return True
+    return device.partition(" ")[0] in TELLING_KINDS and not CHECKED_SERVICE_PATTERN.match(device)
 
 
-def sort_rarest_first(facts: Iterable[Fact], words: Iterable[str] = ()) -> list[Fact]:
-    """Sort differences by fit to the report, then telling kinds, then fewest hosts."""
-    known_words = {word for text in words for word in _find_words(text)}
+def sort_rarest_first(facts: Iterable[Fact], report_texts: Iterable[str] = ()) -> list[Fact]:
+    """Return the differences: first those that share words with the report, then telling kinds, then the rarest."""
+    report_words = {word for text in report_texts for word in _find_words(text)}
 
-    def order(fact: Fact) -> tuple[int, bool, float, str, str]:
-        fits = len(known_words & _find_words(f"{fact.device} {fact.value} {fact.attrs.get('most', '')}"))
-        share = 1 - int(fact.attrs.get("hosts", 0)) / max(1, int(fact.attrs.get("of", 1)))
-        return -fits, not is_telling(fact.device or ""), share, fact.host, fact.device or ""
+    def build_sort_key(fact: Fact) -> tuple[int, bool, float, str, str]:
+        shared_words = report_words & _find_words(f"{fact.device} {fact.value} {fact.attrs.get('most', '')}")
+        differing_share = 1 - int(fact.attrs.get("hosts", 0)) / max(1, int(fact.attrs.get("of", 1)))
+        return -len(shared_words), not is_telling(fact.device or ""), differing_share, fact.host, fact.device or ""
 
-    return sorted((fact for fact in facts if fact.key in (PEER_DIFFERS_KEY, PAST_DIFFERS_KEY)), key=order)
+    return sorted((fact for fact in facts if fact.key in DIFFERENCE_KEYS), key=build_sort_key)
 
 
 def _find_words(text: str) -> set[str]:

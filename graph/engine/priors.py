@@ -34,23 +34,22 @@ def compute_word_priors(taxonomy: Taxonomy, brief: IncidentBrief) -> dict[str, f
     """Return log-odds of labels that the ticket's words and symptoms suggest."""
     text = f"{brief.text} {' '.join(brief.signatures)}"
     symptoms = [symptom for symptom in brief.symptoms if symptom != "vague"]
-    ranked = LabelRanker.build(taxonomy).rank_labels(text, symptoms, most=16)
-    lifts = {label: LOG_ODDS_PER_E_FOLD * math.log(max(p, 1e-9) * len(taxonomy.leaves)) for label, p in ranked}
-    return {label: min(MAX_WORDS_LOG_ODDS, lift) for label, lift in lifts.items() if lift > 0}
+    ranked = LabelRanker.build(taxonomy).rank_labels(text, symptoms, limit=16)
+    log_odds = {label: LOG_ODDS_PER_E_FOLD * math.log(max(probability, 1e-9) * len(taxonomy.leaves)) for label, probability in ranked}
+    return {label: min(MAX_WORDS_LOG_ODDS, weight) for label, weight in log_odds.items() if weight > 0}
 
 
-def rank_labels_by_words(taxonomy: Taxonomy, brief: IncidentBrief, most: int) -> list[str]:
+def rank_labels_by_words(taxonomy: Taxonomy, brief: IncidentBrief, limit: int) -> list[str]:
     """Return labels that the report suggests, best match first."""
-    return [
-        label
-        for label, _ in LabelRanker.build(taxonomy).rank_labels(f"{brief.text} {' '.join(brief.signatures)}", brief.symptoms, most=most)
-    ]
+    text = f"{brief.text} {' '.join(brief.signatures)}"
+    ranked = LabelRanker.build(taxonomy).rank_labels(text, brief.symptoms, limit)
+    return [label for label, _ in ranked]
 
 
-def rank_decidable_labels(taxonomy: Taxonomy, brief: IncidentBrief, most: int) -> list[str]:
-    """Return decidable labels, best match first; then the others in taxonomy order."""
+def rank_decidable_labels(taxonomy: Taxonomy, brief: IncidentBrief, limit: int) -> list[str]:
+    """Return decidable labels: first those that the report suggests, best match first, then others of the taxonomy."""
     decidable = taxonomy.decidable
-    return list(dict.fromkeys([*rank_labels_by_words(decidable, brief, most), *decidable.leaves]))[:most]
+    return list(dict.fromkeys([*rank_labels_by_words(decidable, brief, limit), *decidable.leaves]))[:limit]
 
 
 def compute_model_priors(causes: Mapping[str, float]) -> dict[str, float]:
@@ -59,25 +58,28 @@ def compute_model_priors(causes: Mapping[str, float]) -> dict[str, float]:
 
 
 def compute_past_priors(similar: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """Return log-odds from (label, likeness 0 to 1) of similar incidents."""
-    counts_by_label: dict[str, float] = {}
+    """Return log-odds from the label and the likeness, 0 to 1, of each similar incident."""
+    log_odds: dict[str, float] = {}
     for label, likeness in similar:
-        counts_by_label[label] = max(counts_by_label.get(label, 0.0), SIMILAR_INCIDENT_LOG_ODDS * max(0.0, min(1.0, likeness)))
-    return counts_by_label
+        log_odds[label] = max(log_odds.get(label, 0.0), SIMILAR_INCIDENT_LOG_ODDS * max(0.0, min(1.0, likeness)))
+    return log_odds
 
 
-def select_telling_incidents(similar: Sequence[AnyScoredIncident], words: Mapping[str, float], most: int = 2) -> list[AnyScoredIncident]:
+def select_telling_incidents(
+    similar: Sequence[AnyScoredIncident], word_priors: Mapping[str, float], limit: int = 2
+) -> list[AnyScoredIncident]:
     """Return the most informative past incidents, one per label.
 
-    Ranked by likeness plus `words` (`compute_word_priors`). Two of one label say little more than one. On our own past
-    incidents, each without its thread, 63 % find their label in the top two by likeness and 75 % this way.
+    Incidents are ranked by likeness plus `compute_word_priors`. A second incident of a label says little more than the
+    first. Of our own past incidents, each without its thread, 63 % find their label in the top two by likeness alone and
+    75 % this way.
     """
-    best = max((incident.score for incident in similar), default=0.0) or 1.0
-    ranked = sorted(similar, key=lambda incident: -(incident.score / best + WORDS_WEIGHT * words.get(incident.label, 0.0)))
-    first: dict[str, AnyScoredIncident] = {}
+    best_score = max((incident.score for incident in similar), default=0.0) or 1.0
+    ranked = sorted(similar, key=lambda incident: -(incident.score / best_score + WORDS_WEIGHT * word_priors.get(incident.label, 0.0)))
+    incident_by_label: dict[str, AnyScoredIncident] = {}
     for incident in ranked:
-        first.setdefault(incident.label, incident)
-    return list(first.values())[:most]
+        incident_by_label.setdefault(incident.label, incident)
+    return list(incident_by_label.values())[:limit]
 
 
 def sum_priors(*parts: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What facts are read against: taxonomy, check catalogue, expected values and location of each host."""
+"""The reference against which facts are judged: taxonomy, check catalogue, and each host's expected values and location."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ from tools.fact import Fact, Value
 from tools.inventory.inventory import Inventory
 from tools.inventory.sku import Sku, find_product, guess_sku
 
-PlaceKind = Literal["leaf", "rack"]  # shared place of hosts: a leaf switch or a rack
+PlaceKind = Literal["leaf", "rack"]  # what hosts share: a leaf switch or a rack
 
 
 def no_expectation(host: str, key: str, device: str | None) -> Value:
@@ -42,10 +42,15 @@ def no_unprofiled_model(host: str) -> str:
 
 @dataclass(frozen=True)
 class ReferenceData:
-    """Lookups by host; the defaults know nothing.
+    """The taxonomy, the checks, and lookups by host. The default lookups return nothing.
 
-    `expected(host, key, device)` is the SKU's value or None; `bus(host)` its bus table; `place(host, "rack")` the
-    shared place, "" if unknown; `stranger(host)` the GPU model of a host without a profile, which only peers can judge.
+    Attributes:
+        expected: Return the value that the host's SKU gives a key of a device, or None.
+        place: Return the host's leaf switch or rack, or an empty string.
+        bus: Return the PCI addresses of the SKU's bus table.
+        stranger: Return the GPU model of a host without a SKU, which only peers can judge; else an empty string.
+        kind: Return the host's kind. Hosts of one kind should be alike in all that is compared.
+        runs_jobs: Return whether jobs run on the host. A scheduler's controller needs no GPU.
     """
 
     taxonomy: Taxonomy
@@ -54,8 +59,7 @@ class ReferenceData:
     place: Callable[[str, PlaceKind], str] = no_place
     bus: Callable[[str], tuple[str, ...]] = no_bus
     stranger: Callable[[str], str] = no_unprofiled_model
-    kind: Callable[[str], str] = no_kind  # hosts of one kind should be alike in all that is compared
-    # whether jobs run on a host; a scheduler's controller needs no GPU
+    kind: Callable[[str], str] = no_kind
     runs_jobs: Callable[[str], bool] = no_job_restriction
 
     def list_passive_checks(self) -> list[Check]:
@@ -67,9 +71,9 @@ class ReferenceData:
         return [self.checks[name] for name in self._find_setters(key)]
 
     def list_decisive_keys(self, leaf: Leaf) -> list[str]:
-        """Return keys that can decide for a leaf or, if none can, that support it.
+        """Return the keys that can decide for a leaf. If none can, return those that support it.
 
-        Tenant-writable keys decide nothing about a machine and are left out there.
+        Tenant-writable keys decide nothing about a machine, so they are left out unless text may prove the leaf.
         """
         keys = dict.fromkeys(clue.key for clue in leaf.evidence if clue.decisive and clue.weight > 0)
         keys = keys or dict.fromkeys(clue.key for clue in leaf.evidence if clue.weight > 0)
@@ -82,7 +86,10 @@ class ReferenceData:
 
     @cached_property
     def _passive_checks(self) -> list[Check]:
-        return sorted((c for c in self.checks.values() if not c.exclusive and c.scope == "host"), key=lambda c: (c.seconds, c.id))
+        return sorted(
+            (check for check in self.checks.values() if not check.exclusive and check.scope == "host"),
+            key=lambda check: (check.seconds, check.id),
+        )
 
     @cached_property
     def _find_setters(self) -> Callable[[str], tuple[str, ...]]:
@@ -94,14 +101,19 @@ def _index_setters(catalogue: tuple[tuple[str, tuple[str, ...]], ...]) -> Callab
     """Return a cached lookup of key → checks; every assessment asks for all keys."""
 
     @lru_cache(maxsize=1 << 12)
-    def setters(key: str) -> tuple[str, ...]:
-        return tuple(name for name, haves in catalogue if any(_covers_key(have, key) for have in haves))
+    def find_setters(key: str) -> tuple[str, ...]:
+        return tuple(name for name, patterns in catalogue if any(_do_keys_overlap(pattern, key) for pattern in patterns))
 
-    return setters
+    return find_setters
 
 
-def _covers_key(have: str, key: str) -> bool:
-    return have == key or (have.endswith(".*") and key.startswith(have[:-1])) or (key.endswith(".*") and have.startswith(key[:-1]))
+def _do_keys_overlap(one_key: str, other_key: str) -> bool:
+    """Return whether two keys are equal or one is a prefix pattern, such as `env.*`, that the other matches."""
+    if one_key.endswith(".*") and other_key.startswith(one_key[:-1]):
+        return True
+    if other_key.endswith(".*") and one_key.startswith(other_key[:-1]):
+        return True
+    return one_key == other_key
 
 
 def is_tenant_writable(key: str) -> bool:
@@ -119,29 +131,29 @@ def can_be_proven_by_text(leaf: Leaf) -> bool:
 
 def build_unprofiled_lookup(profile: Callable[[str], Sku | None], facts: Iterable[Fact]) -> Callable[[str], str]:
     """Return a lookup of the GPU model of hosts without a profile."""
-    by_host: dict[str, list[Fact]] = defaultdict(list)
+    facts_by_host: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.host and fact.key == "gpu.product":
-            by_host[fact.host].append(fact)
+            facts_by_host[fact.host].append(fact)
 
-    def stranger(host: str) -> str:
-        return "" if profile(host) else find_product(by_host[host])
+    def find_unprofiled_model(host: str) -> str:
+        return "" if profile(host) else find_product(facts_by_host[host])
 
-    return stranger
+    return find_unprofiled_model
 
 
 def build_profile_lookup(inventory: Inventory, skus: Mapping[str, Sku], facts: Iterable[Fact]) -> Callable[[str], Sku | None]:
     """Return a lookup of each host's SKU: from the inventory, else guessed from its facts."""
-    by_host: dict[str, list[Fact]] = defaultdict(list)
+    facts_by_host: dict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if fact.host and fact.key in ("gpu.product", "gpu.bdf"):
-            by_host[fact.host].append(fact)
-    profile_by_host: dict[str, Sku | None] = {}
+            facts_by_host[fact.host].append(fact)
+    sku_by_host: dict[str, Sku | None] = {}
 
-    def profile(host: str) -> Sku | None:
-        if host not in profile_by_host:
+    def find_profile(host: str) -> Sku | None:
+        if host not in sku_by_host:
             inventory_host = inventory.hosts.get(host)
-            profile_by_host[host] = skus.get(inventory_host.sku if inventory_host else "") or guess_sku(by_host[host], skus)
-        return profile_by_host[host]
+            sku_by_host[host] = skus.get(inventory_host.sku if inventory_host else "") or guess_sku(facts_by_host[host], skus)
+        return sku_by_host[host]
 
-    return profile
+    return find_profile

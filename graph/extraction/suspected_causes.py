@@ -1,4 +1,4 @@
-"""Find the causes that a report's writer suspects: "I think it is NCCL", "probably the switch"."""
+"""Find the causes that the author of a report suspects: "I think it is NCCL", "probably the switch"."""
 
 import re
 
@@ -8,7 +8,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 
 MAX_GUESSES = 3
 MAX_LABELS = 4
-MIN_SHARE = 1 / 3  # A label fits a guess if its likeness reaches this share of the best label's.
+MIN_SHARE = 1 / 3  # a label fits a guess if it is at least this share as probable as the best one
 _ADVERB_PATTERN = (
     r"(?:really |still |rather |also |strongly |would |'d |'m |'re |was |were |am |are |do |kind of |pretty |quite |almost |just ){0,3}"
 )
@@ -38,27 +38,29 @@ _DENIAL_PATTERN = re.compile(
     r"\b(?:not|no|never|don't|doesn't|don’t|doesn’t|isn't|isn’t|wasn't|cannot|can't|can’t|without|nor)\b", re.IGNORECASE
 )
 _HEALTHY_PATTERN = re.compile(r"\b(?:fine|ok|okay|healthy|good|innocent|alright)$", re.IGNORECASE)
-_MAX_DENIAL_CHARS = 14  # Characters before a cue in which a denial counts: "I don't think it is NCCL".
+_MAX_DENIAL_CHARS = 14  # characters before a cue in which a denial counts: "I don't think it is NCCL"
 
 
 def find_suspected_causes(text: str, taxonomy: Taxonomy) -> tuple[str, ...]:
-    """Return labels that fit the writer's guesses, best first."""
-    nearest, labels = LabelRanker.build(taxonomy), dict[str, None]()
+    """Return the labels that fit the author's guesses, best first."""
+    ranker = LabelRanker.build(taxonomy)
+    labels: list[str] = []
     for guess in find_guesses(text):
-        ranked = nearest.rank_labels(guess, (), most=MAX_LABELS)
-        labels |= {label: None for label, likeness in ranked if likeness >= MIN_SHARE * ranked[0][1]}
-    return tuple(labels)
+        ranked = ranker.rank_labels(guess, limit=MAX_LABELS)
+        labels += [label for label, probability in ranked if probability >= MIN_SHARE * ranked[0][1]]
+    return tuple(dict.fromkeys(labels))
 
 
 def find_guesses(text: str) -> tuple[str, ...]:
     """Return the words in which a text names suspected causes."""
-    read, guesses = text[:MAX_CHARS].replace("’", "'"), dict[str, None]()
-    for cue in _CUE_PATTERN.finditer(read):
-        lead_match = _LEAD_PATTERN.match(read, cue.end())
-        match = _GUESS_PATTERN.match(read, lead_match.end() if lead_match else cue.end())
-        if match is None or _DENIAL_PATTERN.search(read, max(0, cue.start() - _MAX_DENIAL_CHARS), match.start()):
+    text = text[:MAX_CHARS].replace("’", "'")
+    guesses: list[str] = []
+    for cue in _CUE_PATTERN.finditer(text):
+        lead_match = _LEAD_PATTERN.match(text, cue.end())
+        match = _GUESS_PATTERN.match(text, lead_match.end() if lead_match else cue.end())
+        if match is None or _DENIAL_PATTERN.search(text, max(0, cue.start() - _MAX_DENIAL_CHARS), match.start()):
             continue
         guess = _GUESS_END_PATTERN.split(match[0], maxsplit=1)[0].strip()
         if guess and not _DENIAL_PATTERN.search(guess) and not _HEALTHY_PATTERN.search(guess):
-            guesses[guess.lower()] = None
-    return tuple(guesses)[:MAX_GUESSES]
+            guesses.append(guess.lower())
+    return tuple(dict.fromkeys(guesses))[:MAX_GUESSES]

@@ -48,7 +48,7 @@ def rank_labels_by_text(
     """Return every label with its probability (sum 1), best first."""
     report = parse_report(strip_boilerplate(text), (), now)
     symptoms = [symptom for symptom in report.symptoms if symptom != "vague"]
-    words = nearest.rank_labels(f"{text}\n{' '.join(report.signatures)}", symptoms, most=len(taxonomy.leaves))
+    words = nearest.rank_labels(f"{text}\n{' '.join(report.signatures)}", symptoms, limit=len(taxonomy.leaves))
     floor = min((p for _, p in words), default=1.0) / 2
     scores = dict.fromkeys(taxonomy.leaves, math.log(floor)) | {label: math.log(p) for label, p in words}
     facts = extract_pasted_facts(text, checks).facts

@@ -79,10 +79,10 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
     if diagnosing:
         result, update = await verify_conclusion(_hand_off_if_exhausted(result, context, assessment), context, assessment, graph_context)
         result = add_guide_status(result, context, assessment, graph_context)
-    lifecycle, at = result.lifecycle or context.lifecycle, graph_context.clock.now()
-    next_recheck = schedule_next_recheck(context, assessment, result.report, lifecycle, diagnosing, graph_context.waits, at)
+    lifecycle, now = result.lifecycle or context.lifecycle, graph_context.clock.now()
+    next_recheck = schedule_next_recheck(context, assessment, result.report, lifecycle, diagnosing, graph_context.waits, now)
     if diagnosing:
-        result = add_recheck_result(result, context, assessment, next_recheck, at)
+        result = add_recheck_result(result, context, assessment, next_recheck, now)
         await graph_context.remember(build_healthy_baselines(context, assessment))
     await graph_context.progress(Progress(context.id, "conclude", result.report.headline or result.report.reply))
     update = {**result.to_state_update(), **update}
@@ -118,13 +118,16 @@ def _add_file_results(result: TurnResult, context: IncidentContext) -> TurnResul
 
 
 def _conclude_diagnosis(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
-    """Diagnose; after news or a narrow recheck, answer with what changed."""
+    """Diagnose. After news or a narrow recheck, answer with what changed."""
     diagnosis = _build_diagnosis(context, assessment, graph_context)
     if context.turn.news and not context.turn.cut:
         hosts_summary = diagnosis.report.about
         causes = "; ".join(render_cause(assessment, cause) for cause in diagnosis.report.root_causes[:3])
-        return add_change_summary(diagnosis, context, causes, render_hosts_summary(hosts_summary, context.item.at) if hosts_summary else "")
-    return answer_narrow_recheck(diagnosis, context, assessment, graph_context) if context.turn.narrow else diagnosis
+        hosts_text = render_hosts_summary(hosts_summary, context.item.at) if hosts_summary else ""
+        return add_change_summary(diagnosis, context, causes, hosts_text)
+    if context.turn.narrow:
+        return answer_narrow_recheck(diagnosis, context, assessment, graph_context)
+    return diagnosis
 
 
 def _add_site_notes(result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
@@ -132,26 +135,27 @@ def _add_site_notes(result: TurnResult, context: IncidentContext, assessment: As
     if not graph_context.pages:
         return result
     hosts = {name: graph_context.inventory.hosts[name] for name in context.hosts if name in graph_context.inventory.hosts}
-    likely = list(assessment.label_verdicts)[:MAX_LIKELY_CAUSES]
-    return replace(result, report=add_site_notes(result.report, graph_context.pages, context.brief.text, likely, hosts))
+    likely_labels = list(assessment.label_verdicts)[:MAX_LIKELY_CAUSES]
+    return replace(result, report=add_site_notes(result.report, graph_context.pages, context.brief.text, likely_labels, hosts))
 
 
 def _add_charts(result: TurnResult, context: IncidentContext) -> TurnResult:
-    """Add unrequested charts: bandwidth by message size if measured, and the deciding metric if it stands out."""
+    """Add charts that nobody asked for: bandwidth by message size if measured, and the deciding metric if it stands out."""
     sizes = {str(fact.attrs.get("size")) for fact in context.facts if fact.key == "nccl.busbw_at" and fact.status is Status.OK}
-    measured = (AttachedChart(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
-    charts = (*measured, *select_report_charts(result.report.root_causes, context.facts))
+    bandwidth_charts = (AttachedChart(kind="bandwidth", asked=False),) if len(sizes) > 1 else ()
+    charts = (*bandwidth_charts, *select_report_charts(result.report.root_causes, context.facts))
     return replace(result, report=result.report.model_copy(update={"pictures": charts})) if charts else result
 
 
 def _add_tenant_causes(result: TurnResult, context: IncidentContext, assessment: Assessment, inventory: Inventory) -> TurnResult:
     """Add the causes that a tenant may see. If all are withheld, ask the tenant for their log, once."""
-    crossing = _find_tenant_causes(result.report.root_causes, context, assessment, inventory)
-    report = result.report.model_copy(update={"crossing": crossing})
-    if crossing is None:
+    tenant_causes = _find_tenant_causes(result.report.root_causes, context, assessment, inventory)
+    report = result.report.model_copy(update={"crossing": tenant_causes})
+    if tenant_causes is None:
         return replace(result, report=report) if result.report.crossing is not None else result
     turn = result.turn or context.turn
-    if not (report.hides_all_causes_from_tenant and _can_ask_tenant(context)) or LOG_QUESTION in context.turn.asked:
+    was_asked = LOG_QUESTION in context.turn.asked
+    if was_asked or not report.hides_all_causes_from_tenant or not _can_ask_tenant(context):
         return replace(result, report=report)
     return replace(
         result,
@@ -162,7 +166,7 @@ def _add_tenant_causes(result: TurnResult, context: IncidentContext, assessment:
 
 
 def _can_ask_tenant(context: IncidentContext) -> bool:
-    """Return whether a tenant can be asked: no upload yet, no person on it, not stopped."""
+    """Return whether a tenant can be asked: they uploaded nothing, no person took over, and the turn was not cut."""
     has_upload = any(message.get("attachments") for message in context.messages)
     return context.is_tenant_incident and not (context.has_open_ticket or has_upload or context.turn.cut)
 
@@ -170,7 +174,10 @@ def _can_ask_tenant(context: IncidentContext) -> bool:
 def _find_tenant_causes(
     causes: tuple[Hypothesis, ...], context: IncidentContext, assessment: Assessment, inventory: Inventory
 ) -> tuple[Hypothesis, ...] | None:
-    """Return the causes that the tenant's own facts show; None if nothing is withheld or no tenant reads it."""
+    """Return the causes that the tenant's own facts show.
+
+    Return None if nothing is withheld or no tenant reads the incident.
+    """
     origin = context.origin
     if not causes or origin is None or not origin.tenant:
         return None
@@ -199,13 +206,17 @@ def _compute_costs(context: IncidentContext, graph_context: GraphContext) -> Inc
 
 def _build_diagnosis(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
     turn, outcome = context.turn, _get_outcome(context, assessment)
-    own_causes, elsewhere = partition_causes(context, assessment)
-    hosts_summary, roots = summarize_hosts(context, assessment), (*own_causes, *elsewhere)
-    suspected = find_suspected_causes(context.brief.text, assessment.reference.taxonomy)
+    own_causes, other_causes = partition_causes(context, assessment)
+    roots = (*own_causes, *other_causes)
+    hosts_summary = summarize_hosts(context, assessment)
+    suspected_labels = find_suspected_causes(context.brief.text, assessment.reference.taxonomy)
     questions = () if outcome in ("diagnosed", "no_fault") or turn.cut in TURN_ENDING_KINDS else turn.questions
-    likely = (
-        find_likely_cause(context, assessment, graph_context.taxonomy) if outcome in ("abstained", "no_fault") and not turn.cut else None
-    )
+    likely_cause = None
+    if outcome in ("abstained", "no_fault") and not turn.cut:
+        likely_cause = find_likely_cause(context, assessment, graph_context.taxonomy)
+    next_step = _choose_next_step(assessment, roots, outcome, questions)
+    if other_causes and not own_causes:
+        next_step = _render_elsewhere_step(assessment, other_causes[0])
     report = Report(
         item=context.item.id,
         outcome=outcome,
@@ -213,26 +224,24 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, graph_con
         root_causes=roots,
         ruled_out=tuple(
             cause.model_copy(update={"evidence": (), "checks": (), "because": cause.because[:MAX_REASON_CHARS]})
-            for cause in assessment.list_ruled_out(suspected=suspected)
-            if likely is None or cause.label != likely.label
+            for cause in assessment.list_ruled_out(suspected=suspected_labels)
+            if likely_cause is None or cause.label != likely_cause.label
         ),
         could_not_look=select_unobserved_checks(assessment.list_unobserved()),
         questions=questions,
         differs=() if outcome == "diagnosed" else render_differences(context, assessment),
         old=render_old_events(context, assessment),
         suggestions=() if outcome in ("diagnosed", "no_fault") else tuple(list_suggestions(context, assessment)),
-        likely=likely,
-        outside=turn.outside if outcome == "no_fault" and likely is None else "",
+        likely=likely_cause,
+        outside=turn.outside if outcome == "no_fault" and likely_cause is None else "",
         ideas=context.exploration.ideas if outcome == "abstained" and not turn.cut else (),
         doubts=turn.doubts if outcome == "diagnosed" else (),
         without_model=turn.without_model,
         unkept=graph_context.evidence.get_trouble(),
-        next_step=_choose_next_step(assessment, roots, outcome, questions)
-        if own_causes or not elsewhere
-        else _render_elsewhere_step(assessment, elsewhere[0]),
+        next_step=next_step,
         logs=select_telling_templates(context.logs if roots else list_logs(context)),
         about=hosts_summary,
-        also_seen=tuple(cause.label for cause in elsewhere),
+        also_seen=tuple(cause.label for cause in other_causes),
         unknown_hosts=context.find_unknown_names(turn.unknown),
         read_as=turn.read_as,
         unknown_job=turn.unknown_job,
@@ -252,14 +261,17 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, graph_con
 
 
 def select_unobserved_checks(unobserved_checks: Sequence[UnobservedCheck]) -> tuple[UnobservedCheck, ...]:
-    """Return at most `MAX_UNOBSERVED_CHECKS` failed checks, one of each host before the second of any."""
-    turns: Counter[str] = Counter()
-    places = []
+    """Return at most `MAX_UNOBSERVED_CHECKS` failed checks in the given order.
+
+    One check of each host is kept before a second one of any host.
+    """
+    counts: Counter[str] = Counter()
+    ranks: list[int] = []  # of each check among those of its host
     for unobserved_check in unobserved_checks:
-        places.append(turns[unobserved_check.host])
-        turns[unobserved_check.host] += 1
-    kept_positions = sorted(range(len(unobserved_checks)), key=lambda at: (places[at], at))[:MAX_UNOBSERVED_CHECKS]
-    return tuple(unobserved_checks[at] for at in sorted(kept_positions))
+        ranks.append(counts[unobserved_check.host])
+        counts[unobserved_check.host] += 1
+    kept_indexes = sorted(range(len(unobserved_checks)), key=lambda index: (ranks[index], index))[:MAX_UNOBSERVED_CHECKS]
+    return tuple(unobserved_checks[index] for index in sorted(kept_indexes))
 
 
 def build_healthy_baselines(context: IncidentContext, assessment: Assessment) -> dict[str, HostBaseline]:
@@ -271,22 +283,20 @@ def build_healthy_baselines(context: IncidentContext, assessment: Assessment) ->
 
 
 def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessment: Assessment) -> TurnResult:
-    """Hand off an undecided incident (or one whose causes are all withheld from its tenant) with nothing left to ask or
-    try.
+    """Hand off an undecided incident if nothing is left to ask or to try.
 
-    A cut turn, an open ticket or an open remediation prevents it.
+    An incident whose causes are all withheld from its tenant counts as undecided. A cut turn, an open ticket or an open
+    remediation prevents the hand-off.
     """
     report, lifecycle = result.report, result.lifecycle or context.lifecycle
     remediations = context.remediations if result.ladders is None else result.ladders
-    is_incomplete = context.turn.cut or context.has_open_ticket or any(remediation.is_open for remediation in remediations)
+    has_open_work = context.turn.cut or context.has_open_ticket or any(remediation.is_open for remediation in remediations)
+    if has_open_work or lifecycle not in ("open", "waiting"):
+        return result
     has_no_tenant_question = context.is_tenant_incident and not list_tenant_question_ids(context, report)
-    undecided = report.outcome == "abstained" or (context.is_tenant_incident and report.hides_all_causes_from_tenant)
-    if (
-        not (has_no_tenant_question or has_exhausted_ideas(context))
-        or not undecided
-        or lifecycle not in ("open", "waiting")
-        or is_incomplete
-    ):
+    is_exhausted = has_no_tenant_question or has_exhausted_ideas(context)
+    is_undecided = report.outcome == "abstained" or (context.is_tenant_incident and report.hides_all_causes_from_tenant)
+    if not is_exhausted or not is_undecided:
         return result
     report = report.model_copy(update={"next_step": "Take the ticket."})
     return replace(
@@ -298,7 +308,7 @@ def _hand_off_if_exhausted(result: TurnResult, context: IncidentContext, assessm
 
 
 def _get_outcome(context: IncidentContext, assessment: Assessment) -> DiagnosisOutcome:
-    """Return the outcome of the checks; a cut turn abstains unless a cause is proven."""
+    """Return the outcome of the checks. A turn that was cut short abstains unless a cause is proven."""
     return "abstained" if context.turn.cut and assessment.finding != "diagnosed" else assessment.finding
 
 
@@ -316,13 +326,10 @@ def _choose_next_step(assessment: Assessment, roots: Sequence[Hypothesis], outco
         return (
             f"Run {hidden_cause.check_names} on {fold_host_names(hidden_cause.hosts)}: approve its card, or free the GPUs and say recheck."
         )
-    if (
-        assessment.abnormal_facts
-        and assessment.abnormal_facts[0].key == "sched.state"
-        and (reason := assessment.abnormal_facts[0].attrs.get("reason"))
-    ):
-        drained_by = assessment.abnormal_facts[0].attrs.get("by") or "the person who drained it"
-        return f"Ask {drained_by} before {assessment.abnormal_facts[0].host} goes back into service: {reason}"[:MAX_REASON_CHARS]
+    worst_fact = assessment.abnormal_facts[0] if assessment.abnormal_facts else None
+    if worst_fact is not None and worst_fact.key == "sched.state" and worst_fact.attrs.get("reason"):
+        drained_by = worst_fact.attrs.get("by") or "the person who drained it"
+        return f"Ask {drained_by} before {worst_fact.host} goes back into service: {worst_fact.attrs['reason']}"[:MAX_REASON_CHARS]
     if outcome == "no_fault":
         return "Nothing to fix on these hosts; tell me more if it happens again."
     return ANSWER_QUESTIONS_STEP if questions else TELL_MORE_STEP

@@ -1,7 +1,7 @@
-"""Third tier: where nothing is proven, a model proposes other causes.
+"""Third tier of a diagnosis: if no cause is proven, a model proposes causes outside the taxonomy.
 
-The facts that an idea cites are verified, passive checks run for it, and a second reading attacks it. No idea becomes a
-diagnosis or a remedy.
+The facts that an idea cites are verified, passive checks run for it, and the model is asked a second time to refute it.
+An idea never becomes a diagnosis or a remedy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,20 @@ from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices, Objection
 from graph.state import Conjecture, Exploration
 from tools.inventory.host_ranges import fold_host_names
 
-MAX_ROUNDS = 3  # turns that propose ideas; then people go on
-MAX_ASKS = 24  # checks per round of ideas
+MAX_ROUNDS = 3  # turns that propose ideas before people take over
+MAX_REQUESTS = 24  # checks per round of ideas
+MAX_CITED_CHARS = 160
 MAX_RULED_OUT = 12  # ruled-out causes shown to the model
-# from this probability of a taxonomy label only a check is missing, and no ideas are sought
+# From this probability of a label only a check is missing, so no ideas are sought.
 MIN_KNOWN_PROBABILITY = 0.7
 EXPLORE_QUESTION = "explore"
 CRITIQUE_QUESTION = "critique"
-HostChecks = Sequence[tuple[str, str]]
+HostChecks = Sequence[tuple[str, str]]  # (host, check)
 
 
 @dataclass(frozen=True, slots=True)
 class ExplorationResult:
-    """The turn state, the ideas so far, and checks for them."""
+    """The turn state, the ideas so far, and the checks that they need."""
 
     turn: TurnState
     explored: Exploration
@@ -37,19 +38,21 @@ class ExplorationResult:
 
 
 async def explore_causes(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> ExplorationResult:
-    """Take one step: propose ideas and their checks, or weigh them once checked."""
-    turn, previous_exploration, is_continued = context.turn, context.exploration, EXPLORE_QUESTION in context.turn.asked_model
-    asking = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
+    """Ask the model for ideas and return the checks that they need. After the checks, ask it to judge the ideas."""
+    turn, previous_exploration = context.turn, context.exploration
+    is_continued = EXPLORE_QUESTION in turn.asked_model  # the checks for the first answer have run
+    asking_turn = replace(turn, questions=turn.questions or tuple(list_questions(context, assessment)))
     is_over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (previous_exploration.rounds >= MAX_ROUNDS and not is_continued)
     if graph_context.model is None or is_over or _is_known_already(turn, assessment):
-        return ExplorationResult(asking, previous_exploration)
-    lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], graph_context))
+        return ExplorationResult(asking_turn, previous_exploration)
+    corrections = list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], graph_context)
+    lines = list_finding_lines(assessment, corrections)
     material = await build_material(context.brief, list_logs(context), context, graph_context)
     answer = await graph_context.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, graph_context))
     if isinstance(answer, DeclinedAnswer):
-        return ExplorationResult(asking.with_model_declined(answer.reason), previous_exploration)
+        return ExplorationResult(asking_turn.with_model_declined(answer.reason), previous_exploration)
     new_questions = tuple(question for question in answer.questions if question not in turn.asked)
-    turn = replace(asking, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=new_questions or asking.questions)
+    turn = replace(asking_turn, asked_model=(*turn.asked_model, EXPLORE_QUESTION), questions=new_questions or asking_turn.questions)
     previous_checks = {idea.title: idea.looks for idea in previous_exploration.ideas} if is_continued else {}
     checks_by_idea = {} if is_continued else list_idea_checks(answer.ideas, context, assessment)
     ideas = tuple(
@@ -57,26 +60,26 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, graph
         for idea in answer.ideas
     )
     explored = Exploration(rounds=previous_exploration.rounds + (not is_continued), ideas=ideas)
-    if requests := list(dict.fromkeys(ask for host_checks in checks_by_idea.values() for ask in host_checks))[:MAX_ASKS]:
-        return ExplorationResult(
-            replace(turn, hosts=fold_host_names((*context.hosts, *(host for host, _ in requests)))), explored, requests
-        )
+    requests = list(dict.fromkeys(request for host_checks in checks_by_idea.values() for request in host_checks))[:MAX_REQUESTS]
+    if requests:
+        hosts = fold_host_names((*context.hosts, *(host for host, _ in requests)))
+        return ExplorationResult(replace(turn, hosts=hosts), explored, requests)
     return await _critique_ideas(ExplorationResult(turn, explored), lines, context, graph_context)
 
 
 def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
-    return any(p >= MIN_KNOWN_PROBABILITY and is_possible(label, assessment) for label, p in turn.reading.items())
+    return any(probability >= MIN_KNOWN_PROBABILITY and is_possible(label, assessment) for label, probability in turn.reading.items())
 
 
 def _build_idea_choices(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> IdeaChoices:
-    title = graph_context.taxonomy.get_title
+    get_title = graph_context.taxonomy.get_title
     asks_by_check = {check.id: check.asks for check in assessment.reference.list_passive_checks()}
-    branches = {branch: title(branch) for branch in dict.fromkeys(label.rpartition(".")[0] for label in graph_context.taxonomy.leaves)}
-    out = [
-        title(verdict.label) for verdict in assessment.label_verdicts.values() if verdict.verdict == "rejected" and verdict.best.support
-    ][:MAX_RULED_OUT]
-    earlier = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
-    return IdeaChoices(_list_allowed_hosts(context), asks_by_check, branches, out, earlier)
+    branches = dict.fromkeys(label.rpartition(".")[0] for label in graph_context.taxonomy.leaves)
+    branch_titles = {branch: get_title(branch) for branch in branches}
+    rejected = [verdict for verdict in assessment.label_verdicts.values() if verdict.verdict == "rejected" and verdict.best.support]
+    ruled_out = [get_title(verdict.label) for verdict in rejected[:MAX_RULED_OUT]]
+    earlier_ideas = [f"{idea.title} ({idea.standing}): {idea.cause}" for idea in context.exploration.ideas]
+    return IdeaChoices(_list_allowed_hosts(context), asks_by_check, branch_titles, ruled_out, earlier_ideas)
 
 
 def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
@@ -84,22 +87,26 @@ def _list_allowed_hosts(context: IncidentContext) -> tuple[str, ...]:
 
 
 def list_idea_checks(ideas: Sequence[Idea], context: IncidentContext, assessment: Assessment) -> Mapping[str, HostChecks]:
-    """Return by idea title the unasked passive checks it wants, on allowed hosts."""
-    passive, places = {check.id for check in assessment.reference.list_passive_checks()}, set(_list_allowed_hosts(context))
-    requests_by_idea = {idea.title: [(host, check) for host in idea.hosts or context.hosts for check in idea.looks] for idea in ideas}
-    return {
-        title: [
+    """Return the passive checks on allowed hosts that each idea asks for and that were not run yet, by the idea's title."""
+    passive_checks = {check.id for check in assessment.reference.list_passive_checks()}
+    allowed_hosts = set(_list_allowed_hosts(context))
+    checks_by_idea: dict[str, HostChecks] = {}
+    for idea in ideas:
+        requests = [(host, check) for host in idea.hosts or context.hosts for check in idea.looks]
+        checks_by_idea[idea.title] = [
             (host, check)
             for host, check in requests
-            if host in places and check in passive and (host, check) not in assessment.coverage.asked
+            if host in allowed_hosts and check in passive_checks and (host, check) not in assessment.coverage.asked
         ]
-        for title, requests in requests_by_idea.items()
-    }
+    return checks_by_idea
 
 
-def _fold_checks(asks: HostChecks) -> tuple[str, ...]:
-    checks = dict.fromkeys(check for _, check in asks)
-    return tuple(f"{check} on {fold_host_names(host for host, of in asks if of == check)}" for check in checks)
+def _fold_checks(host_checks: HostChecks) -> tuple[str, ...]:
+    """Return `dmesg on gpu-[001-002]` for each check."""
+    hosts_by_check: dict[str, list[str]] = {}
+    for host, check in host_checks:
+        hosts_by_check.setdefault(check, []).append(host)
+    return tuple(f"{check} on {fold_host_names(hosts)}" for check, hosts in hosts_by_check.items())
 
 
 def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) -> Conjecture:
@@ -107,7 +114,7 @@ def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) 
         title=idea.title,
         cause=idea.cause,
         branch=idea.branch,
-        rests=(*(lines[at][:160] for at in idea.cites if at < len(lines)), *idea.quotes),
+        rests=(*(lines[index][:MAX_CITED_CHARS] for index in idea.cites if index < len(lines)), *idea.quotes),
         confirms=idea.confirms,
         refutes=idea.refutes,
         looks=looks,
@@ -119,6 +126,7 @@ def _build_conjecture(idea: Idea, lines: Sequence[str], looks: tuple[str, ...]) 
 async def _critique_ideas(
     result: ExplorationResult, lines: Sequence[str], context: IncidentContext, graph_context: GraphContext
 ) -> ExplorationResult:
+    """Ask the model to refute the ideas that are still open."""
     open_ideas = [idea for idea in result.explored.ideas if idea.standing != "refuted"]
     if graph_context.model is None or not open_ideas:
         return result

@@ -1,4 +1,4 @@
-"""The headline of a diagnosis: one sentence on the hosts asked about."""
+"""Build the headline of a diagnosis: one sentence about the hosts asked about."""
 
 from collections.abc import Sequence
 
@@ -22,11 +22,8 @@ from tools.fact import Status
 from tools.inventory.host_ranges import fold_host_names
 
 NO_HOST_CHECKED_TEXT = "I looked at no machine."
-MOST_BESIDE = 3
-
-
-def _has_only_unknown_targets(context: IncidentContext) -> bool:
-    return bool(context.turn.unknown or context.turn.unknown_job) and not context.hosts
+MAX_CAUSES = 3
+MAX_MORE_EVENTS = 3  # uploaded events named after the first
 
 
 def build_headline(
@@ -36,17 +33,24 @@ def build_headline(
     roots: Sequence[Hypothesis],
     hosts_summary: HostsSummary | None,
 ) -> str:
-    """Return one sentence about `roots` on the hosts asked about; hosts that answer despite the report first."""
+    """Return one sentence about the causes on the hosts asked about.
+
+    Before it come quoted hosts that are unknown, and hosts that answer although they were reported as unreachable.
+    """
     headline = _build_headline_text(context, assessment, outcome, roots, hosts_summary)
-    unreached = find_unreached_hosts(assessment, context.brief.hosts)
-    answer = () if roots or context.turn.cut else tuple(host for host in find_answering_hosts(context) if host not in unreached)
-    foreign = "" if context.turn.unknown else describe_unknown_writers(context)
-    headline = f"{foreign} {headline}".strip()
-    return f"{fold_host_names(answer)} answer{'s' * (len(answer) == 1)}. {headline}" if answer else headline
+    if not context.turn.unknown:
+        headline = f"{describe_unknown_writers(context)} {headline}".strip()
+    if roots or context.turn.cut:
+        return headline
+    unreached_hosts = find_unreached_hosts(assessment, context.brief.hosts)
+    answering_hosts = [host for host in find_answering_hosts(context) if host not in unreached_hosts]
+    if not answering_hosts:
+        return headline
+    return f"{fold_host_names(answering_hosts)} answer{'s' * (len(answering_hosts) == 1)}. {headline}"
 
 
 def find_answering_hosts(context: IncidentContext) -> tuple[str, ...]:
-    """Return reportedly unreachable hosts that answered."""
+    """Return the hosts that answered although they were reported as unreachable."""
     if "unreachable" not in context.brief.symptoms:
         return ()
     answering_hosts = {fact.host for fact in context.facts if fact.status is Status.OK}
@@ -63,7 +67,8 @@ def _build_headline_text(
     if hosts_summary and not roots and not context.turn.cut:
         return render_hosts_summary(hosts_summary, context.item.at)
     if roots:
-        return "; ".join(render_cause(assessment, cause) for cause in roots[:3]) + (f" and {len(roots) - 3} more" if len(roots) > 3 else "")
+        causes = "; ".join(render_cause(assessment, cause) for cause in roots[:MAX_CAUSES])
+        return f"{causes} and {len(roots) - MAX_CAUSES} more" if len(roots) > MAX_CAUSES else causes
     if _has_only_unknown_targets(context):
         notices = (
             format_unknown_hosts(context.find_unknown_names(context.turn.unknown)),
@@ -75,19 +80,25 @@ def _build_headline_text(
         return f"{stop_reason}: {report_texts.format_coverage(context.stats)}, no cause proven so far."
     if outcome == "no_fault":
         complaints = tuple(unproven.says for unproven in list_unproven(context, assessment) if unproven.reported)
-        side_notes = (*complaints[:1], *render_old_events(context, assessment)[:1], *render_differences(context, assessment)[:1])
-        return f"No fault found: {report_texts.format_coverage(context.stats)}, nothing abnormal{f', but {side_notes[0]}' if side_notes else ''}."
+        notes = (*complaints, *render_old_events(context, assessment), *render_differences(context, assessment))
+        note = f", but {notes[0]}" if notes else ""
+        return f"No fault found: {report_texts.format_coverage(context.stats)}, nothing abnormal{note}."
     reason = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
     return f"No cause proven: {report_texts.format_coverage(context.stats)}; {reason}{_format_more_uploaded(assessment)}."
 
 
+def _has_only_unknown_targets(context: IncidentContext) -> bool:
+    return bool(context.turn.unknown or context.turn.unknown_job) and not context.hosts
+
+
 def _format_more_uploaded(assessment: Assessment) -> str:
-    """Name further uploaded machine events where the first is the reason: the mildest may come first."""
+    """Name further uploaded machine events if the first one is the reason, as the mildest may come first."""
     abnormal_facts = [fact for fact in assessment.abnormal_facts if not fact.host and not is_tenant_writable(fact.key)]
     if len(abnormal_facts) < 2 or assessment.abnormal_facts[0] is not abnormal_facts[0] or assessment.suspects:
         return ""
-    more = f" and {len(abnormal_facts) - 1 - MOST_BESIDE} more" if len(abnormal_facts) - 1 > MOST_BESIDE else ""
-    return "".join(f"; also {fact.format_sentence()}" for fact in abnormal_facts[1 : 1 + MOST_BESIDE]) + more
+    more_facts = abnormal_facts[1:]
+    text = "".join(f"; also {fact.format_sentence()}" for fact in more_facts[:MAX_MORE_EVENTS])
+    return f"{text} and {len(more_facts) - MAX_MORE_EVENTS} more" if len(more_facts) > MAX_MORE_EVENTS else text
 
 
 def render_cause(assessment: Assessment, cause: Hypothesis) -> str:

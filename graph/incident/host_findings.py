@@ -1,4 +1,4 @@
-"""Findings on the hosts asked about, before findings elsewhere."""
+"""Separate what was found on the hosts asked about from what was found elsewhere, and summarize it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,19 +22,22 @@ from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_LINE_CHARS = 160
 STOPPED_PROCESS_KEYS = ("proc.stopped", "proc.blocked")  # keys of processes that do not run, under any name
-UNREACHED_KEYS = ("host.reachable", "host.access")  # keys of facts that no session reached a host
-MOST_FOREIGN = 4
+UNREACHED_KEYS = ("host.reachable", "host.access")  # keys of facts that say that no session reached a host
+MAX_UNKNOWN_WRITERS = 4
 MAX_DIFFERENCES = 5
 MAX_DIFFERENCE_CHARS = 240
 MAX_NAMED_CHECKS = 6
 
 
 def list_primary_hosts(context: IncidentContext) -> tuple[str, ...]:
-    """Return the hosts asked about, else the hosts of the report if there are several.
+    """Return the hosts asked about, or else the hosts of the report if it names several.
 
     A single host in a job's report is where trouble was noticed; another host may be guilty.
     """
-    return tuple(expand_host_range(context.turn.about)) or (context.brief.hosts if len(context.brief.hosts) > 1 else ())
+    asked_hosts = tuple(expand_host_range(context.turn.about))
+    if asked_hosts:
+        return asked_hosts
+    return context.brief.hosts if len(context.brief.hosts) > 1 else ()
 
 
 def describe_unknown_writers(context: IncidentContext) -> str:
@@ -44,8 +47,9 @@ def describe_unknown_writers(context: IncidentContext) -> str:
 
 def find_unknown_writers(context: IncidentContext) -> tuple[str, ...]:
     """Return unknown hosts whose lines the item quotes."""
-    names = dict.fromkeys(filter(None, map(get_line_writer, split_lines(context.item.text[:MAX_TEXT_CHARS]))))
-    return tuple(name for name in names if not find_hosts(name, context.names).hosts and any(map(str.isdigit, name)))[:MOST_FOREIGN]
+    writers = [get_line_writer(line) for line in split_lines(context.item.text[:MAX_TEXT_CHARS])]
+    names = [name for name in dict.fromkeys(writers) if name and any(char.isdigit() for char in name)]
+    return tuple(name for name in names if not find_hosts(name, context.names).hosts)[:MAX_UNKNOWN_WRITERS]
 
 
 def partition_causes(context: IncidentContext, assessment: Assessment) -> tuple[list[Hypothesis], list[Hypothesis]]:
@@ -63,45 +67,54 @@ def partition_causes(context: IncidentContext, assessment: Assessment) -> tuple[
 def partition_causes_by_hosts(
     roots: Sequence[Hypothesis],
     hosts: Iterable[str],
-    shown: Mapping[str, Collection[str]] = MappingProxyType({}),
-    shared: Collection[str] = (),
+    hosts_by_label: Mapping[str, Collection[str]] = MappingProxyType({}),
+    common_labels: Collection[str] = (),
 ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-    """Split causes into those on `hosts` and the rest, keeping order. Without `hosts`, all belong to the first.
+    """Split the causes into those on `hosts` and the others, in the same order. Without `hosts`, all are the former.
 
-    `shown`: label → hosts that show it; `shared`: labels that these hosts have in common with others.
+    Args:
+        hosts_by_label: The hosts that show a cause.
+        common_labels: Causes that these hosts have in common with others.
     """
     scope_hosts = set(hosts)
     own_causes = [
         cause
         for cause in roots
-        if not scope_hosts or cause.label in shared or _concerns_hosts(cause, scope_hosts, shown.get(cause.label, ()))
+        if not scope_hosts or cause.label in common_labels or _concerns_hosts(cause, scope_hosts, hosts_by_label.get(cause.label, ()))
     ]
     return own_causes, [cause for cause in roots if cause not in own_causes]
 
 
-def _concerns_hosts(cause: Hypothesis, asked_hosts: set[str], shown: Collection[str]) -> bool:
-    """Match a cause without a guilty host by the hosts that show it; uploads concern the hosts asked about."""
-    cause_hosts = set(cause.hosts) or {evidence.host for evidence in cause.evidence} | set(shown)
-    return not cause_hosts or bool(cause_hosts & (asked_hosts if cause.hosts else asked_hosts | {""}))
+def _concerns_hosts(cause: Hypothesis, asked_hosts: set[str], showing_hosts: Collection[str]) -> bool:
+    """Return whether a cause accuses one of the hosts or, if it accuses no host, shows on one of them.
+
+    Evidence without a host was uploaded, and counts for the hosts asked about.
+    """
+    if cause.hosts:
+        return not asked_hosts.isdisjoint(cause.hosts)
+    evidence_hosts = {evidence.host for evidence in cause.evidence} | set(showing_hosts)
+    return not evidence_hosts or not evidence_hosts.isdisjoint(asked_hosts | {""})
 
 
 def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSummary | None:
-    """Summarize the hosts asked about; None without any, or if the diagnosis covers them."""
+    """Summarize the hosts asked about. Return None if there are none or if the diagnosis covers them."""
     hosts = list_primary_hosts(context)
     own_causes, elsewhere = partition_causes(context, assessment)
     if not hosts or not (elsewhere or context.turn.question):
         return None
     unreached = find_unreached_hosts(assessment, hosts)
-    names = frozenset(hosts) - unreached.keys()
-    coverage = replace(assessment.coverage, hosts=[host for host in hosts if host in names])
+    reached_hosts = frozenset(hosts) - unreached.keys()
+    coverage = replace(assessment.coverage, hosts=[host for host in hosts if host in reached_hosts])
     observed_checks = {
         check
         for host, check in coverage.asked
-        if host in names and check in assessment.reference.checks and coverage.has_observed(host, check)
+        if host in reached_hosts and check in assessment.reference.checks and coverage.has_observed(host, check)
     }
-    unobserved = {check for host, check, _ in coverage.list_unobserved_checks() if host in names}
-    unobserved |= {hidden_cause.check_names for hidden_cause in assessment.open_hidden_causes if names & set(hidden_cause.hosts)}
-    abnormal_line = _find_abnormal_line(context, assessment, names)
+    unobserved = {check for host, check, _ in coverage.list_unobserved_checks() if host in reached_hosts}
+    unobserved |= {hidden_cause.check_names for hidden_cause in assessment.open_hidden_causes if reached_hosts & set(hidden_cause.hosts)}
+    abnormal_line = _find_abnormal_line(context, assessment, reached_hosts)
+    differences = render_differences(context, assessment, reached_hosts) if reached_hosts else ()
+    reasons = [fact.line or fact.format_sentence() for fact in unreached.values()]
     finding: HostFinding = "nothing"
     if own_causes:
         finding = "fault"
@@ -113,12 +126,12 @@ def summarize_hosts(context: IncidentContext, assessment: Assessment) -> HostsSu
         hosts=hosts,
         found=finding,
         checks=len(observed_checks),
-        read=_get_oldest_read_time(context, names),
+        read=_get_oldest_read_time(context, reached_hosts),
         blind=tuple(sorted(unobserved)),
         line=abnormal_line,
-        differs=next(iter(render_differences(context, assessment, names)), "") if names else "",
+        differs=differences[0] if differences else "",
         kept_out=tuple(unreached),
-        why_kept_out=next((fact.line or fact.format_sentence() for fact in unreached.values()), "")[:MAX_LINE_CHARS],
+        why_kept_out=reasons[0][:MAX_LINE_CHARS] if reasons else "",
     )
 
 
@@ -129,9 +142,9 @@ def find_unreached_hosts(assessment: Assessment, hosts: Iterable[str]) -> dict[s
 
 
 def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts: Collection[str]) -> str:
-    """Return the first unexplained finding there; fleet-wide ones come last.
+    """Return the first unexplained finding on the hosts, or an empty string. Fleet-wide findings come last.
 
-    A job's output says nothing of its host, but a stopped or blocked process does.
+    A job's output says nothing about its host, but a stopped or blocked process does.
     """
     abnormal_facts = [
         fact
@@ -139,9 +152,9 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
         if fact.host in hosts and (not is_tenant_writable(fact.key) or fact.key in STOPPED_PROCESS_KEYS)
     ]
     lines = [fact.format_sentence() for fact in abnormal_facts if fact.key not in assessment.fleetwide_keys]
-    against = [unproven for unproven in list_unproven(context, assessment) if any(map(unproven.concerns, hosts))]
-    if against:
-        lines.append(format_unproven(against))
+    unproven = [finding for finding in list_unproven(context, assessment) if any(map(finding.concerns, hosts))]
+    if unproven:
+        lines.append(format_unproven(unproven))
     lines += [
         f"as on all {len(assessment.hosts)} hosts that were looked at: {fact.format_sentence()}"
         for fact in abnormal_facts
@@ -151,16 +164,16 @@ def _find_abnormal_line(context: IncidentContext, assessment: Assessment, hosts:
 
 
 def _get_oldest_read_time(context: IncidentContext, hosts: Collection[str]) -> datetime | None:
-    """Return the last read time of the least recently read host; log lines bear other times."""
-    latest: dict[str, datetime] = {}
+    """Return when the least recently read host was last read. Log lines have other times, so they do not count."""
+    latest_times: dict[str, datetime] = {}
     for fact in context.facts:
         if fact.host in hosts and fact.time and not is_tenant_writable(fact.key):
-            latest[fact.host] = max(fact.time, latest.get(fact.host, fact.time))
-    return min(latest.values(), default=None)
+            latest_times[fact.host] = max(fact.time, latest_times.get(fact.host, fact.time))
+    return min(latest_times.values(), default=None)
 
 
 def render_differences(context: IncidentContext, assessment: Assessment, hosts: Collection[str] = ()) -> tuple[str, ...]:
-    """Return peer and past differences of the hosts in a few lines."""
+    """Return how the hosts differ from their peers and from their own past, a line each."""
     scope_hosts = set(hosts or expand_host_range(context.turn.about) or context.hosts)
     facts = sort_rarest_first((fact for fact in assessment.differing if fact.host in scope_hosts), (context.brief.text,))
     return tuple(f"{fact.host}: {fact.format_sentence()}"[:MAX_DIFFERENCE_CHARS] for fact in facts[:MAX_DIFFERENCES])
@@ -174,24 +187,25 @@ def render_old_events(context: IncidentContext, assessment: Assessment) -> tuple
 
 
 def render_hosts_summary(hosts_summary: HostsSummary, today: datetime) -> str:
-    """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.`, inaccessible hosts first."""
-    unreached = (
-        f"{fold_host_names(hosts_summary.kept_out)}: could not be looked at ({hosts_summary.why_kept_out})."
-        if hosts_summary.kept_out
-        else ""
-    )
-    rest = tuple(host for host in hosts_summary.hosts if host not in hosts_summary.kept_out)
-    return " ".join(filter(None, (unreached, _format_hosts_checked(hosts_summary, rest, today) if rest else "")))
+    """Return `gpu-002: 22 checks, read 08:17, nothing abnormal.` after the hosts that could not be reached."""
+    sentences: list[str] = []
+    if hosts_summary.kept_out:
+        sentences.append(f"{fold_host_names(hosts_summary.kept_out)}: could not be looked at ({hosts_summary.why_kept_out}).")
+    reached_hosts = tuple(host for host in hosts_summary.hosts if host not in hosts_summary.kept_out)
+    if reached_hosts:
+        sentences.append(_format_hosts_checked(hosts_summary, reached_hosts, today))
+    return " ".join(sentences)
 
 
 def _format_hosts_checked(hosts_summary: HostsSummary, hosts: Sequence[str], today: datetime) -> str:
     if not hosts_summary.checks:
         return f"{fold_host_names(hosts)}: could not be looked at."
-    when = ""
+    read_note = ""
     if hosts_summary.read:
-        when = f", read {hosts_summary.read:{'%H:%M' if hosts_summary.read.date() == today.date() else '%m-%d %H:%M'}}"
+        time_format = "%H:%M" if hosts_summary.read.date() == today.date() else "%m-%d %H:%M"
+        read_note = f", read {hosts_summary.read:{time_format}}"
     checks = f"{hosts_summary.checks} check{'s' * (hosts_summary.checks != 1)}"
-    return f"{fold_host_names(hosts)}: {checks}{when}, {_format_finding(hosts_summary)}{_format_unobserved(hosts_summary)}."
+    return f"{fold_host_names(hosts)}: {checks}{read_note}, {_format_finding(hosts_summary)}{_format_unobserved(hosts_summary)}."
 
 
 def _format_finding(hosts_summary: HostsSummary) -> str:

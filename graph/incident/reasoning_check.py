@@ -11,7 +11,7 @@ import structlog
 
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment
-from graph.incident.context import MANY_FACTS, IncidentContext, build_reference_data
+from graph.incident.context import MAX_BLOCKING_FACTS, IncidentContext, build_reference_data
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
 from graph.provenance.belief_shifts import parse_shifts
@@ -74,7 +74,7 @@ async def verify_conclusion(
         )
     )
     invariant_inputs = await _build_invariant_inputs(graph, reasoning_inputs, context.facts, result.report.root_causes, graph_context)
-    large = len(context.facts) > MANY_FACTS or any(invariant_inputs.outputs.values())
+    large = len(context.facts) > MAX_BLOCKING_FACTS or any(invariant_inputs.outputs.values())
     verification = (
         await asyncio.to_thread(verify_reasoning, graph, invariant_inputs) if large else verify_reasoning(graph, invariant_inputs)
     )

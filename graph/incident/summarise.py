@@ -1,4 +1,7 @@
-"""First node: turn messages into a brief and uploads into facts. Items are redacted before (`store_attachments`)."""
+"""First node of a turn: turn messages into a brief, and uploads into facts.
+
+Texts were redacted when the item was stored (`store_attachments`).
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -56,11 +59,12 @@ MAX_LOG_CHARS = 100_000
 MAX_FILES = 10
 MAX_UNJUDGED = 12
 MAX_NAMED_HOSTS = 6
-LONGEST_HEAD = 60  # characters by which a line is found in the message that quotes it
-# characters and lines at the end of a log searched for its newest time
-MAX_TAIL_CHARS = 16_384
-MAX_TAIL_LINES = 50
-QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  # items answered from what is known
+MAX_HEAD_CHARS = 60  # characters by which a line is found in the message that quotes it
+MAX_SIGNATURES = 12
+MAX_UNKNOWN_HOSTS = 12
+MAX_TAIL_CHARS = 16_384  # characters at a log's end that are searched for its newest time
+MAX_TAIL_LINES = 50  # lines at a log's end that are searched for its newest time
+QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  # items that run no check
 
 
 async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
@@ -82,30 +86,32 @@ async def summarise(state: IncidentState, runtime: Runtime[GraphContext]) -> dic
         turn = replace(turn, kind="recheck")
         context = replace(context, turn=replace(context.turn, kind="recheck"))
     if not context.looks_at_hosts and not _has_files(context):
-        unchanged_turn = _restore_previous_subject(
-            replace(turn, priors=context.turn.priors, moves=context.turn.moves, past=context.turn.past), context
-        )  # an answer keeps the subject and priors of before
-        return {"turn": unchanged_turn.to_json(), **await _store_side_facts(context, graph_context)}
-    turn = turn if context.looks_at_hosts else replace(turn, kind="reply")
+        # An answer keeps the subject and the priors of the turn before.
+        turn = replace(turn, priors=context.turn.priors, moves=context.turn.moves, past=context.turn.past)
+        turn = _restore_previous_subject(turn, context)
+        return {"turn": turn.to_json(), **await _store_side_facts(context, graph_context)}
+    if not context.looks_at_hosts:
+        turn = replace(turn, kind="reply")
     await graph_context.progress(Progress(context.id, "summarise", "reading the report"))
-    pasted, facts, logs, files = await _read_attachments(context, graph_context)
+    uploaded_text, facts, logs, files = await _read_attachments(context, graph_context)
     facts = [*facts, *(mark_uploaded(context, "", fact) for fact in parse_ticket_facts(context.item))]
     turn = replace(turn, files=tuple(file_read.model_dump(mode="json", exclude_defaults=True) for file_read in files))
     parsed_report = _parse_item(context, graph_context)
-    place = await _find_job_hosts(get_job_to_look_up(context.brief, parsed_report), context, graph_context)
-    scope = resolve_scope(context.item, context.brief, parsed_report, place.hosts, scheduled=bool(graph_context.inventory.slurm))
-    turn = replace(_apply_named_targets(turn, context, parsed_report, scope), why_nowhere=place.why if scope.unknown_job else "")
+    job_hosts = await _find_job_hosts(get_job_to_look_up(context.brief, parsed_report), context, graph_context)
+    scope = resolve_scope(context.item, context.brief, parsed_report, job_hosts.hosts, scheduled=bool(graph_context.inventory.slurm))
+    turn = _apply_named_targets(turn, context, parsed_report, scope)
+    turn = replace(turn, why_nowhere=job_hosts.why if scope.unknown_job else "")
     if scope.refused or (context.kind == "recheck" and not turn.about):
         turn = _restore_previous_subject(turn, context)
     if scope.refused and context.report:
         return {"turn": turn.to_json(), "said": _append_message(context), "rounds": 0}
-    logs_say = await asyncio.to_thread(parse_report, pasted, (), context.item.at) if pasted else None
-    brief = _extend_brief(context, parsed_report, scope, logs_say or IncidentBrief())
+    log_report = await asyncio.to_thread(parse_report, uploaded_text, (), context.item.at) if uploaded_text else None
+    brief = _extend_brief(context, parsed_report, scope, log_report or IncidentBrief())
     brief = brief.model_copy(update={"unjudged": _list_unjudged_reports(context, files)})
     turn = replace(turn, hosts=fold_host_names(scope.looked_at) or turn.hosts)
     merged_logs = merge_log_digests(context.logs, logs)
     is_target_unknown = bool(scope.unknown or scope.unknown_job)
-    brief, turn = await _apply_model_reading(context, brief, merged_logs, turn, graph_context, lost=is_target_unknown)
+    brief, turn = await _apply_model_reading(context, brief, merged_logs, turn, graph_context, is_target_unknown=is_target_unknown)
     await graph_context.progress(Progress(context.id, "summarise", _render_brief(brief)))
     update: dict[str, Any] = {
         "turn": turn.to_json(),
@@ -126,32 +132,32 @@ async def _store_side_facts(context: IncidentContext, graph_context: GraphContex
     """Store what a question or request adds: pasted lines and reports that no check can judge."""
     if context.item.kind not in QUESTION_KINDS:
         return {}
-    _, facts, logs, files = await _read_attachments(context, graph_context) if context.item.attachments else ("", [], [], [])
+    _, facts, logs, files = await _read_attachments(context, graph_context)
     unjudged = _list_unjudged_reports(context, files)
-    stored_facts: dict[str, Any] = {}
+    update: dict[str, Any] = {}
     if unjudged != context.brief.unjudged:
-        stored_facts["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
+        update["brief"] = context.brief.model_copy(update={"unjudged": unjudged}).model_dump(mode="json")
     if logs:
-        stored_facts["logs"] = [digest.model_dump(mode="json", exclude_defaults=True) for digest in merge_log_digests(context.logs, logs)]
+        update["logs"] = [digest.model_dump(mode="json", exclude_defaults=True) for digest in merge_log_digests(context.logs, logs)]
     if facts:
-        stored_facts |= {
-            "facts": await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts)),
-            "said": _append_message(context),
-        }
-    return stored_facts
+        update["facts"] = await graph_context.evidence.put_facts(context.id, merge_facts(context.facts, facts))
+        update["said"] = _append_message(context)
+    return update
 
 
 def _list_unjudged_reports(context: IncidentContext, files: Sequence[FileReadResult]) -> tuple[UnjudgedReport, ...]:
-    """Return reports that no check can judge, minus fixed ones; the oldest stay, as they may cover all hosts."""
-    message, old = context.message, context.brief.unjudged
+    """Return the reports that no check can judge, without those that people call fixed.
+
+    The oldest are kept, as they may be about all hosts.
+    """
+    message, earlier_reports = context.message, context.brief.unjudged
     if message.intent is Intent.FIXED:
-        cleared_hosts = set(message.hosts)
-        old = tuple(report for report in old if cleared_hosts and not set(report.hosts) & cleared_hosts)
-    new_reports = [
-        UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in find_physical_reports(_get_report_text(context))
-    ]
+        fixed_hosts = set(message.hosts)
+        earlier_reports = tuple(report for report in earlier_reports if fixed_hosts and fixed_hosts.isdisjoint(report.hosts))
+    texts = find_physical_reports(_get_report_text(context))
+    new_reports = [UnjudgedReport(text=text, hosts=_find_named_hosts(text, context)) for text in texts]
     new_reports += [UnjudgedReport(text=file_read.name, file=True) for file_read in files if file_read.unread]
-    return tuple(dict.fromkeys((*old, *new_reports)))[:MAX_UNJUDGED]
+    return tuple(dict.fromkeys((*earlier_reports, *new_reports)))[:MAX_UNJUDGED]
 
 
 def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
@@ -161,11 +167,11 @@ def _find_named_hosts(text: str, context: IncidentContext) -> tuple[str, ...]:
 async def _infer_intent(
     context: IncidentContext, turn: TurnState, graph_context: GraphContext, model: Reasoner
 ) -> tuple[IncidentContext, TurnState]:
-    """Let a model classify a message that the rules did not understand."""
-    offered = build_intent_choices(
+    """Let the model classify a message that the classifier did not understand."""
+    choices = build_intent_choices(
         context.visible, tuple(graph_context.taxonomy.leaves), tuple(graph_context.fleet.checks), tuple(REMEDIES)
     )
-    guess = await model.classify_intent(context.id, context.item.text, offered)
+    guess = await model.classify_intent(context.id, context.item.text, choices)
     if isinstance(guess, DeclinedAnswer):
         return context, replace(turn, without_model=guess.reason)
     intent_guess = apply_intent_guess(context.message, guess, closed=context.lifecycle == "closed")
@@ -175,17 +181,19 @@ async def _infer_intent(
         kind="" if intent_guess.kind == context.item.kind else intent_guess.kind,
         asked_model=("intent",),
     )
-    item = context.item.model_copy(update={"kind": intent_guess.kind, "data": {**context.item.data, **intent_guess.build_item_data()}})
-    return replace(context, stored=cast(IncidentState, {**context.stored, "item": item.model_dump(mode="json")}), turn=turn), turn
+    item_data = {**context.item.data, **intent_guess.build_item_data()}
+    item = context.item.model_copy(update={"kind": intent_guess.kind, "data": item_data})
+    stored = cast(IncidentState, {**context.stored, "item": item.model_dump(mode="json")})
+    return replace(context, stored=stored, turn=turn), turn
 
 
 def _has_files(context: IncidentContext) -> bool:
-    """Return whether a question comes with files; then it is read as news."""
+    """Return whether a question comes with files, which makes it news."""
     return context.kind in QUESTION_KINDS and any(map(is_file, context.item.attachments))
 
 
 def _parse_item(context: IncidentContext, graph_context: GraphContext) -> ParsedReport:
-    """Parse the item. A command's names, or a one-word reply, may be groups."""
+    """Parse the item. The names of a command, or a reply of one word, may be groups."""
     domains = graph_context.inventory.list_domains(context.visible)
     parsed_report = parse_report(
         _get_report_text(context),
@@ -194,32 +202,27 @@ def _parse_item(context: IncidentContext, graph_context: GraphContext) -> Parsed
         domains,
         lenient=not context.is_tenant_incident,
     )
-    host_text = str(context.item.data.get("hosts") or find_group(context.item.text.strip().removeprefix("@"), context.groups) or "")
-    if (
-        context.message.intent is Intent.WIDEN
-        and context.message.group in (ALL, OTHERS)
-        and not host_text
-        and len(context.visible) <= MAX_UNNAMED_HOSTS
-    ):
+    group = find_group(context.item.text.strip().removeprefix("@"), context.groups)
+    host_text = str(context.item.data.get("hosts") or group or "")
+    widens_to_all = context.message.intent is Intent.WIDEN and context.message.group in (ALL, OTHERS)
+    if widens_to_all and not host_text and len(context.visible) <= MAX_UNNAMED_HOSTS:
         return replace(parsed_report, hosts=context.visible)
-    exact = context.item.kind != "recheck" and not set(parsed_report.symptoms) - {"vague"}  # “hosts down” names none
-    resolved = resolve_hosts_and_groups(host_text, context.names, context.groups, domains, strict=exact)
-    return (
-        replace(parsed_report, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={})
-        if resolved.hosts or resolved.unknown
-        else parsed_report
-    )
+    is_strict = context.item.kind != "recheck" and not set(parsed_report.symptoms) - {"vague"}  # “hosts down” names none
+    resolved = resolve_hosts_and_groups(host_text, context.names, context.groups, domains, strict=is_strict)
+    if not resolved.hosts and not resolved.unknown:
+        return parsed_report
+    return replace(parsed_report, hosts=resolved.hosts, unknown_hosts=resolved.unknown, read_as={})
 
 
 def _get_report_text(context: IncidentContext) -> str:
-    """Return the reported text; naming a guide reports nothing."""
+    """Return the text as a report; a message that names a guide to run reports nothing."""
     return "" if context.message.intent is Intent.RUN_GUIDE else context.item.text
 
 
 async def _read_attachments(
     context: IncidentContext, graph_context: GraphContext
 ) -> tuple[str, list[Fact], list[LogDigest], list[FileReadResult]]:
-    """Return the texts (cut), facts, digests of long logs, and file results. Parsing runs off the event loop."""
+    """Return the texts, shortened, with their facts, the digests of long logs and a result for each file."""
     texts: list[str] = []
     facts: list[Fact] = []
     logs: list[LogDigest] = []
@@ -230,40 +233,35 @@ async def _read_attachments(
         if text is None:
             files.append(build_unread_file(attachment, attachment.unread or "gone"))
             continue
-        read = await _parse_attachment(attachment, text, context, graph_context)
-        if read is None:
+        extraction = await _parse_attachment(attachment, text, context, graph_context)
+        if extraction is None:
             files.append(build_unread_file(attachment, "too_long"))
             continue
-        own_facts, left_out = select_own_facts(read.pasted, (*context.facts, *facts), addresses)
+        own_facts, left_out = select_own_facts(extraction.pasted, (*context.facts, *facts), addresses)
         if not is_file(attachment):  # a pasted block may be a command, which is not read as a log
             own_facts = tuple(fact for fact in own_facts if fact.key != NOT_UNDERSTOOD_KEY or fact.value)
         own_facts = _add_log_end(own_facts, text, context.item.at)
         message_text = "" if is_file(attachment) else context.item.text
-        facts += [
-            mark_uploaded(
-                context,
-                attachment.name,
-                _add_writing_host(fact.locate("", time=context.item.at, sha256=attachment.sha256), message_text, context),
-            )
-            for fact in own_facts
-        ]
-        if read.digest:
-            logs.append(read.digest)
+        for fact in own_facts:
+            located_fact = fact.locate("", time=context.item.at, sha256=attachment.sha256)
+            facts.append(mark_uploaded(context, attachment.name, _add_writing_host(located_fact, message_text, context)))
+        if extraction.digest:
+            logs.append(extraction.digest)
         texts.append(text[:MAX_LOG_CHARS])
         if is_file(attachment):
-            files.append(build_file_read(attachment, own_facts, is_abnormal, left_out, recognised=read.pasted.recognised))
+            files.append(build_file_read(attachment, own_facts, is_abnormal, left_out, recognised=extraction.pasted.recognised))
     return "\n".join(texts), facts, logs, files[:MAX_FILES]
 
 
 def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -> Fact:
-    """Add the host that wrote the line, if the line or the text before it says so; other hosts in it do not count.
+    """Add the host that wrote the line, if the line's prefix names it. Other hosts in the line do not count.
 
-    `message_text`: the message in which it was pasted.
+    `message_text` is the message in which the line was pasted; it may have more of the prefix.
     """
     line = fact.line.strip()
     if not line:
         return fact
-    matching_line = next((text_line for text_line in split_lines(message_text) if line[:LONGEST_HEAD] in text_line), line)
+    matching_line = next((text_line for text_line in split_lines(message_text) if line[:MAX_HEAD_CHARS] in text_line), line)
     writing_hosts = find_hosts(get_line_head(matching_line), context.names).hosts
     name = "" if writing_hosts else get_line_writer(matching_line)
     if len(writing_hosts) == 1:
@@ -272,37 +270,42 @@ def _add_writing_host(fact: Fact, message_text: str, context: IncidentContext) -
 
 
 def _add_log_end(facts: Sequence[Fact], text: str, at: datetime) -> tuple[Fact, ...]:
-    """Add the newest time of a log that runs past the report to its events."""
-    times = [moment for line in split_lines(text[-MAX_TAIL_CHARS:])[-MAX_TAIL_LINES:] if (moment := split_prefix(line, at).time)]
-    newest = max((moment for moment in times if moment.tzinfo), default=at)
+    """Add a log's newest time to its events if the log goes on after the report."""
+    times = [split_prefix(line, at).time for line in split_lines(text[-MAX_TAIL_CHARS:])[-MAX_TAIL_LINES:]]
+    newest = max((time for time in times if time and time.tzinfo), default=at)
     if newest <= at:
         return tuple(facts)
-    end = {LOG_END_ATTRIBUTE: newest.isoformat()}
-    return tuple(replace(fact, attrs={**fact.attrs, **end}) if fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) else fact for fact in facts)
+    log_end = {LOG_END_ATTRIBUTE: newest.isoformat()}
+    return tuple(
+        replace(fact, attrs={**fact.attrs, **log_end}) if fact.key.startswith(MACHINE_EVENT_KEY_PREFIXES) else fact for fact in facts
+    )
 
 
 def mark_uploaded(context: IncidentContext, name: str, fact: Fact) -> Fact:
-    """Mark an uploaded fact with its source, tenant or operator; a source in the text itself is ignored."""
+    """Mark an uploaded fact as a tenant's or an operator's. A source that the text itself claims is dropped."""
     origin = context.origin
-    opens = not context.done_items and origin is not None and (origin.customer is not None or bool(origin.ticket))
-    is_tenant_upload = opens or context.item.data.get(SIDE_KEY) == TENANT_SIDE
+    is_first_item = not context.done_items
+    is_from_tenant_channel = origin is not None and (origin.customer is not None or bool(origin.ticket))
+    is_tenant_upload = (is_first_item and is_from_tenant_channel) or context.item.data.get(SIDE_KEY) == TENANT_SIDE
     attrs = {key: value for key, value in fact.attrs.items() if key != FROM_FILE}
     source = {FROM_FILE: {"path": name[:MAX_NAME_CHARS], "by": TENANT_SIDE}} if is_tenant_upload else {}
     return replace(fact, attrs={**attrs, **source}) if source or FROM_FILE in fact.attrs else fact
 
 
 def list_gpu_addresses(context: IncidentContext, graph_context: GraphContext) -> frozenset[str]:
-    """Return every possible GPU address of the visible hosts; none if one has no profile."""
-    tables = [graph_context.skus.get(graph_context.inventory.hosts[host].sku) for host in context.visible]
-    if not tables or not all(tables):
+    """Return every possible GPU address of the visible hosts; none if a host has no SKU."""
+    skus = [graph_context.skus.get(graph_context.inventory.hosts[host].sku) for host in context.visible]
+    if not skus or not all(skus):
         return frozenset()
-    listed = (str(fact.value) for fact in context.facts if fact.key == "gpu.bdf" and fact.value)
-    return frozenset(filter(None, map(normalize_bdf, (*(address for sku in tables if sku for address in sku.bus), *listed))))
+    sku_addresses = [address for sku in skus if sku for address in sku.bus]
+    listed_addresses = [str(fact.value) for fact in context.facts if fact.key == "gpu.bdf" and fact.value]
+    return frozenset(filter(None, map(normalize_bdf, (*sku_addresses, *listed_addresses))))
 
 
 async def _parse_attachment(
     attachment: Attachment, text: str, context: IncidentContext, graph_context: GraphContext
 ) -> TextExtraction | None:
+    """Parse a text outside of the event loop; a long one in a process of its own."""
     at = context.item.at
     if graph_context.reader is not None and len(text) >= MIN_SEPARATE_PROCESS_CHARS:
         return await graph_context.reader(attachment.name, attachment.sha256, text, at)
@@ -310,7 +313,7 @@ async def _parse_attachment(
 
 
 def _apply_named_targets(turn: TurnState, context: IncidentContext, report: ParsedReport, scope: IncidentScope) -> TurnState:
-    """Set what the item names and asks. Hosts of `diagnose --hosts` do not ask about them."""
+    """Set the hosts and the job that the item names, and whether it asks how the hosts are."""
     text = context.item.text
     return replace(
         turn,
@@ -332,22 +335,22 @@ def _restore_previous_subject(turn: TurnState, context: IncidentContext) -> Turn
 def _extend_brief(
     context: IncidentContext, report: ParsedReport, scope: IncidentScope, logs: ParsedReport | IncidentBrief
 ) -> IncidentBrief:
-    """Extend the brief. A log names many healthy hosts, so its hosts do not count."""
-    old = context.brief
+    """Add the report to the brief. Hosts that a log names do not count, as most of them are healthy."""
+    brief = context.brief
     return IncidentBrief(
-        text="\n".join(filter(None, (old.text, _get_report_text(context))))[-MAX_BRIEF_CHARS:],
-        symptoms=_drop_vague(_merge_unique(old.symptoms, report.symptoms, logs.symptoms)),
-        signatures=_merge_unique(old.signatures, report.signatures, logs.signatures)[:12],
+        text="\n".join(filter(None, (brief.text, _get_report_text(context))))[-MAX_BRIEF_CHARS:],
+        symptoms=_drop_vague(_merge_unique(brief.symptoms, report.symptoms, logs.symptoms)),
+        signatures=_merge_unique(brief.signatures, report.signatures, logs.signatures)[:MAX_SIGNATURES],
         hosts=tuple(host for host in scope.hosts if host in context.visible),
-        unknown_hosts=scope.unknown[:12],
+        unknown_hosts=scope.unknown[:MAX_UNKNOWN_HOSTS],
         job=scope.job,
-        since=old.since or report.since,
-        until=report.until or old.until,
+        since=brief.since or report.since,
+        until=report.until or brief.until,
     )
 
 
 async def _query_job_hosts(job: str, context: IncidentContext, graph_context: GraphContext) -> JobHosts:
-    """Query a job. For a tenant, another's job takes as long as a missing one, so timing reveals nothing."""
+    """Ask for a job's hosts. Another tenant's job takes as long as a missing one, so that timing reveals nothing."""
     if graph_context.own_job is None or not (context.origin and context.origin.tenant):
         return await graph_context.job_place(job)
     return await graph_context.own_job(job, lambda hosts: bool(find_hosts(" ".join(hosts), context.visible).hosts))
@@ -356,9 +359,9 @@ async def _query_job_hosts(job: str, context: IncidentContext, graph_context: Gr
 async def _find_job_hosts(job: str, context: IncidentContext, graph_context: GraphContext) -> JobHosts:
     if not job:
         return JobHosts()
-    place = await _query_job_hosts(job, context, graph_context)
-    placed_hosts = find_hosts(" ".join(place.hosts), context.visible).hosts
-    return JobHosts(placed_hosts, "other_hosts" if place.hosts and not placed_hosts else place.why)
+    job_hosts = await _query_job_hosts(job, context, graph_context)
+    visible_hosts = find_hosts(" ".join(job_hosts.hosts), context.visible).hosts
+    return JobHosts(visible_hosts, "other_hosts" if job_hosts.hosts and not visible_hosts else job_hosts.why)
 
 
 def _merge_unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -370,35 +373,43 @@ def _drop_vague(symptoms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _apply_model_reading(
-    context: IncidentContext, brief: IncidentBrief, logs: Sequence[LogDigest], turn: TurnState, graph_context: GraphContext, *, lost: bool
+    context: IncidentContext,
+    brief: IncidentBrief,
+    logs: Sequence[LogDigest],
+    turn: TurnState,
+    graph_context: GraphContext,
+    *,
+    is_target_unknown: bool,
 ) -> tuple[IncidentBrief, TurnState]:
-    """Let a model read what the rules could not; its causes only order the checks.
+    """Let the model read a report of which the rules found no symptom or no host. Its causes only order the checks.
 
-    It may name visible hosts only, and none if people named unknown hosts or jobs (`lost`).
+    The model may name visible hosts only. It is not asked if people named unknown hosts or jobs.
     """
     if graph_context.model is None:
         return brief, replace(turn, without_model="no model is configured")
-    if not context.item.text.strip() or lost or (set(brief.symptoms) - {"vague"} and brief.hosts):
+    is_understood = bool(set(brief.symptoms) - {"vague"}) and bool(brief.hosts)
+    if not context.item.text.strip() or is_target_unknown or is_understood:
         return brief, turn
     material = await build_material(brief, logs, context, graph_context)
-    sounds = {
-        label: graph_context.taxonomy.get_title(label) for label in rank_decidable_labels(graph_context.taxonomy, brief, MAX_OFFERED_LABELS)
-    }
-    answer = await graph_context.model.extract_report(context.id, material, context.visible, sounds)
+    labels = rank_decidable_labels(graph_context.taxonomy, brief, MAX_OFFERED_LABELS)
+    titles = {label: graph_context.taxonomy.get_title(label) for label in labels}
+    answer = await graph_context.model.extract_report(context.id, material, context.visible, titles)
     if isinstance(answer, DeclinedAnswer):
         return brief, replace(turn, without_model=answer.reason)
-    next_turn = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
-    return _merge_model_reading(brief, answer, context), next_turn
+    turn = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
+    return _merge_model_reading(brief, answer, context), turn
 
 
 def _merge_model_reading(brief: IncidentBrief, extraction: ReportExtraction, context: IncidentContext) -> IncidentBrief:
-    since, until = parse_time_window("; ".join(extraction.times), context.item.at) if extraction.times and not brief.since else (None, None)
+    since, until = None, None
+    if extraction.times and not brief.since:
+        since, until = parse_time_window("; ".join(extraction.times), context.item.at)
     return brief.model_copy(
         update={
             "symptoms": _drop_vague(_merge_unique(brief.symptoms, extraction.symptoms)),
             "hosts": brief.hosts or tuple(host for host in extraction.hosts if host in context.visible),
             "job": brief.job or extraction.job,
-            "signatures": _merge_unique(brief.signatures, extraction.signatures)[:12],
+            "signatures": _merge_unique(brief.signatures, extraction.signatures)[:MAX_SIGNATURES],
             "since": brief.since or since,
             "until": brief.until or until,
         }
@@ -407,9 +418,13 @@ def _merge_model_reading(brief: IncidentBrief, extraction: ReportExtraction, con
 
 def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:
     item = context.item
-    message = {"user": item.user, "text": item.text[:MAX_MESSAGE_CHARS], "at": item.at.isoformat()}
-    attached = [attachment.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for attachment in item.attachments]
-    messages = [*context.messages, {**message, "attachments": attached}]
+    message = {
+        "user": item.user,
+        "text": item.text[:MAX_MESSAGE_CHARS],
+        "at": item.at.isoformat(),
+        "attachments": [attachment.model_dump(mode="json", exclude_defaults=True, exclude={"size"}) for attachment in item.attachments],
+    }
+    messages = [*context.messages, message]
     return messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[-(MAX_MESSAGES - 1) :]]
 
 
@@ -423,7 +438,7 @@ def _render_brief(brief: IncidentBrief) -> str:
 
 
 def route_after_summarise(state: IncidentState) -> str:
-    """Answer questions and unknown names at once; plan checks for the rest."""
+    """Go on to `conclude` for questions and for unknown names, and to `plan` for everything else."""
     turn = state.get("turn", {})
     is_refused = turn.get("refused") and state.get("report")
     return "plan" if (turn.get("kind") or state["item"]["kind"]) in DIAGNOSING_KINDS and not is_refused else "conclude"

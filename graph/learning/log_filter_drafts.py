@@ -15,19 +15,20 @@ from kb.redact import redact
 from tools.checks.site.filters import explain_unfilterable
 from tools.checks.site.rules import MAX_LINE_CHARS, LogRule
 
-SAMPLE_COUNT = 3  # Drafts from disjoint lines
-MIN_AGREEING_SAMPLES = 2  # how many must agree that a kind of line is regular
-MAX_SAMPLE_LINES = 20_000  # Lines of a sample
+SAMPLE_COUNT = 3  # samples of disjoint lines
+MIN_AGREEING_SAMPLES = 2  # samples that must call a kind of line regular
+MAX_SAMPLE_LINES = 20_000
 MAX_OTHER_LOG_LINES = 200_000  # lines read per log
 MAX_FILTER_LINES = 64  # kinds of line per filter
-MIN_REPEATS = 5  # Regular: at least this often
-MIN_LINE_SHARE = 0.002  # this share of the sample
-MIN_SPAN_SHARE = 0.5  # spread over this share of it
+# A kind of line is regular if a sample has this many of it, this share of all lines, spread over this share of the sample.
+MIN_REPEATS = 5
+MIN_LINE_SHARE = 0.002
+MIN_SPAN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class RegularLine:
-    """One kind of line: a redacted example, its lines in the logs, and the drafts that call it regular."""
+    """One kind of line: a redacted example, how many lines the log has of it, and how many samples call it regular."""
 
     template: str
     example: str
@@ -38,7 +39,7 @@ class RegularLine:
 
 @dataclass(frozen=True, slots=True)
 class FilterDraft:
-    """A draft, most frequent kind first. `of`: lines read."""
+    """A drafted filter with its kinds of line, most frequent first. `of` counts the lines read."""
 
     id: str
     family: str
@@ -57,28 +58,28 @@ class FilterDraft:
 def build_filter_draft(
     name: str, family: str, text: str, others: Iterable[str] = (), rules: Sequence[LogRule] = (), words: Collection[str] = ()
 ) -> FilterDraft:
-    """Build a draft. `others`: logs that must lose nothing; `rules`: the site's, whose lines are wanted; `words`: those
-    that identify causes.
+    """Draft a filter of the regular lines in `text`.
+
+    Args:
+        others: Other logs. The filter keeps the lines of theirs that a rule wants.
+        rules: The site's log rules. The filter keeps the lines that they match.
+        words: Words that identify causes. The filter keeps lines with any of them.
     """
     lines = list(_iter_lines(text))
     drafts = Counter(template for sample in _draw_samples(lines) for template in _iter_regular_templates(sample))
     agreed = {template for template, times in drafts.items() if times >= MIN_AGREEING_SAMPLES}
     template_lines = [(template, line) for line in lines if (template := build_template(line)) in agreed]
     template_counts = Counter(template for template, _ in template_lines)
-    example = {template: redact(line) for template, line in reversed(template_lines)}
+    examples = {template: redact(line) for template, line in reversed(template_lines)}
     wanted_templates = _find_wanted_templates(template_lines, rules, "in the log itself")
-    for other in others:
-        wanted_templates = (
-            _find_wanted_templates(
-                [(template, line) for line in _iter_lines(other) if (template := build_template(line)) in agreed], rules, "in another log"
-            )
-            | wanted_templates
-        )
+    for other_text in others:
+        other_lines = [(template, line) for line in _iter_lines(other_text) if (template := build_template(line)) in agreed]
+        wanted_templates = _find_wanted_templates(other_lines, rules, "in another log") | wanted_templates
     for template in agreed - wanted_templates.keys():
-        if reason := _find_keep_reason(template, example[template], words):
+        if reason := _find_keep_reason(template, examples[template], words):
             wanted_templates[template] = reason
     kinds = [
-        RegularLine(template, example[template], times, drafts[template], wanted_templates.get(template, ""))
+        RegularLine(template, examples[template], times, drafts[template], wanted_templates.get(template, ""))
         for template, times in template_counts.most_common(MAX_FILTER_LINES)
     ]
     return FilterDraft(name, family, tuple(kinds), len(lines))
@@ -89,35 +90,41 @@ def _iter_lines(text: str) -> Iterator[str]:
 
 
 def _draw_samples(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Yield disjoint random samples in log order; the same lines give the same samples."""
+    """Yield disjoint random samples, each in log order. The same lines give the same samples."""
     seed = zlib.crc32("\n".join(lines[:1000]).encode("utf-8", "replace"))
-    lot = random.Random(seed)  # noqa: S311 -- one log must give one draft; nothing is secret
+    generator = random.Random(seed)  # noqa: S311 -- one log must give one draft; nothing is secret
     parts: list[list[str]] = [[] for _ in range(SAMPLE_COUNT)]
     for line in lines:
-        parts[lot.randrange(SAMPLE_COUNT)].append(line)
+        parts[generator.randrange(SAMPLE_COUNT)].append(line)
     for part in parts:
-        keep = sorted(lot.sample(range(len(part)), min(len(part), MAX_SAMPLE_LINES)))
-        yield [part[at] for at in keep]
+        kept_indexes = sorted(generator.sample(range(len(part)), min(len(part), MAX_SAMPLE_LINES)))
+        yield [part[index] for index in kept_indexes]
 
 
 def _iter_regular_templates(sample: Sequence[str]) -> Iterator[str]:
-    places: dict[str, list[int]] = {}
-    for at, line in enumerate(sample):
-        count_and_places = places.setdefault(build_template(line), [0, at, at])
-        count_and_places[0], count_and_places[2] = count_and_places[0] + 1, at
-    for template, (times, first, last) in places.items():
-        often = times >= max(MIN_REPEATS, MIN_LINE_SHARE * len(sample)) and last - first >= MIN_SPAN_SHARE * len(sample)
-        if often and find_dropping_rule(template) is None and not explain_unfilterable(sample[first]):
+    indexes_by_template: dict[str, list[int]] = {}
+    for index, line in enumerate(sample):
+        indexes_by_template.setdefault(build_template(line), []).append(index)
+    for template, indexes in indexes_by_template.items():
+        is_frequent = len(indexes) >= max(MIN_REPEATS, MIN_LINE_SHARE * len(sample))
+        is_spread = indexes[-1] - indexes[0] >= MIN_SPAN_SHARE * len(sample)
+        if not is_frequent or not is_spread:
+            continue
+        if find_dropping_rule(template) is None and not explain_unfilterable(sample[indexes[0]]):
             yield template
 
 
-def _find_wanted_templates(template_lines: Iterable[tuple[str, str]], rules: Sequence[LogRule], where: str) -> dict[str, str]:
+def _find_wanted_templates(template_lines: Iterable[tuple[str, str]], rules: Sequence[LogRule], location: str) -> dict[str, str]:
+    """Return why each wanted template is kept."""
     reason_by_template: dict[str, str] = {}
     for template, line in template_lines:
-        if template not in reason_by_template and (
-            reason := explain_unfilterable(line) or next((f"the rule {rule.id} wants it" for rule in rules if rule.match_line(line)), "")
-        ):
-            reason_by_template[template] = f"{reason}, {where}"
+        if template in reason_by_template:
+            continue
+        reason = explain_unfilterable(line)
+        if not reason:
+            reason = next((f"the rule {rule.id} wants it" for rule in rules if rule.match_line(line)), "")
+        if reason:
+            reason_by_template[template] = f"{reason}, {location}"
     return reason_by_template
 
 

@@ -1,6 +1,6 @@
 """First pass over an export: each past incident becomes labelled, doubtful or dropped, with a reason. It asks no model.
 
-Rules find the statement of the cause; words and quoted errors find the label. Uncertain rows go to a person.
+Rules find the sentence that states the cause. Words and quoted errors find the label. A person decides doubtful rows.
 """
 
 import re
@@ -24,10 +24,10 @@ MIN_LABEL_SHARE: Final = 0.12
 # Probability from which a guide belongs to one label. It is shown with every such cause, so a guess is worse than none.
 MIN_GUIDE_SHARE: Final = 0.3
 MIN_TERMS: Final = 6
-MAX_READ_CHARS = 6_000  # Characters read for the label
-MAX_KEPT_CHARS = 600  # kept of a thread
-MAX_QUOTE_CHARS = 300  # of a quote
-MAX_NAME_CHARS = 80  # of a cause's name
+MAX_READ_CHARS = 6_000  # characters of a message that are read
+MAX_KEPT_CHARS = 600  # characters of a title or description that are kept
+MAX_QUOTE_CHARS = 300  # characters of a quoted sentence
+MAX_NAME_CHARS = 80  # characters of a cause's name
 # How people state a cause, plainest first.
 CAUSE_PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -70,7 +70,7 @@ class LabelledRow:
 @dataclass(frozen=True)
 class RuleLabeller:
     taxonomy: Taxonomy
-    nearest: LabelRanker
+    ranker: LabelRanker
     checks: Mapping[str, Check]
 
     @cached_property
@@ -87,13 +87,15 @@ class RuleLabeller:
         }
         if len(set(extract_terms(row.text))) < MIN_TERMS:
             return LabelledRow(**row_fields, verdict="dropped", why="says too little")
-        cause, speaker = (
-            find_statement(row, CAUSE_PATTERNS) if not row.root_cause else (squash_blanks(row.root_cause)[:MAX_QUOTE_CHARS], "")
-        )
-        ranked = rank_labels_by_text(_build_label_text(row, cause), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[:3]
+        if row.root_cause:
+            cause, speaker = squash_blanks(row.root_cause)[:MAX_QUOTE_CHARS], ""
+        else:
+            cause, speaker = find_statement(row, CAUSE_PATTERNS)
+        ranked = rank_labels_by_text(_build_label_text(row, cause), self.taxonomy, self.ranker, self.checks, UNKNOWN_TIME)[:3]
         label, confidence = ranked[0]
-        is_labelled, used = row.label in self.taxonomy.leaves, self.thread_reader.read_thread(row)
+        is_labelled = row.label in self.taxonomy.leaves
         label = row.label if is_labelled else label
+        contents = self.thread_reader.read_thread(row)
         row_fields |= {
             "label": label,
             "confidence": 1.0 if is_labelled else round(confidence, 4),
@@ -102,25 +104,25 @@ class RuleLabeller:
             "root_cause": cause,
             "said_by": speaker,
             "resolution": squash_blanks(row.resolution)[:MAX_QUOTE_CHARS] or find_statement(row, FIX_PATTERNS)[0],
-            "check": row.check if row.check in self.checks else self._find_deciding_check(label, used),
+            "check": row.check if row.check in self.checks else self._find_deciding_check(label, contents),
             "named": "" if is_labelled else squash_blanks(row.label)[:MAX_NAME_CHARS],
-            "used": used,
+            "used": contents,
         }
-        verdict, reason = self._decide_verdict(row, cause, confidence, is_given=is_labelled)
+        verdict, reason = self._decide_verdict(row, cause, confidence, has_known_label=is_labelled)
         return LabelledRow(**row_fields, verdict=verdict, why=reason)
 
     def find_guide_label(self, guide: ExportRow) -> str:
         """Return the label that a guide is about; empty for none or several."""
-        label, confidence = rank_labels_by_text(_build_label_text(guide, ""), self.taxonomy, self.nearest, self.checks, UNKNOWN_TIME)[0]
+        label, confidence = rank_labels_by_text(_build_label_text(guide, ""), self.taxonomy, self.ranker, self.checks, UNKNOWN_TIME)[0]
         return label if confidence >= MIN_GUIDE_SHARE else ""
 
-    def _find_deciding_check(self, label: str, used: ThreadContents) -> str:
-        return next((check for check in used.looks if check in self.taxonomy.leaves[label].checks), "")
+    def _find_deciding_check(self, label: str, contents: ThreadContents) -> str:
+        return next((check for check in contents.looks if check in self.taxonomy.leaves[label].checks), "")
 
-    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, is_given: bool) -> tuple[RowVerdict, str]:
+    def _decide_verdict(self, row: ExportRow, cause: str, confidence: float, *, has_known_label: bool) -> tuple[RowVerdict, str]:
         if not cause:
             return "doubtful", "nobody says what the cause was"
-        if is_given:
+        if has_known_label:
             return "labelled", "the export names the label"
         if row.label:
             return "doubtful", f"the export calls it {row.label[:80]}, which is no label here"
@@ -128,17 +130,19 @@ class RuleLabeller:
 
 
 def find_statement(row: ExportRow, patterns: tuple[re.Pattern[str], ...]) -> tuple[str, str]:
-    """Return the sentence that states it, and its author; among equally plain ones the last, by when most was known."""
+    """Return the sentence that matches the earliest pattern, and its author; the last such sentence, as it was written
+    with the most knowledge. Both are empty if none matches.
+    """
     sentences = split_sentences(row)
-    for way in patterns:
-        statements = [sentence for sentence in sentences if way.search(sentence[0]) and "?" not in sentence[0][-2:]]
+    for pattern in patterns:
+        statements = [(sentence, author) for sentence, author in sentences if pattern.search(sentence) and "?" not in sentence[-2:]]
         if statements:
             return statements[-1]
     return "", ""
 
 
 def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
-    """Return (sentence, author)."""
+    """Return each sentence with its author."""
     return [
         (squash_blanks(part)[:MAX_QUOTE_CHARS], message.author)
         for message in row.messages
@@ -148,8 +152,10 @@ def split_sentences(row: ExportRow) -> list[tuple[str, str]]:
 
 
 def _build_label_text(row: ExportRow, cause: str) -> str:
-    return f"{row.title}\n{row.messages[0].text[:MAX_READ_CHARS] if row.messages else ''}\n{cause}"
+    first_message = row.messages[0].text[:MAX_READ_CHARS] if row.messages else ""
+    return f"{row.title}\n{first_message}\n{cause}"
 
 
 def _sanitize_url(url: str) -> str:
-    return url if url.startswith("https://") and not set(url) & set(" \"'<>`") else ""
+    is_safe = url.startswith("https://") and not set(url) & set(" \"'<>`")
+    return url if is_safe else ""

@@ -1,5 +1,6 @@
-"""What a thread's people used to find its cause: known checks, other commands, quoted errors, lasting facts. Pure, no
-model; a draft for review.
+"""Extract what people used in a thread to find the cause: checks, other commands, quoted errors and lasting facts.
+
+No model is asked. The result is a draft for review.
 """
 
 import re
@@ -19,8 +20,9 @@ from tools.checks.check_types import Check
 from tools.checks.site.readonly import explain_refused_command
 
 UNKNOWN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MAX_PER_KIND = 4  # Entries kept per kind
-MAX_SENTENCE_CHARS = 200  # characters of a sentence
+MAX_PER_KIND = 4  # entries kept in each field of `ThreadContents`
+MIN_SENTENCE_CHARS = 20
+MAX_SENTENCE_CHARS = 200
 MAX_THREAD_CHARS = 6_000  # characters read per thread
 _COMMAND_PATTERN: Final = re.compile(r"(?:^|\n)\s{0,4}[$#] (?P<prompt>[a-z/][^\n]{2,120})|`(?P<ticks>[a-z/][^`\n]{2,120})`")
 _COMMAND_WORD_PATTERN: Final = re.compile(r"[A-Za-z0-9_./:=,+%@-]{1,80}")
@@ -58,7 +60,12 @@ NO_CONTENTS: Final = ThreadContents()
 
 @dataclass(frozen=True, slots=True)
 class ThreadReader:
-    """Reads threads; build it once and reuse it. `keys`: fact keys on which some cause has a clue."""
+    """Reader of threads. Build it once and reuse it.
+
+    Attributes:
+        programs: Check ids and their arguments by program.
+        keys: Fact keys on which some cause has a clue.
+    """
 
     checks: Mapping[str, Check]
     programs: Mapping[str, tuple[tuple[str, frozenset[str]], ...]]
@@ -71,40 +78,46 @@ class ThreadReader:
             for command in check.commands:
                 checks_by_program.setdefault(_get_program(command.argv[0]), []).append((check.id, frozenset(command.argv[1:])))
         keys = frozenset(clue.key for leaf in taxonomy.leaves.values() for clue in leaf.evidence)
-        return cls(checks, {name: tuple(rows) for name, rows in checks_by_program.items()}, keys)
+        return cls(checks, {program: tuple(pairs) for program, pairs in checks_by_program.items()}, keys)
 
     def read_thread(self, row: ExportRow) -> ThreadContents:
         text = row.text[:MAX_THREAD_CHARS]
-        typed = list(iter_commands(text))
-        found_checks = [*map(self._find_check, typed)]
-        own_commands = (
-            " ".join(words)
-            for words, check in zip(typed, found_checks, strict=True)
-            if not check and not any(explain_refused_command(words))
-        )
+        checks: list[str] = []
+        other_commands: list[str] = []
+        for words in iter_commands(text):
+            check = self._find_check(words)
+            if check:
+                checks.append(check)
+            elif not any(explain_refused_command(words)):
+                other_commands.append(" ".join(words))
+        symptoms = parse_report(text, (), UNKNOWN_TIME).symptoms
         sentences = [squash_blanks(part) for part in _SENTENCE_END_PATTERN.split(text) if part.strip()]
         return ThreadContents(
-            looks=_select_most_common(check for check in found_checks if check),
-            commands=_select_most_common(own_commands),
+            looks=_select_most_common(checks),
+            commands=_select_most_common(other_commands),
             errors=self._list_errors(text),
-            symptoms=tuple(symptom for symptom in parse_report(text, (), UNKNOWN_TIME).symptoms if symptom != "vague")[:MAX_PER_KIND],
+            symptoms=tuple(symptom for symptom in symptoms if symptom != "vague")[:MAX_PER_KIND],
             lasting=_select_most_common(sentence for sentence in sentences if is_lasting_statement(sentence)),
-            told=_select_most_common(
-                sentence for sentence in sentences if 20 <= len(sentence) <= MAX_SENTENCE_CHARS and _INSTRUCTION_PATTERN.search(sentence)
-            ),
+            told=_select_most_common(sentence for sentence in sentences if is_instruction(sentence)),
         )
 
     def _find_check(self, words: tuple[str, ...]) -> str:
-        """Return the check with the same program and most shared arguments, at least one if both have any."""
-        program_checks = self.programs.get(_get_program(words[0]), ())
+        """Return the check with the same program and the most shared arguments, or an empty string.
+
+        If both have arguments, at least one must be the same.
+        """
         arguments = set(words[1:])
-        best = max(program_checks, key=lambda row: (len(row[1] & arguments), -len(row[1])), default=("", frozenset()))
-        return best[0] if best[1] & arguments or not best[1] or not arguments else ""
+        candidates = self.programs.get(_get_program(words[0]), ())
+        check, check_arguments = max(
+            candidates, key=lambda candidate: (len(candidate[1] & arguments), -len(candidate[1])), default=("", frozenset[str]())
+        )
+        has_shared_argument = bool(check_arguments & arguments)
+        return check if has_shared_argument or not check_arguments or not arguments else ""
 
     def _list_errors(self, text: str) -> tuple[str, ...]:
-        facts = (fact for fact in extract_pasted_facts(text, self.checks).facts if fact.key in self.keys)
-        plain = (f"{fact.key}={fact.value}" for fact in facts if isinstance(fact.value, str | int) and not isinstance(fact.value, bool))
-        return _select_most_common(command for command in plain if len(command) <= MAX_SENTENCE_CHARS)
+        facts = [fact for fact in extract_pasted_facts(text, self.checks).facts if fact.key in self.keys]
+        errors = [f"{fact.key}={fact.value}" for fact in facts if isinstance(fact.value, str | int) and not isinstance(fact.value, bool)]
+        return _select_most_common(error for error in errors if len(error) <= MAX_SENTENCE_CHARS)
 
 
 def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
@@ -118,12 +131,19 @@ def iter_commands(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def is_lasting_statement(sentence: str) -> bool:
-    """Return whether a sentence states how machines are, not what happened to them or who says it."""
-    return (
-        20 <= len(sentence) <= MAX_SENTENCE_CHARS
-        and bool(_MACHINE_PATTERN.search(sentence) and _STATE_VERB_PATTERN.search(sentence))
-        and not _TRANSIENT_PATTERN.search(sentence)
-    )
+    """Return whether a sentence states how machines are, rather than what happened to them or what someone thinks."""
+    if not _has_quotable_length(sentence) or _TRANSIENT_PATTERN.search(sentence):
+        return False
+    return bool(_MACHINE_PATTERN.search(sentence) and _STATE_VERB_PATTERN.search(sentence))
+
+
+def is_instruction(sentence: str) -> bool:
+    """Return whether a sentence says where to look."""
+    return _has_quotable_length(sentence) and _INSTRUCTION_PATTERN.search(sentence) is not None
+
+
+def _has_quotable_length(sentence: str) -> bool:
+    return MIN_SENTENCE_CHARS <= len(sentence) <= MAX_SENTENCE_CHARS
 
 
 def _get_program(word: str) -> str:

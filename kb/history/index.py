@@ -1,7 +1,8 @@
 """Search index of past incidents and lessons.
 
-By default BM25 here. Qdrant serves a server `url`, or in memory an embedder, whose ranks are fused with BM25's (RRF).
-Its client takes 45 MiB and seconds to import, so only then. It blocks, so calls run in a thread, one at a time.
+By default the index ranks by BM25 in this process. With a server `url` or an embedder it uses Qdrant, and fuses the ranks
+of words and of vectors (RRF). Qdrant's client takes 45 MiB and seconds to import, so it is imported only then. Calls
+block, so they run in a thread, one at a time.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from kb.history.embedder import BackoffEmbedder, Embedder
 
 _SPARSE_VECTOR_NAME = "bm25"
 _DENSE_VECTOR_NAME = "dense"
-_MIN_FUSED_RESULTS = 20  # results per ranking that are fused
+_MIN_FUSED_RESULTS = 20  # results of each ranking that are fused
 _TYPICAL_TERM_COUNT = 60.0  # terms of an average incident, for an empty index
 
 
@@ -58,8 +59,8 @@ class SimilarIncident:
 class PastIncidentIndex:
     """Searchable past incidents, indexed at the first query or by `build_index`.
 
-    Scores measure words, with or without vectors. An incident without shared words is never returned; the best by words
-    always is. `trouble` says why the last query failed.
+    Scores measure shared words, with or without vectors. The best incident by words is always returned, an incident
+    without shared words never. `trouble` says why the last query failed.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class PastIncidentIndex:
         self._api_key = api_key
         self._collection = collection
         self._embedder = BackoffEmbedder(embedder) if embedder else None
-        self._dense = 0  # vector size of the index; 0: words only
+        self._vector_size = 0  # size of the index's vectors; 0 if it ranks by words only
         self._client: QdrantClient | None = None
         self._corpus = BM25Corpus.build({})
         self._lock = threading.Lock()
@@ -117,11 +118,12 @@ class PastIncidentIndex:
     def _uses_qdrant(self) -> bool:
         return bool(self._url or self._embedder)
 
-    def _run_locked(self, act: Any, *args: Any) -> Any:
+    def _run_locked(self, function: Any, *args: Any) -> Any:
+        """Call the function under the lock. Return None and set `trouble` if the index fails."""
         with self._lock:
             self.trouble = ""
             try:
-                return act(*args)
+                return function(*args)
             except _list_index_errors(self._uses_qdrant) as error:
                 self.trouble = f"history cannot be asked: {' '.join(str(error).split())[:200]}"
                 return None
@@ -138,60 +140,62 @@ class PastIncidentIndex:
         return self._client
 
     def _rebuild_collection(self, client: "QdrantClient") -> None:
-        """Recreate it if its vectors have another size."""
+        """Create the collection and add all incidents. Replace a collection whose vectors have another size."""
         from qdrant_client import models
 
         self._rebuild_corpus()
         incidents = list(self._past.values())
-        self._dense = 0
-        dense = self._embed_texts([incident.text for incident in incidents])
-        self._dense = len(dense[0]) if dense else 0
+        self._vector_size = 0
+        dense_vectors = self._embed_texts([incident.text for incident in incidents])
+        self._vector_size = len(dense_vectors[0]) if dense_vectors else 0
         has_collection = client.collection_exists(self._collection)
-        if has_collection and self._dense and _get_vector_size(client.get_collection(self._collection)) != self._dense:
+        if has_collection and self._vector_size and _get_vector_size(client.get_collection(self._collection)) != self._vector_size:
             client.delete_collection(self._collection)  # made without vectors, or by another model
             has_collection = False
         if not has_collection:
-            vectors_config = (
-                {_DENSE_VECTOR_NAME: models.VectorParams(size=self._dense, distance=models.Distance.COSINE)} if self._dense else {}
-            )
-            sparse = {_SPARSE_VECTOR_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)}
-            client.create_collection(self._collection, vectors_config=vectors_config, sparse_vectors_config=sparse)
-        if has_collection and self._embedder and not dense:  # keep points of another process: they may have vectors
-            had = {
-                point.id
-                for point in client.retrieve(self._collection, [_build_point_id(incident.id) for incident in incidents], with_payload=False)
-            }
-            incidents = [incident for incident in incidents if _build_point_id(incident.id) not in had]
+            dense_config = {}
+            if self._vector_size:
+                dense_config[_DENSE_VECTOR_NAME] = models.VectorParams(size=self._vector_size, distance=models.Distance.COSINE)
+            sparse_config = {_SPARSE_VECTOR_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)}
+            client.create_collection(self._collection, vectors_config=dense_config, sparse_vectors_config=sparse_config)
+        if has_collection and self._embedder and not dense_vectors:  # keep points of another process: they may have vectors
+            point_ids = [_build_point_id(incident.id) for incident in incidents]
+            stored_ids = {point.id for point in client.retrieve(self._collection, point_ids, with_payload=False)}
+            incidents = [incident for incident in incidents if _build_point_id(incident.id) not in stored_ids]
         if incidents:
-            client.upsert(self._collection, self._build_points(incidents, dense), wait=True)
+            client.upsert(self._collection, self._build_points(incidents, dense_vectors), wait=True)
 
     def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
-        """[] if unavailable. On another vector length, back off and rebuild later."""
+        """Return the texts' vectors, or an empty list if the embedder is unavailable.
+
+        Vectors of another length than the index has are refused, and the index is rebuilt later.
+        """
         if self._embedder is None or not texts:
             return []
         dense_vectors = self._embedder.embed_texts(texts) or []
-        if dense_vectors and self._dense and len(dense_vectors[0]) != self._dense:
+        if dense_vectors and self._vector_size and len(dense_vectors[0]) != self._vector_size:
             self._embedder.back_off("the embeddings endpoint answers with vectors of another length than before")
             dense_vectors = []
         if not dense_vectors:
-            self._dense = 0
+            self._vector_size = 0
         self.trouble = self._embedder.trouble
         return dense_vectors
 
     def _rebuild_corpus(self) -> None:
         self._corpus = BM25Corpus.build({incident.id: incident.text for incident in self._past.values()})
 
-    def _build_points(self, incidents: Sequence[PastIncident], dense: Sequence[list[float]]) -> list[Any]:
-        return [self._build_point(one, dense[at] if dense else None) for at, one in enumerate(incidents)]
+    def _build_points(self, incidents: Sequence[PastIncident], dense_vectors: Sequence[list[float]]) -> list[Any]:
+        vectors: Sequence[list[float] | None] = dense_vectors or [None] * len(incidents)
+        return [self._build_point(incident, vector) for incident, vector in zip(incidents, vectors, strict=True)]
 
-    def _build_point(self, incident: PastIncident, dense: list[float] | None) -> Any:
+    def _build_point(self, incident: PastIncident, dense_vector: list[float] | None) -> Any:
         from qdrant_client import models
 
         weights = compute_term_weights(extract_terms(incident.text), self._corpus.average or _TYPICAL_TERM_COUNT)
-        vector = models.SparseVector(indices=[hash_term(term) for term in weights], values=list(weights.values()))
-        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: vector}
-        if dense:
-            vectors[_DENSE_VECTOR_NAME] = dense
+        sparse_vector = models.SparseVector(indices=[hash_term(term) for term in weights], values=list(weights.values()))
+        vectors: dict[str, Any] = {_SPARSE_VECTOR_NAME: sparse_vector}
+        if dense_vector:
+            vectors[_DENSE_VECTOR_NAME] = dense_vector
         return models.PointStruct(id=_build_point_id(incident.id), vector=vectors, payload=asdict(incident))
 
     def _find_similar(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
@@ -203,76 +207,86 @@ class PastIncidentIndex:
         client = self._reopen_client()
         if not terms or k < 1:
             return []
-        words = models.SparseVector(indices=[hash_term(term) for term in terms], values=[1.0] * len(terms))
-        most = k + sum(bool(one.learnt) for one in self._past.values())  # lessons may be excluded for this tenant or ranked down
-        ranking = self._fuse_rankings(client, words, text, max(most, _MIN_FUSED_RESULTS), tenant)
+        query = models.SparseVector(indices=[hash_term(term) for term in terms], values=[1.0] * len(terms))
+        limit = self._count_candidates(k)
+        ranking = self._fuse_rankings(client, query, text, max(limit, _MIN_FUSED_RESULTS), tenant)
         if ranking is None:
-            points = client.query_points(self._collection, query=words, using=_SPARSE_VECTOR_NAME, limit=most, with_payload=True).points
-            return sorted(self._load_similar(points, text, tenant), key=lambda one: -one.score)[:k]
-        best = max(ranking, key=lambda one: one.score, default=None)
-        return ranking[:k] if best is None or best in ranking[:k] else [*ranking[: k - 1], best]
+            points = client.query_points(self._collection, query=query, using=_SPARSE_VECTOR_NAME, limit=limit, with_payload=True).points
+            return sorted(self._load_similar(points, text, tenant), key=_get_negative_score)[:k]
+        best_by_words = min(ranking, key=_get_negative_score, default=None)
+        if best_by_words is None or best_by_words in ranking[:k]:
+            return ranking[:k]
+        return [*ranking[: k - 1], best_by_words]
+
+    def _count_candidates(self, k: int) -> int:
+        """Return how many results to ask for: any lesson may be hidden from the tenant or ranked down for its low trust."""
+        return k + sum(bool(incident.learnt) for incident in self._past.values())
 
     def _rank_locally(self, text: str, k: int, tenant: str | None) -> list[SimilarIncident]:
         scores = self._get_corpus().score_documents(text)
-        most = k + sum(bool(one.learnt) for one in self._past.values())
-        best = nlargest(most, scores, key=lambda name: (scores[name], name)) if k > 0 else []
-        return sorted(self._build_similar((self._past[name] for name in best), text, tenant), key=lambda one: -one.score)[:k]
+        if k < 1:
+            return []
+        best_ids = nlargest(self._count_candidates(k), scores, key=lambda incident_id: (scores[incident_id], incident_id))
+        similar_incidents = self._build_similar([self._past[incident_id] for incident_id in best_ids], text, tenant)
+        return sorted(similar_incidents, key=_get_negative_score)[:k]
 
     def _build_similar(self, incidents: Iterable[PastIncident], text: str, tenant: str | None) -> list[SimilarIncident]:
-        """Similarity times trust, for this tenant."""
+        """Score the incidents that this tenant may see by similarity times trust."""
         return [
             SimilarIncident(incident, self._corpus.compute_similarity(text, incident.text) * incident.trust)
             for incident in incidents
             if incident.can_serve_tenant(tenant)
         ]
 
-    def _fuse_rankings(self, client: "QdrantClient", words: Any, text: str, most: int, tenant: str | None) -> list[SimilarIncident] | None:
-        """None without vectors."""
+    def _fuse_rankings(self, client: "QdrantClient", query: Any, text: str, limit: int, tenant: str | None) -> list[SimilarIncident] | None:
+        """Return the incidents ranked by words and vectors together, or None if there are no vectors."""
         from qdrant_client import models
         from qdrant_client.http.exceptions import ApiException
 
-        query_vectors = self._embed_texts([text]) if self._dense else []
+        query_vectors = self._embed_texts([text]) if self._vector_size else []
         if not query_vectors or self._embedder is None:
             return None
-        halves = [
-            models.Prefetch(query=words, using=_SPARSE_VECTOR_NAME, limit=most),
-            models.Prefetch(query=query_vectors[0], using=_DENSE_VECTOR_NAME, limit=most),
+        searches = [
+            models.Prefetch(query=query, using=_SPARSE_VECTOR_NAME, limit=limit),
+            models.Prefetch(query=query_vectors[0], using=_DENSE_VECTOR_NAME, limit=limit),
         ]
         fused = models.FusionQuery(fusion=models.Fusion.RRF)
         try:
-            points = client.query_points(self._collection, prefetch=halves, query=fused, limit=most, with_payload=True).points
+            points = client.query_points(self._collection, prefetch=searches, query=fused, limit=limit, with_payload=True).points
         except (ApiException, ValueError) as error:  # another process rebuilt it with another vector size or none
             self._embedder.back_off(f"the index takes no such vectors: {' '.join(str(error).split())[:120]}")
-            self._dense = 0
+            self._vector_size = 0
             self.trouble = self._embedder.trouble
             return None
-        place = {point.payload["id"]: point.score for point in points if point.payload}
-        served = [one for one in self._load_similar(points, text, tenant) if one.score > 0]
-        return sorted(served, key=lambda one: -place[one.incident.id] * one.incident.trust)
+        fused_scores = {point.payload["id"]: point.score for point in points if point.payload}
+        similar_incidents = [similar for similar in self._load_similar(points, text, tenant) if similar.score > 0]
+        return sorted(similar_incidents, key=lambda similar: -fused_scores[similar.incident.id] * similar.incident.trust)
 
     def _load_similar(self, points: Iterable[Any], text: str, tenant: str | None) -> list[SimilarIncident]:
-        rows = [_parse_incident(point.payload or {}) for point in points if point.score > 0]
-        return self._build_similar((one for one in map(self._replace_by_known, rows) if one is not None), text, tenant)
+        stored_incidents = [_parse_incident(point.payload or {}) for point in points if point.score > 0]
+        current_incidents = [self._get_current(incident) for incident in stored_incidents]
+        return self._build_similar([incident for incident in current_incidents if incident is not None], text, tenant)
 
     def _reopen_client(self) -> "QdrantClient":
-        """Add vectors once the embedder is ready again."""
+        """Return the client. Add vectors to the collection if the embedder is ready again."""
         client = self._open_client()
-        if self._embedder and not self._dense:
+        if self._embedder and not self._vector_size:
             self.trouble = self._embedder.trouble
             if self._embedder.is_ready:
                 self._rebuild_collection(client)
         return client
 
-    def _replace_by_known(self, incident: PastIncident) -> PastIncident | None:
-        """A server may still hold a retired lesson."""
+    def _get_current(self, incident: PastIncident) -> PastIncident | None:
+        """Return a lesson as it is now; None for a retired lesson, which the server may still have."""
         return self._past.get(incident.id) if incident.learnt else incident
 
     def _add_incident(self, incident: PastIncident) -> None:
-        self._past[incident.id] = clean = _redact_incident(incident)
+        redacted_incident = _redact_incident(incident)
+        self._past[incident.id] = redacted_incident
         client = self._open_client() if self._uses_qdrant else None
         self._rebuild_corpus()
         if client is not None:
-            self._upsert_points(client, [clean])
+            self._upsert_points(client, [redacted_incident])
 
     def _remove_incident(self, incident_id: str) -> None:
         self._past.pop(incident_id, None)
@@ -281,23 +295,27 @@ class PastIncidentIndex:
         self._rebuild_corpus()
 
     def _replace_lessons(self, lessons: Sequence[PastIncident]) -> bool:
-        """A lesson never replaces a shipped incident."""
-        now = {lesson.id: _redact_incident(lesson) for lesson in lessons if lesson.id not in self._past or self._past[lesson.id].learnt}
-        removed_ids = [one.id for one in self._past.values() if one.learnt and one.id not in now]
-        new = [one for one in now.values() if self._past.get(one.id) != one]
-        self._past = {name: one for name, one in self._past.items() if name not in removed_ids} | now
-        if (removed_ids or new) and (self._client is not None or not self._uses_qdrant):
+        """Replace all lessons. A lesson with the id of a shipped incident is left out."""
+        lesson_by_id = {
+            lesson.id: _redact_incident(lesson) for lesson in lessons if lesson.id not in self._past or self._past[lesson.id].learnt
+        }
+        removed_ids = [incident.id for incident in self._past.values() if incident.learnt and incident.id not in lesson_by_id]
+        changed_lessons = [lesson for lesson in lesson_by_id.values() if self._past.get(lesson.id) != lesson]
+        kept_incidents = {incident_id: incident for incident_id, incident in self._past.items() if incident_id not in removed_ids}
+        self._past = kept_incidents | lesson_by_id
+        if not removed_ids and not changed_lessons:
+            return True
+        if self._client is not None or not self._uses_qdrant:
             self._rebuild_corpus()
-        if self._client is not None and (removed_ids or new):
-            if removed_ids:
-                self._client.delete(self._collection, points_selector=[_build_point_id(one) for one in removed_ids], wait=True)
-            if new:
-                self._upsert_points(self._client, new)
+        if self._client is not None and removed_ids:
+            self._client.delete(self._collection, points_selector=[_build_point_id(removed_id) for removed_id in removed_ids], wait=True)
+        if self._client is not None and changed_lessons:
+            self._upsert_points(self._client, changed_lessons)
         return True
 
-    def _upsert_points(self, client: "QdrantClient", new: Sequence[PastIncident]) -> None:
-        dense = self._embed_texts([one.text for one in new]) if self._dense else []
-        client.upsert(self._collection, self._build_points(new, dense), wait=True)
+    def _upsert_points(self, client: "QdrantClient", incidents: Sequence[PastIncident]) -> None:
+        dense_vectors = self._embed_texts([incident.text for incident in incidents]) if self._vector_size else []
+        client.upsert(self._collection, self._build_points(incidents, dense_vectors), wait=True)
 
     def _close_client(self) -> None:
         if self._client is not None:
@@ -305,8 +323,8 @@ class PastIncidentIndex:
             self._client = None
 
 
-def _list_index_errors(in_qdrant: bool) -> tuple[type[Exception], ...]:
-    if not in_qdrant:
+def _list_index_errors(uses_qdrant: bool) -> tuple[type[Exception], ...]:
+    if not uses_qdrant:
         return (OSError,)
     from qdrant_client.http.exceptions import ApiException
 
@@ -316,7 +334,13 @@ def _list_index_errors(in_qdrant: bool) -> tuple[type[Exception], ...]:
 def _connect_qdrant(url: str, api_key: str) -> "QdrantClient":
     from qdrant_client import QdrantClient
 
-    return QdrantClient(url=url, api_key=api_key or None, timeout=5, check_compatibility=False) if url else QdrantClient(":memory:")
+    if not url:
+        return QdrantClient(":memory:")
+    return QdrantClient(url=url, api_key=api_key or None, timeout=5, check_compatibility=False)
+
+
+def _get_negative_score(similar: SimilarIncident) -> float:
+    return -similar.score
 
 
 def _get_vector_size(collection: Any) -> int:
@@ -326,11 +350,11 @@ def _get_vector_size(collection: Any) -> int:
 
 
 def _redact_incident(incident: PastIncident) -> PastIncident:
-    """People may have pasted secrets, and this may go to a server."""
-    words: dict[str, Any] = {
+    """Redact all texts: people may have pasted secrets, and the index may be on a server."""
+    texts: dict[str, Any] = {
         name: redact_once(value) for name, value in asdict(incident).items() if isinstance(value, str) and name != "id"
     }
-    return replace(incident, **words)
+    return replace(incident, **texts)
 
 
 def _build_point_id(incident_id: str) -> str:

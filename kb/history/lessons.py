@@ -1,4 +1,4 @@
-"""Lessons from closed incidents, accepted by people: rows, export, import, trust."""
+"""Lessons from closed incidents: their fields, their trust, and the decisions of the people who accept or retire them."""
 
 import hashlib
 import json
@@ -16,15 +16,14 @@ from kb.schema import StrictModel, iter_complaints
 
 LessonState = Literal["draft", "accepted", "refused", "retired", "folded"]
 AT_TERMINAL: Final = "a terminal"  # decided without Slack
-# characters of title, text and name; symptoms per lesson; counted incidents per lesson
 MAX_TITLE_CHARS = 120
 MAX_TEXT_CHARS = 600
 MAX_NAME_CHARS = 160
 MAX_SYMPTOMS = 12
-MAX_COUNTED_INCIDENTS = 50
+MAX_COUNTED_INCIDENTS = 50  # kept of each of `right` and `wrong`
 HALF_LIFE_DAYS: Final = 730  # an unconfirmed lesson loses half its trust in this time
 MIN_TRUST: Final = 0.25  # below it a lesson is retired
-# word overlap, 0 to 1, of duplicates. Not weighted by rarity: there are few lessons.
+# Word overlap, 0 to 1, from which lessons are duplicates. Words are not weighted by rarity, as there are few lessons.
 DUPLICATE_SIMILARITY: Final = 0.75
 LessonTitle = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARS)]
 LessonText = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
@@ -49,22 +48,22 @@ class Lesson(StrictModel):
     deciding_check: LessonName = ""
     resolution: LessonText = ""
     misled: LessonNames = ()  # causes that were wrongly believed
-    tenant: LessonName = ""  # the incident's tenant; serves only it and operators; empty: all
-    inside: bool = False  # concerns hosts of several tenants, so serves operators only
+    tenant: LessonName = ""  # only this tenant and operators may use it; empty for all
+    inside: bool = False  # it concerns hosts of several tenants, so only operators may use it
     incident: LessonName = ""
     on: date
     by: LessonName = ""  # who decided: `TEAM:USER` or `AT_TERMINAL`
     settled: date | None = None
     edited: bool = False  # a person changed the draft
-    seen: Annotated[int, Field(ge=1)] = 1  # incidents that taught the same
+    seen: Annotated[int, Field(ge=1)] = 1  # incidents that taught it, folded duplicates included
     into: LessonName = ""  # for a folded lesson: the duplicate that counts it
-    right: CountedIncidents = ()
-    wrong: CountedIncidents = ()  # incidents that recalled it, by outcome; the last fifty of each
+    right: CountedIncidents = ()  # latest incidents that recalled it and had its cause
+    wrong: CountedIncidents = ()  # latest incidents that recalled it and had another cause
     borne_out: date | None = None  # last confirmation
 
     @property
     def digest(self) -> str:
-        """Covers what people decide about."""
+        """The digest of all fields that people decide about."""
         shown_fields = self.model_dump(
             mode="json", exclude={"state", "by", "settled", "seen", "into", "right", "wrong", "borne_out"}, exclude_defaults=True
         )
@@ -96,47 +95,50 @@ class Lesson(StrictModel):
         )
 
 
-def shorten_text(text: str, most: int) -> str:
-    """Return one redacted line."""
+def shorten_text(text: str, max_chars: int) -> str:
+    """Return the text redacted, on one line of at most `max_chars` characters."""
     line = " ".join(str(redact_once(text)).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
 def compute_trust(lesson: Lesson, today: date) -> float:
-    """Return trust, 0 to 1. An error weighs as much as two confirmations; unconfirmed lessons fade."""
+    """Return the trust, 0 to 1. An error weighs as much as two confirmations, and unconfirmed lessons lose trust over time."""
     trust = (1 + len(lesson.right)) / (1 + len(lesson.right) + 2 * len(lesson.wrong))
     days = max(0, (today - (lesson.borne_out or lesson.settled or lesson.on)).days)
-    faded_to: float = 0.5 ** (days / HALF_LIFE_DAYS)
-    return round(trust * faded_to, 4)
+    age_factor: float = 0.5 ** (days / HALF_LIFE_DAYS)
+    return round(trust * age_factor, 4)
 
 
 def count_outcome(lesson: Lesson, incident: str, label: str, today: date) -> Lesson:
-    """Count an incident once, by its last outcome."""
-    right = tuple(one for one in lesson.right if one != incident)
-    wrong_incidents = tuple(one for one in lesson.wrong if one != incident)
+    """Count an incident as right or wrong. A second outcome of an incident replaces its first."""
+    right_incidents = tuple(counted for counted in lesson.right if counted != incident)
+    wrong_incidents = tuple(counted for counted in lesson.wrong if counted != incident)
     if label == lesson.label:
         borne_out = max(lesson.borne_out or today, today)
         return lesson.model_copy(
-            update={"right": (*right, incident)[-MAX_COUNTED_INCIDENTS:], "wrong": wrong_incidents, "borne_out": borne_out}
+            update={"right": (*right_incidents, incident)[-MAX_COUNTED_INCIDENTS:], "wrong": wrong_incidents, "borne_out": borne_out}
         )
-    return lesson.model_copy(update={"right": right, "wrong": (*wrong_incidents, incident)[-MAX_COUNTED_INCIDENTS:]})
+    return lesson.model_copy(update={"right": right_incidents, "wrong": (*wrong_incidents, incident)[-MAX_COUNTED_INCIDENTS:]})
 
 
-def apply_outcome(lesson: Lesson, incident: str, label: str, today: date, *, told: bool) -> Lesson:
-    """Count and retire if needed. A barely similar lesson (not `told`) can be confirmed, not refuted."""
-    if lesson.state != "accepted" or not (told or label == lesson.label):
+def apply_outcome(lesson: Lesson, incident: str, label: str, today: date, *, was_shown: bool) -> Lesson:
+    """Count an incident's outcome, and retire the lesson if its trust fell too low.
+
+    A lesson that was too dissimilar to be shown can be confirmed, but not refuted.
+    """
+    if lesson.state != "accepted" or not (was_shown or label == lesson.label):
         return lesson
     return retire_if_faded(count_outcome(lesson, incident, label, today), today)
 
 
-def accept_lesson(lesson: Lesson, by: str, today: date, twin: Lesson | None) -> Lesson:
-    """Accept, or fold into the duplicate `twin`."""
-    into: dict[str, Any] = {"state": "folded", "into": twin.id} if twin else {"state": "accepted"}
-    return lesson.model_copy(update={"by": by, "settled": today, **into})
+def accept_lesson(lesson: Lesson, by: str, today: date, duplicate: Lesson | None) -> Lesson:
+    """Accept the lesson, or fold it into an accepted duplicate."""
+    state: dict[str, Any] = {"state": "folded", "into": duplicate.id} if duplicate else {"state": "accepted"}
+    return lesson.model_copy(update={"by": by, "settled": today, **state})
 
 
 def count_seen_again(lesson: Lesson, times: int) -> Lesson:
-    """Count folded duplicates."""
+    """Add the incidents of folded duplicates."""
     return lesson.model_copy(update={"seen": lesson.seen + times})
 
 
@@ -146,45 +148,49 @@ def retire_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
 
 
 def restore_lesson(lesson: Lesson, by: str, today: date) -> Lesson:
-    """Accept again; clear its errors and restart its age."""
+    """Accept the lesson again, without its errors and with a new age."""
     return lesson.model_copy(update={"state": "accepted", "by": by, "settled": today, "wrong": (), "borne_out": None})
 
 
 def find_duplicate_lesson(lesson: Lesson, others: Iterable[Lesson]) -> Lesson | None:
     """Return the oldest accepted lesson with the same content, cause and audience."""
-    same = [one for one in others if _is_same_kind(one, lesson) and one.id != lesson.id]
-    similar_lessons = [one for one in same if _compute_word_overlap(one.text, lesson.text) >= DUPLICATE_SIMILARITY]
-    return min(similar_lessons, key=lambda one: (one.on, one.id), default=None)
+    duplicates = [
+        other
+        for other in others
+        if other.id != lesson.id
+        and other.state == "accepted"
+        and (other.label, other.tenant, other.inside) == (lesson.label, lesson.tenant, lesson.inside)
+        and _compute_word_overlap(other.text, lesson.text) >= DUPLICATE_SIMILARITY
+    ]
+    return min(duplicates, key=lambda duplicate: (duplicate.on, duplicate.id), default=None)
 
 
-def _is_same_kind(lesson: Lesson, other: Lesson) -> bool:
-    return lesson.state == "accepted" and (lesson.label, lesson.tenant, lesson.inside) == (other.label, other.tenant, other.inside)
-
-
-def _compute_word_overlap(one: str, other: str) -> float:
-    own_terms, other_terms = set(extract_terms(one)), set(extract_terms(other))
-    return len(own_terms & other_terms) / sqrt(len(own_terms) * len(other_terms)) if own_terms and other_terms else 0.0
+def _compute_word_overlap(text: str, other_text: str) -> float:
+    terms, other_terms = set(extract_terms(text)), set(extract_terms(other_text))
+    if not terms or not other_terms:
+        return 0.0
+    return len(terms & other_terms) / sqrt(len(terms) * len(other_terms))
 
 
 def retire_if_faded(lesson: Lesson, today: date) -> Lesson:
-    """Retire below MIN_TRUST."""
+    """Retire an accepted lesson whose trust is below MIN_TRUST."""
     is_faded = lesson.state == "accepted" and compute_trust(lesson, today) < MIN_TRUST
     return lesson.model_copy(update={"state": "retired", "settled": today, "by": ""}) if is_faded else lesson
 
 
 def build_lesson_rows(lessons: Iterable[Lesson]) -> list[dict[str, Any]]:
-    """Return accepted lessons as rows, by id."""
-    accepted_lessons = sorted((lesson for lesson in lessons if lesson.state == "accepted"), key=lambda one: one.id)
-    return [accepted_lesson.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for accepted_lesson in accepted_lessons]
+    """Return the accepted lessons as rows of an export, sorted by id."""
+    accepted_lessons = sorted((lesson for lesson in lessons if lesson.state == "accepted"), key=lambda lesson: lesson.id)
+    return [lesson.model_dump(mode="json", exclude_defaults=True, exclude={"by"}) for lesson in accepted_lessons]
 
 
 def parse_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) -> tuple[list[Lesson], list[str]]:
-    """Return drafts, so that people here decide, and problems of skipped rows."""
+    """Return the lessons of another site's export as drafts, and the problem of each skipped row."""
     lessons: dict[str, Lesson] = {}
     problems: list[str] = []
     for number, row in enumerate(rows, 1):
         try:
-            lesson = Lesson.model_validate_json(_dump_row(row))
+            lesson = Lesson.model_validate_json(json.dumps(row))
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
             problems.append(f"row {number}: {_format_error(error)}")
             continue
@@ -198,19 +204,13 @@ def parse_lessons(rows: Sequence[Mapping[str, Any]], labels: Collection[str]) ->
 
 
 def _reset_lesson(lesson: Lesson) -> Lesson:
-    """Drop the other site's decision and trust."""
-    words = {name: shorten_text(getattr(lesson, name), MAX_TEXT_CHARS) for name in ("description", "root_cause", "resolution")}
-    blank = {"state": "draft", "by": "", "settled": None, "seen": 1, "into": "", "right": (), "wrong": (), "borne_out": None}
-    return lesson.model_copy(update={**blank, **words, "title": shorten_text(lesson.title, MAX_TITLE_CHARS)})
-
-
-def _dump_row(row: Mapping[str, Any]) -> str:
-    return json.dumps(row)
+    """Return the lesson as a draft with shortened texts, without the other site's decision and trust."""
+    texts = {name: shorten_text(getattr(lesson, name), MAX_TEXT_CHARS) for name in ("description", "root_cause", "resolution")}
+    undecided = {"state": "draft", "by": "", "settled": None, "seen": 1, "into": "", "right": (), "wrong": (), "borne_out": None}
+    return lesson.model_copy(update={**undecided, **texts, "title": shorten_text(lesson.title, MAX_TITLE_CHARS)})
 
 
 def _format_error(error: Exception) -> str:
-    return (
-        "; ".join(complaint for _, complaint in iter_complaints(error, Lesson))
-        if isinstance(error, ValidationError)
-        else "no row of a lesson"
-    )
+    if isinstance(error, ValidationError):
+        return "; ".join(complaint for _, complaint in iter_complaints(error, Lesson))
+    return "no row of a lesson"

@@ -1,4 +1,4 @@
-"""Reduce templates: merge similar ones, keep the informative, count the rest."""
+"""Reduce a log's templates: merge similar ones, keep the most informative, and count the lines of the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MAX_COMPARED_TEMPLATES = 30  # per shape; further ones are not merged
 
 @dataclass(slots=True)
 class TemplateTally:
-    """A template being counted. `fixed` ones (Xids) are never merged."""
+    """A template and its lines so far. A `fixed` template, such as an Xid, is never merged."""
 
     text: str
     count: int
@@ -32,22 +32,22 @@ class TemplateTally:
             self.last = last[:KEPT_LINE_BYTES]
         self.count += count
 
-    def absorb(self, other: "TemplateTally") -> None:
+    def merge_tally(self, other: "TemplateTally") -> None:
         self.add_lines(other.count, other.offset, other.last_offset, other.first, other.last)
 
 
 def select_templates(groups: Sequence[TemplateTally], limit: int) -> tuple[list[TemplateTally], int]:
-    """Return at most `limit` templates in order, and the others' line count."""
-    groups_kept = _merge_alike(groups) if len(groups) > limit else list(groups)
-    size = max((group.last_offset for group in groups_kept), default=0) + 1
-    ranked = sorted(groups_kept, key=lambda group: -score_template(group.text, group.count, group.last_offset / size, fixed=group.fixed))
-    chosen, rest = ranked[:limit], ranked[limit:]
-    return sorted(chosen, key=lambda group: group.offset), sum(group.count for group in rest)
+    """Return at most `limit` templates in the order of the log, and the number of lines of the others."""
+    tallies = _merge_similar(groups) if len(groups) > limit else list(groups)
+    size = max((tally.last_offset for tally in tallies), default=0) + 1
+    ranked = sorted(tallies, key=lambda tally: -score_template(tally.text, tally.count, tally.last_offset / size, fixed=tally.fixed))
+    chosen, left_out = ranked[:limit], ranked[limit:]
+    return sorted(chosen, key=lambda tally: tally.offset), sum(tally.count for tally in left_out)
 
 
-def score_template(text: str, count: int, place: float, *, fixed: bool = False) -> float:
-    """Score by Xid, trouble word, rarity and lateness (`place`: 0 to 1)."""
-    return (8.0 if fixed else 0.0) + (5.0 if has_trouble_word(text) else 0.0) + 2.0 * place - log(1 + count)
+def score_template(text: str, count: int, position: float, *, fixed: bool = False) -> float:
+    """Return a score: higher for Xids, trouble words, rare templates and late lines (`position` is 0 to 1)."""
+    return (8.0 if fixed else 0.0) + (5.0 if has_trouble_word(text) else 0.0) + 2.0 * position - log(1 + count)
 
 
 def has_trouble_word(text: str) -> bool:
@@ -55,19 +55,20 @@ def has_trouble_word(text: str) -> bool:
     return TROUBLE_PATTERN.search(text.lower()) is not None
 
 
-def _merge_alike(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
-    shapes: dict[tuple[int, str], list[TemplateTally]] = {}
+def _merge_similar(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
+    """Merge templates with the same number of words, the same first word and enough other words in common."""
+    tallies_by_shape: dict[tuple[int, str], list[TemplateTally]] = {}
     tallies: list[TemplateTally] = []
     for group in groups:
         words = group.text.split(" ")
         if group.fixed:
             tallies.append(group)
             continue
-        same_shape = shapes.setdefault((len(words), words[0]), [])
-        for other in same_shape[:_MAX_COMPARED_TEMPLATES]:
-            if text := _find_common_words(other.text.split(" "), words):
-                other.absorb(group)
-                other.text = text
+        same_shape = tallies_by_shape.setdefault((len(words), words[0]), [])
+        for tally in same_shape[:_MAX_COMPARED_TEMPLATES]:
+            if text := _find_common_words(tally.text.split(" "), words):
+                tally.merge_tally(group)
+                tally.text = text
                 break
         else:
             same_shape.append(group)
@@ -75,11 +76,12 @@ def _merge_alike(groups: Sequence[TemplateTally]) -> list[TemplateTally]:
     return tallies
 
 
-def _find_common_words(one: list[str], other: list[str]) -> str | None:
-    """`<*>` where words differ; None if too few are shared or a trouble word differs."""
-    differing = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    if len(differing) > (1 - _MIN_SHARED_WORD_RATIO) * len(one) or any(
-        TROUBLE_PATTERN.search(f"{one[at]} {other[at]}".lower()) for at in differing
-    ):
+def _find_common_words(words: list[str], other_words: list[str]) -> str | None:
+    """Return the template with `<*>` for each word that differs; None if too few are equal or a trouble word differs."""
+    pairs = list(zip(words, other_words, strict=True))
+    differing_pairs = [(word, other_word) for word, other_word in pairs if word != other_word]
+    if len(differing_pairs) > (1 - _MIN_SHARED_WORD_RATIO) * len(words):
         return None
-    return " ".join("<*>" if place in differing else word for place, word in enumerate(one))
+    if any(TROUBLE_PATTERN.search(f"{word} {other_word}".lower()) for word, other_word in differing_pairs):
+        return None
+    return " ".join(word if word == other_word else "<*>" for word, other_word in pairs)

@@ -1,4 +1,4 @@
-"""Share of a vendor's peak that healthy machines reach: centre, range and source per resource.
+"""Shares of a vendor's peak that healthy machines reach: centre, range and source for each resource.
 
 Four centres (training) are fitted to published single-server results; single products use the middle of a table; the
 others are published statements. docs/performance.md validates the model and marks the rows used.
@@ -11,11 +11,11 @@ from kb.catalogues.accelerators import Accelerator, Precision
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
-    """A share of peak and its range on healthy machines."""
+    """A share of the vendor's peak: its centre and its range on healthy machines."""
 
     centre: float
-    least: float
-    most: float
+    lowest: float
+    highest: float
     source: str
 
 
@@ -48,17 +48,19 @@ STEP_NETWORK = 14e-6
 
 
 def get_product_efficiency(precision: Precision) -> Efficiency:
-    """Return the efficiency in a single product."""
+    """Return the efficiency of matrix units in a single product."""
     return PRODUCTS_8 if precision == "fp8" else PRODUCTS
 
 
 def get_training_efficiency(gpu: Accelerator, precision: Precision) -> Efficiency:
-    """Return the widest known range for GPUs without published results."""
+    """Return the efficiency in a training step. GPUs without published results get the widest range of the others."""
     efficiency = TRAINING.get((gpu.arch, precision))
     if efficiency is not None:
         return efficiency
-    like = [row for (_, kind), row in TRAINING.items() if (kind == "fp8") == (precision == "fp8")]
-    centre = sum(row.centre for row in like) / len(like)
+    published = [other for (_, kind), other in TRAINING.items() if (kind == "fp8") == (precision == "fp8")]
     return Efficiency(
-        centre, min(row.least for row in like), max(row.most for row in like), f"nothing published of {gpu.title}: as the others"
+        centre=sum(other.centre for other in published) / len(published),
+        lowest=min(other.lowest for other in published),
+        highest=max(other.highest for other in published),
+        source=f"nothing published of {gpu.title}: as the others",
     )

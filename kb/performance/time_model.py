@@ -1,7 +1,7 @@
-"""Expected time of a workload from operations, bytes and their overlap.
+"""Model of the time that a workload should take, from its operations, its bytes and their overlap.
 
-Matrix units and memory work in sequence, ports in parallel with both (arXiv 2411.05349, section 4.2.2). The interval
-spans healthy machines; at its upper end ports overlap with nothing.
+Matrix units and memory work in sequence, and ports in parallel with both (arXiv 2411.05349, section 4.2.2). The interval
+covers healthy machines. At its upper end, ports overlap with nothing.
 
 Operations and bytes of a training step follow from its shape, without fitted constants. Products: 6 operations per
 parameter and token; attention: 6 x layers x hidden x sequence per token (causal). Activations: 34 bytes per token, layer
@@ -38,7 +38,7 @@ BYTES_PER_NUMBER: dict[Precision, float] = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0
 
 @dataclass(frozen=True, slots=True)
 class JobAmounts:
-    """Per GPU and step: FLOPs needed and executed, bytes of memory and past each kind of port."""
+    """Amounts per GPU and step: FLOPs of the model and executed, bytes of memory, and bytes through each kind of port."""
 
     model_flops: float
     flops: float
@@ -54,25 +54,25 @@ def compute_peer_bytes(size: float, ranks: int) -> float:
 
 
 def compute_job_amounts(shape: JobShape, gpu: Accelerator) -> JobAmounts:
-    """Compute all amounts. Groups within one NVLink domain use NVLink, others the adapters."""
-    near_bytes, far = _compute_port_bytes(shape, gpu)
+    """Compute all amounts. Groups of GPUs within one NVLink domain use NVLink, others use the network adapters."""
+    nvlink_bytes, network_bytes = _compute_port_bytes(shape, gpu)
     return JobAmounts(
         model_flops=compute_model_flops(shape) / shape.gpus,
         flops=compute_model_flops(shape) * _get_recompute_factor(shape) / shape.gpus,
         memory=_compute_memory_bytes(shape),
-        nvlink=near_bytes,
-        network=far,
+        nvlink=nvlink_bytes,
+        network=network_bytes,
         nvlink_steps=_count_all_reduces(shape) * 2 * (shape.tensor - 1),
     )
 
 
 def compute_model_flops(shape: JobShape) -> float:
-    """Compute FLOPs without recomputation."""
+    """Return the FLOPs of a step without recomputation."""
     return 6.0 * shape.tokens * (shape.params + shape.layer_count * shape.hidden_size * shape.sequence)
 
 
 def _get_recompute_factor(shape: JobShape) -> float:
-    """Recompute the full forward pass, or its attention."""
+    """Return executed by needed FLOPs, if the backward pass recomputes the forward pass or its attention."""
     if shape.recompute == "full":
         return 4 / 3
     attention = shape.layer_count * shape.hidden_size * shape.sequence
@@ -88,7 +88,7 @@ def _compute_memory_bytes(shape: JobShape) -> float:
 
 
 def _count_all_reduces(shape: JobShape) -> int:
-    """Two per layer and pass, two more with full recomputation."""
+    """Count the all-reduces of tensor parallelism: two per layer and pass, and two more with full recomputation."""
     if shape.tensor <= 1:
         return 0
     per_layer = 6 if shape.recompute == "full" else 4
@@ -97,24 +97,24 @@ def _count_all_reduces(shape: JobShape) -> int:
 
 
 def _compute_port_bytes(shape: JobShape, gpu: Accelerator) -> tuple[float, float]:
-    """Past one GPU, over NVLink and adapters."""
-    moved = {"nvlink": 0.0, "network": 0.0}
-    activation = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.hidden_size
+    """Return the bytes that one GPU moves over NVLink and over the network."""
+    moved_bytes = {"nvlink": 0.0, "network": 0.0}
+    activation_bytes = BYTES_PER_WEIGHT * shape.sequence / shape.context * shape.micro * shape.hidden_size
 
-    def move(amount: float, reach: int) -> None:
-        moved["nvlink" if reach <= gpu.domain else "network"] += amount
+    def add_bytes(amount: float, group_size: int) -> None:
+        moved_bytes["nvlink" if group_size <= gpu.domain else "network"] += amount
 
-    move(_count_all_reduces(shape) * compute_peer_bytes(activation, shape.tensor), shape.tensor)
+    add_bytes(_count_all_reduces(shape) * compute_peer_bytes(activation_bytes, shape.tensor), shape.tensor)
     if shape.pipeline > 1:
         crossings = 2 * shape.interleave * shape.micro_batches
-        move(crossings * activation / shape.tensor, shape.model_gpus)
+        add_bytes(crossings * activation_bytes / shape.tensor, shape.model_gpus)
     if shape.replicas > 1:
-        move(_compute_gradient_bytes(shape) / _count_sharing_gpus(shape, gpu), shape.gpus)
-    return moved["nvlink"], moved["network"]
+        add_bytes(_compute_gradient_bytes(shape) / _count_sharing_gpus(shape, gpu), shape.gpus)
+    return moved_bytes["nvlink"], moved_bytes["network"]
 
 
 def _compute_gradient_bytes(shape: JobShape) -> float:
-    """One sum; fully sharded weights are also gathered per micro batch."""
+    """Return the bytes that sum the gradients. Fully sharded weights are also gathered for each micro batch."""
     gradient_bytes = BYTES_PER_WEIGHT * shape.params / (shape.tensor * shape.pipeline)
     if shape.sharding == "full":
         return (2 * shape.micro_batches + 1) * (shape.replicas - 1) / shape.replicas * gradient_bytes
@@ -122,7 +122,7 @@ def _compute_gradient_bytes(shape: JobShape) -> float:
 
 
 def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
-    """GPUs of a server that sum the same part, each over its own adapter."""
+    """Count the GPUs of a server that sum the same gradients, each over its own adapter."""
     if shape.gpus <= gpu.domain:
         return 1
     return max(1, min(gpu.node // (shape.tensor * shape.context), shape.replicas))
@@ -130,24 +130,24 @@ def _count_sharing_gpus(shape: JobShape, gpu: Accelerator) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TimePart:
-    """One resource's time and range. `beside`: parallel with the others."""
+    """The time of one resource and its range. A part that `is_parallel` overlaps with the others."""
 
     resource: Resource
     seconds: float
-    least: float
-    most: float
-    beside: bool = False
+    min_seconds: float
+    max_seconds: float
+    is_parallel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTime:
-    """A time and its interval. `work` divided by seconds is a rate in `unit`."""
+    """An expected time and its interval on healthy machines. `work` divided by seconds is a rate in `unit`."""
 
     says: str
     gpu: str
     seconds: float
-    least: float
-    most: float
+    min_seconds: float
+    max_seconds: float
     parts: tuple[TimePart, ...]
     work: float
     unit: str
@@ -160,16 +160,25 @@ class ExpectedTime:
 
     @property
     def bound(self) -> Resource:
-        """The limiting resource."""
-        inside, ports = [part for part in self.parts if not part.beside], [part for part in self.parts if part.beside]
-        longest = max(ports, key=lambda part: part.seconds, default=None)
-        if longest is not None and longest.seconds > sum(part.seconds for part in inside):
+        """The resource that limits the time."""
+        sequential_parts, parallel_parts = _partition_parts(self.parts)
+        longest = max(parallel_parts, key=lambda part: part.seconds, default=None)
+        if longest is not None and longest.seconds > sum(part.seconds for part in sequential_parts):
             return longest.resource
-        return max(inside, key=lambda part: part.seconds).resource
+        return max(sequential_parts, key=lambda part: part.seconds).resource
+
+
+def _partition_parts(parts: Sequence[TimePart]) -> tuple[list[TimePart], list[TimePart]]:
+    """Return the parts that work in sequence, and those that overlap with the others."""
+    return [part for part in parts if not part.is_parallel], [part for part in parts if part.is_parallel]
 
 
 def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None = None) -> ExpectedTime:
-    """Compute at an SM clock, by default the usual one. Raises BadWorkload."""
+    """Return the expected time at an SM clock, by default the usual one.
+
+    Raises:
+        BadWorkload: the workload cannot be modelled on this GPU.
+    """
     match shape:
         case JobShape():
             return _model_job(shape, gpu, mhz)
@@ -183,33 +192,48 @@ def compute_expected_time(shape: Workload, gpu: Accelerator, mhz: float | None =
 
 
 def compute_overlapped_time(parts: Sequence[TimePart], stretch: float = 1.0) -> tuple[float, float, float]:
-    """Return centre and both ends. Ports alone always overlap."""
-    inside, ports = [part for part in parts if not part.beside], [part for part in parts if part.beside]
+    """Return the centre, the lower end and the upper end of the total time.
 
-    def hidden(of: Callable[[TimePart], float]) -> float:
-        return max(sum(map(of, inside)), *map(of, ports), 0.0) * stretch
+    At the upper end ports do not overlap with other parts, though they always overlap with each other if alone.
+    """
+    sequential_parts, parallel_parts = _partition_parts(parts)
 
-    apart = sum(part.most for part in parts) * stretch if inside else hidden(lambda part: part.most)
-    return hidden(lambda part: part.seconds), hidden(lambda part: part.least), apart
+    def overlap(get_seconds: Callable[[TimePart], float]) -> float:
+        return max(sum(map(get_seconds, sequential_parts)), *map(get_seconds, parallel_parts), 0.0) * stretch
+
+    max_seconds = overlap(lambda part: part.max_seconds)
+    if sequential_parts:
+        max_seconds = sum(part.max_seconds for part in parts) * stretch
+    return overlap(lambda part: part.seconds), overlap(lambda part: part.min_seconds), max_seconds
 
 
 def _build_part(
-    resource: Resource, amount: float, peak: float, reached: Efficiency, *, beside: bool = False, delay: float = 0.0
+    resource: Resource, amount: float, peak: float, efficiency: Efficiency, *, is_parallel: bool = False, delay: float = 0.0
 ) -> TimePart:
     ideal = amount / peak
-    return TimePart(resource, delay + ideal / reached.centre, delay + ideal / reached.most, delay + ideal / reached.least, beside)
+    return TimePart(
+        resource,
+        seconds=delay + ideal / efficiency.centre,
+        min_seconds=delay + ideal / efficiency.highest,
+        max_seconds=delay + ideal / efficiency.lowest,
+        is_parallel=is_parallel,
+    )
 
 
 def _build_expected(
     shape: Workload, gpu: Accelerator, parts: Sequence[TimePart], work: float, unit: str, stretch: float = 1.0
 ) -> ExpectedTime:
-    seconds, least, most = compute_overlapped_time(parts, stretch)
-    timed_parts = tuple(part for part in parts if part.most > 0)
-    return ExpectedTime(shape.describe(), gpu.name, seconds, least, most, timed_parts, work, unit, stretch)
+    seconds, min_seconds, max_seconds = compute_overlapped_time(parts, stretch)
+    timed_parts = tuple(part for part in parts if part.max_seconds > 0)
+    return ExpectedTime(shape.describe(), gpu.name, seconds, min_seconds, max_seconds, timed_parts, work, unit, stretch)
 
 
 def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None) -> float:
-    """Return FLOP/s. Raises BadWorkload."""
+    """Return the peak FLOP/s of the matrix units at an SM clock.
+
+    Raises:
+        BadWorkload: the GPU has no matrix units for the precision.
+    """
     peak = gpu.get_peak_flops(precision)
     if peak is None:
         raise BadWorkload(
@@ -219,7 +243,7 @@ def get_peak_at_clock(gpu: Accelerator, precision: Precision, mhz: float | None)
 
 
 def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
-    """Loads overlap with computation: the slower resource counts."""
+    """Model a product. Loads overlap with computation, so the slower resource counts."""
     operations = 2.0 * shape.m * shape.n * shape.k
     moved = BYTES_PER_NUMBER[shape.precision] * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n)
     parts = [
@@ -228,9 +252,9 @@ def _model_gemm(shape: Gemm, gpu: Accelerator, mhz: float | None) -> ExpectedTim
             operations,
             get_peak_at_clock(gpu, shape.precision, mhz),
             get_product_efficiency(shape.precision),
-            beside=True,
+            is_parallel=True,
         ),
-        _build_part("memory", moved, gpu.memory, MEMORY, beside=True),
+        _build_part("memory", moved, gpu.memory, MEMORY, is_parallel=True),
     ]
     return _build_expected(shape, gpu, parts, operations / 1e12, "TFLOP/s")
 
@@ -253,11 +277,11 @@ def _model_all_reduce(shape: AllReduce, gpu: Accelerator) -> ExpectedTime:
 
 
 def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[TimePart]:
-    """NVLinks and adapters overlap: the slower counts."""
+    """Return the parts of a ring over NVLink and the network. They overlap, so the slower one counts."""
     local_gpus = min(shape.gpus, gpu.domain)
     delay = 2 * (local_gpus - 1) * STEP_NVLINK
-    reached = IN_SWITCH if gpu.in_switch else RING
-    local_parts = [_build_part("nvlink", moved, gpu.nvlink, reached, beside=True, delay=delay)] if local_gpus > 1 else []
+    efficiency = IN_SWITCH if gpu.in_switch else RING
+    local_parts = [_build_part("nvlink", moved, gpu.nvlink, efficiency, is_parallel=True, delay=delay)] if local_gpus > 1 else []
     if shape.gpus <= gpu.domain:
         return local_parts
     if gpu.domain > gpu.node:
@@ -265,7 +289,7 @@ def _build_ring_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> list[
             "gpus", f"{shape.gpus} are more than the {gpu.domain} that NVLink joins, beyond which nothing is modelled for {gpu.title}"
         )
     if gpu.domain < gpu.node:
-        local_parts = [_build_part("host link", moved, gpu.host, HOST, beside=True, delay=delay)]
+        local_parts = [_build_part("host link", moved, gpu.host, HOST, is_parallel=True, delay=delay)]
     return [*local_parts, *_build_network_parts(moved, shape, gpu)]
 
 
@@ -277,7 +301,7 @@ def _build_network_parts(moved: float, shape: AllReduce, gpu: Accelerator) -> li
     if not rate:
         raise BadWorkload("network", f"servers with {gpu.title} differ: say what the adapters of one reach together")
     sent_bytes = moved / 2 if servers == 2 and gpu.in_switch else moved  # each of two servers sends its sum once
-    return [_build_part("network", sent_bytes, rate, NETWORK, beside=True, delay=2 * (servers - 1) * STEP_NETWORK)]
+    return [_build_part("network", sent_bytes, rate, NETWORK, is_parallel=True, delay=2 * (servers - 1) * STEP_NETWORK)]
 
 
 def _model_job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> ExpectedTime:
@@ -294,8 +318,8 @@ def _model_job(shape: JobShape, gpu: Accelerator, mhz: float | None) -> Expected
     ]
     if amounts.nvlink:
         delay = amounts.nvlink_steps * STEP_NVLINK
-        parts.append(_build_part("nvlink", amounts.nvlink, gpu.nvlink, RING, beside=True, delay=delay))
+        parts.append(_build_part("nvlink", amounts.nvlink, gpu.nvlink, RING, is_parallel=True, delay=delay))
     if amounts.network:
-        parts.append(_build_part("network", amounts.network, gpu.network, NETWORK, beside=True))
+        parts.append(_build_part("network", amounts.network, gpu.network, NETWORK, is_parallel=True))
     bubble = 1 + (shape.pipeline - 1) / (shape.micro_batches * shape.interleave)
     return _build_expected(shape, gpu, parts, amounts.model_flops / 1e12, "TFLOP/s of each GPU", bubble)

@@ -50,7 +50,7 @@ def test_one_link_below_the_others_is_that_link_and_makes_no_other_one_guilty(ke
     facts = [fact(f"n{n}", "ibstat", key, odd if n == 3 else 104, "mlx5_0") for n in range(1, 6)]
     matcher = ClueMatcher.from_facts(facts, ReferenceData(TAXONOMY, CHECKS, lambda host, key, device: 400))
     (doubt,) = matcher.find_doubts(key)
-    assert (doubt.expected, doubt.most) == (400, 104)
+    assert (doubt.expected, doubt.majority) == (400, 104)
     assert {row.host: matcher.get_expected(row) for row in facts} == {f"n{n}": 104 for n in range(1, 6)}
 
 

@@ -104,7 +104,7 @@ async def test_vectors_of_another_length_are_left_out_until_the_index_is_built_a
     assert "another length" in history.trouble
     now[0] = RETRY_AFTER_SECONDS + 1
     assert names(await history.find_similar("cooling pump", 1)) == ["pump"]
-    assert (history.trouble, history._dense) == ("", 2)
+    assert (history.trouble, history._vector_size) == ("", 2)
 
 
 async def test_a_lesson_that_came_while_there_were_no_vectors_gets_its_own_later() -> None:

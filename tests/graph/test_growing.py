@@ -48,26 +48,30 @@ def labels(rows: Sequence[LabelledRow]) -> list[str]:
 def test_a_name_of_the_export_becomes_a_cause_once_however_it_is_written() -> None:
     rows = [row(0, "dirt", "Quench pump leaks"), row(1, "dirt", "quench-pump LEAKS")]
     found = discover_causes(rows, TAXONOMY)
-    [new] = found.new
-    assert (new.label, new.title, [one.id for one in new.of]) == ("INTERCONNECT.IB.Quench_Pump_Leaks", "Quench pump leaks", ["N-0", "N-1"])
-    assert labels(found.rows) == ["labelled INTERCONNECT.IB.Quench_Pump_Leaks"] * 2
-    assert found.rows[0].others[0] == "INTERCONNECT.IB.Optics_Faulty", "what it read like stays to be chosen"
+    [new] = found.new_causes
+    assert (new.label, new.title, [one.id for one in new.threads]) == (
+        "INTERCONNECT.IB.Quench_Pump_Leaks",
+        "Quench pump leaks",
+        ["N-0", "N-1"],
+    )
+    assert labels(found.threads) == ["labelled INTERCONNECT.IB.Quench_Pump_Leaks"] * 2
+    assert found.threads[0].others[0] == "INTERCONNECT.IB.Optics_Faulty", "what it read like stays to be chosen"
 
 
 def test_a_name_whose_threads_read_like_one_label_is_that_label() -> None:
     rows = [row(number, "dirt", "Net/Optic", confidence=0.5) for number in range(2)] + [row(2, "dirt", "Net/Optic")]
     found = discover_causes(rows, TAXONOMY)
-    assert not found.new
-    assert [(one.into, one.why) for one in found.merged] == [("INTERCONNECT.IB.Optics_Faulty", "2 of 3 read like it")]
-    assert {one.label for one in found.rows} == {"INTERCONNECT.IB.Optics_Faulty"}
+    assert not found.new_causes
+    assert [(one.label, one.why) for one in found.merged_names] == [("INTERCONNECT.IB.Optics_Faulty", "2 of 3 read like it")]
+    assert {one.label for one in found.threads} == {"INTERCONNECT.IB.Optics_Faulty"}
 
 
 def test_two_names_that_say_the_same_are_one_cause_and_a_name_that_says_ours_is_ours() -> None:
     names = ["Quench pump has worn gasket", "Worn gaskets of quench pump", TAXONOMY.get_title(ELSEWHERE)]
     found = discover_causes([row(number, "x", name, by="some-model") for number, name in enumerate(names)], TAXONOMY)
-    assert [one.title for one in found.new] == ["Quench pump has worn gasket"]
-    assert [(one.named, one.into) for one in found.merged] == [(names[1], found.new[0].label), (names[2], ELSEWHERE)]
-    assert "says the same as “Quench pump has worn gasket”" in found.merged[0].why
+    assert [one.title for one in found.new_causes] == ["Quench pump has worn gasket"]
+    assert [(one.name, one.label) for one in found.merged_names] == [(names[1], found.new_causes[0].label), (names[2], ELSEWHERE)]
+    assert "says the same as “Quench pump has worn gasket”" in found.merged_names[0].why
 
 
 def test_no_two_causes_of_ours_are_near_enough_to_be_merged() -> None:
@@ -79,19 +83,19 @@ def test_no_two_causes_of_ours_are_near_enough_to_be_merged() -> None:
 def test_three_threads_in_like_words_make_a_cause_and_two_do_not() -> None:
     said = "The cause was a worn gasket of the quench pump."
     two = [row(number, said) for number in range(2)]
-    assert discover_causes(two, TAXONOMY).rows == tuple(two)
+    assert discover_causes(two, TAXONOMY).threads == tuple(two)
     other = row(7, "Somebody pulled the wrong cable out of the patch panel.")
     found = discover_causes([*two, other, row(2, said)], TAXONOMY)
-    [new] = found.new
-    assert (new.title, len(new.of)) == ("A worn gasket of the quench pump", 3)
-    assert found.rows[2] is other
+    [new] = found.new_causes
+    assert (new.title, len(new.threads)) == ("A worn gasket of the quench pump", 3)
+    assert found.threads[2] is other
 
 
 def test_the_branch_is_stated_or_that_of_the_nearest_labels() -> None:
     found = discover_causes(
         [row(0, "x", "GPU.COOLING.Quench leak"), row(1, "x", "Vat is empty", by="m", branch="OTHER.SCHEDULER")], TAXONOMY
     )
-    assert [one.label for one in found.new] == ["GPU.COOLING.Quench_Leak", "OTHER.SCHEDULER.Vat_Empty"]
+    assert [one.label for one in found.new_causes] == ["GPU.COOLING.Quench_Leak", "OTHER.SCHEDULER.Vat_Empty"]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +106,10 @@ def test_no_name_makes_a_file_that_cannot_be_read(name: str, tmp_path_factory: p
 
     folder = tmp_path_factory.mktemp("taxonomy")
     found = discover_causes([row(0, "{x} y: z\n# w", name)], TAXONOMY)
-    for category, file in draft_leaves(found.new, found.rows, TAXONOMY, CHECKS).items():
+    for category, file in draft_leaves(found.new_causes, found.threads, TAXONOMY, CHECKS).items():
         (folder / f"{category}.yaml").write_text(yaml.safe_dump(file))
     known = load_taxonomy(folder).leaves
-    assert all(one.label in known and known[one.label].only_words for one in found.new)
+    assert all(one.label in known and known[one.label].only_words for one in found.new_causes)
 
 
 def test_what_most_threads_of_a_cause_quote_is_a_clue_that_can_prove_nothing() -> None:
@@ -114,12 +118,12 @@ def test_what_most_threads_of_a_cause_quote_is_a_clue_that_can_prove_nothing() -
     rows = [row(number, "x", "Quench pump leaks", used=quoted) for number in range(3)]
     others = [replace(row(number, "y"), verdict="labelled") for number in range(10, 20)]
     found = discover_causes([*rows, *others], TAXONOMY)
-    [leaf] = draft_leaves(found.new, found.rows, TAXONOMY, CHECKS)["INTERCONNECT"]["leaves"].values()
+    [leaf] = draft_leaves(found.new_causes, found.threads, TAXONOMY, CHECKS)["INTERCONNECT"]["leaves"].values()
     [clue] = leaf["evidence"]
     assert (clue["key"], clue["when"], clue["weight"], clue.get("decisive")) == ("kernel.xid", "value == 79", 3.0, None)
     assert (leaf["checks"], leaf["remedies"]) == (["dmesg"], ["none"])
-    common = [replace(one, used=quoted) for one in found.rows]
-    [leaf] = draft_leaves(found.new, common, TAXONOMY, CHECKS)["INTERCONNECT"]["leaves"].values()
+    common = [replace(one, used=quoted) for one in found.threads]
+    [leaf] = draft_leaves(found.new_causes, common, TAXONOMY, CHECKS)["INTERCONNECT"]["leaves"].values()
     assert leaf["only_words"], "what other causes quote as often tells nothing"
 
 
@@ -163,9 +167,9 @@ def test_a_column_of_ten_thousand_names_makes_a_bounded_number_of_causes_and_los
         row(0, f"cause {number}", f"Sprocket{number} of kind{number}", id=f"N-{number}", time="") for number in range(2 * MAX_NEW_CAUSES)
     ]
     found = discover_causes(rows, TAXONOMY)
-    assert len(found.new) == MAX_NEW_CAUSES
-    assert len(found.rows) == len(rows)
-    assert sum(one.verdict == "doubtful" for one in found.rows) == MAX_NEW_CAUSES
+    assert len(found.new_causes) == MAX_NEW_CAUSES
+    assert len(found.threads) == len(rows)
+    assert sum(one.verdict == "doubtful" for one in found.threads) == MAX_NEW_CAUSES
 
 
 def test_threads_that_state_one_cause_among_many_other_words_are_not_two_causes() -> None:
@@ -176,4 +180,4 @@ def test_threads_that_state_one_cause_among_many_other_words_are_not_two_causes(
         for number in range(3)
     ]
     found = discover_causes(rows, TAXONOMY)
-    assert [(one.title, len(one.of)) for one in found.new] == [("A worn gasket of the quench pump", 6)]
+    assert [(one.title, len(one.threads)) for one in found.new_causes] == [("A worn gasket of the quench pump", 6)]

@@ -7,8 +7,9 @@ import pytest
 
 from graph.engine.abnormal_facts import is_abnormal
 from graph.engine.assessment import assess_facts
-from graph.engine.belief import DIFFERENCE_KEYS, MAX_DIFFERENCE_LOG_ODDS
+from graph.engine.belief import MAX_DIFFERENCE_LOG_ODDS
 from graph.engine.peer_differences import (
+    DIFFERENCE_KEYS,
     MAX_DIFFERENCES_PER_KIND,
     PAST_DIFFERS_KEY,
     PEER_DIFFERS_KEY,

@@ -55,7 +55,7 @@ class PublishedFigure:
 
     @property
     def ends(self) -> tuple[float, float]:
-        return self.as_published(self.model.most), self.as_published(self.model.least)
+        return self.as_published(self.model.max_seconds), self.as_published(self.model.min_seconds)
 
     @property
     def error(self) -> float:

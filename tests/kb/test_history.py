@@ -76,7 +76,7 @@ def test_what_tools_always_print_and_what_they_call_well_says_nothing() -> None:
 
 def test_a_denied_phrase_and_a_past_incident_that_is_left_out_do_not_count() -> None:
     plain, denied = (
-        dict(LabelRanker.build(TAXONOMY).rank_labels(text, most=200))
+        dict(LabelRanker.build(TAXONOMY).rank_labels(text, limit=200))
         for text in ("we saw thermal slowdown", "we never saw it, no thermal slowdown")
     )
     assert denied.get("GPU.THERMAL.HW_Thermal_Slowdown", 0.0) < plain["GPU.THERMAL.HW_Thermal_Slowdown"]
@@ -128,7 +128,7 @@ def test_words_alone_point_to_the_label(text: str, label: str) -> None:
 
 
 def test_probabilities_add_up_and_fall() -> None:
-    ranked = LabelRanker.build(TAXONOMY, SEEDS).rank_labels("gpu hang nccl timeout", most=1000)
+    ranked = LabelRanker.build(TAXONOMY, SEEDS).rank_labels("gpu hang nccl timeout", limit=1000)
     chances = [p for _, p in ranked]
     assert chances == sorted(chances, reverse=True)
     assert 0.5 < sum(chances) <= 1.0000001
@@ -142,7 +142,7 @@ def test_a_vague_text_is_sure_of_nothing_and_nonsense_finds_nothing() -> None:
 
 def test_a_symptom_lifts_the_labels_that_show_it() -> None:
     nearest = LabelRanker.build(TAXONOMY)
-    plain, lifted = dict(nearest.rank_labels("one node", most=200)), dict(nearest.rank_labels("one node", {"ib_err12"}, most=200))
+    plain, lifted = dict(nearest.rank_labels("one node", limit=200)), dict(nearest.rank_labels("one node", {"ib_err12"}, limit=200))
     assert lifted["INTERCONNECT.IB.PKey_Mismatch"] > plain.get("INTERCONNECT.IB.PKey_Mismatch", 0.0)
 
 

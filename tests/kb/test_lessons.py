@@ -130,23 +130,23 @@ def test_what_a_file_says_is_redacted() -> None:
 
 def test_what_an_incident_turned_out_to_be_counts_once_and_too_many_errors_retire() -> None:
     lesson = a_lesson(state="accepted", settled=DAY)
-    right = apply_outcome(lesson, "i1", DEAD, DAY, told=True)
-    assert apply_outcome(right, "i1", DEAD, DAY, told=True) == right
+    right = apply_outcome(lesson, "i1", DEAD, DAY, was_shown=True)
+    assert apply_outcome(right, "i1", DEAD, DAY, was_shown=True) == right
     assert (right.right, right.wrong) == (("i1",), ())
     for n in range(2):
-        right = apply_outcome(right, f"wrong-{n}", ECC, DAY, told=True)
+        right = apply_outcome(right, f"wrong-{n}", ECC, DAY, was_shown=True)
         assert right.state == "accepted"
     for n in range(2, 8):
-        right = apply_outcome(right, f"wrong-{n}", ECC, DAY, told=True)
+        right = apply_outcome(right, f"wrong-{n}", ECC, DAY, was_shown=True)
     assert (right.state, right.settled, right.by) == ("retired", DAY, "")
-    assert apply_outcome(right, "i9", DEAD, DAY, told=True) == right, "what is retired is counted no more"
+    assert apply_outcome(right, "i9", DEAD, DAY, was_shown=True) == right, "what is retired is counted no more"
 
 
 def test_what_was_hardly_alike_can_be_borne_out_and_is_not_held_wrong() -> None:
     lesson = a_lesson(state="accepted", settled=DAY)
-    assert apply_outcome(lesson, "i1", ECC, DAY, told=False) == lesson
-    assert apply_outcome(lesson, "i1", DEAD, DAY, told=False).right == ("i1",)
-    assert apply_outcome(a_lesson(), "i1", DEAD, DAY, told=True) == a_lesson(), "a draft is counted by nothing"
+    assert apply_outcome(lesson, "i1", ECC, DAY, was_shown=False) == lesson
+    assert apply_outcome(lesson, "i1", DEAD, DAY, was_shown=False).right == ("i1",)
+    assert apply_outcome(a_lesson(), "i1", DEAD, DAY, was_shown=True) == a_lesson(), "a draft is counted by nothing"
 
 
 def test_a_retired_lesson_that_is_restored_starts_again() -> None:

@@ -78,14 +78,14 @@ def test_a_gpu_is_known_by_what_nvidia_smi_calls_it(product: str, name: str | No
 
 def test_every_efficiency_is_a_range_around_its_centre_with_a_source() -> None:
     for row in (PRODUCTS, PRODUCTS_8, MEMORY, RING, IN_SWITCH, NETWORK, HOST, PEER, *TRAINING.values()):
-        assert 0 < row.least < row.centre < row.most <= 1.1
+        assert 0 < row.lowest < row.centre < row.highest <= 1.1
         assert "https://" in row.source
 
 
 def test_a_gpu_without_published_figures_has_the_widest_range() -> None:
     unknown = get_training_efficiency(load_accelerators()["l40s"], "bf16")
-    assert unknown.least == min(row.least for (_, kind), row in TRAINING.items() if kind == "bf16")
-    assert unknown.most == max(row.most for (_, kind), row in TRAINING.items() if kind == "bf16")
+    assert unknown.lowest == min(row.lowest for (_, kind), row in TRAINING.items() if kind == "bf16")
+    assert unknown.highest == max(row.highest for (_, kind), row in TRAINING.items() if kind == "bf16")
     assert "nothing published of L40S" in unknown.source
 
 
@@ -117,9 +117,9 @@ def test_sharded_weights_are_gathered_for_every_micro_batch() -> None:
 
 
 def test_compute_and_memory_work_in_turn_and_ports_beside_them() -> None:
-    parts = [TimePart("compute", 6, 5, 8), TimePart("memory", 2, 1, 3), TimePart("network", 5, 4, 7, beside=True)]
+    parts = [TimePart("compute", 6, 5, 8), TimePart("memory", 2, 1, 3), TimePart("network", 5, 4, 7, is_parallel=True)]
     assert compute_overlapped_time(parts) == (8, 6, 18), "hidden at the centre and at best, not at worst"
-    assert compute_overlapped_time([*parts, TimePart("nvlink", 11, 10, 12, beside=True)]) == (11, 10, 30), (
+    assert compute_overlapped_time([*parts, TimePart("nvlink", 11, 10, 12, is_parallel=True)]) == (11, 10, 30), (
         "the slowest port is the time of all"
     )
     assert compute_overlapped_time(parts, stretch=1.5) == (12, 9, 27)
@@ -129,7 +129,7 @@ def test_compute_and_memory_work_in_turn_and_ports_beside_them() -> None:
 def test_the_interval_holds_the_centre_and_the_rate_is_work_by_time() -> None:
     for shape in (JOB, AllReduce(8 * GIB, 16), Gemm(8192, 8192, 8192), Copy(GIB), Copy(GIB, "peer"), Copy(GIB, "memory")):
         found = compute_expected_time(shape, A100)
-        assert found.least < found.seconds < found.most
+        assert found.min_seconds < found.seconds < found.max_seconds
         assert found.rate == found.work / found.seconds
         assert found.bound in {part.resource for part in found.parts}
 
@@ -223,8 +223,8 @@ USUAL = compute_expected_time(JOB, A100)
 
 def test_what_lies_within_the_interval_is_as_expected() -> None:
     assert compare_time(USUAL, USUAL.seconds).verdict == "as expected"
-    assert compare_time(USUAL, USUAL.most * 0.99).verdict == "as expected"
-    assert compare_time(USUAL, USUAL.least * 0.5).verdict == "fast"
+    assert compare_time(USUAL, USUAL.max_seconds * 0.99).verdict == "as expected"
+    assert compare_time(USUAL, USUAL.min_seconds * 0.5).verdict == "fast"
     assert compare_time(USUAL, USUAL.seconds).suspect is None
 
 
@@ -262,7 +262,7 @@ def test_peers_stand_in_for_the_model_once_there_are_three() -> None:
     assert adjust_to_peers(USUAL, [30, 31]) == USUAL
     found = adjust_to_peers(USUAL, [30, 31, 32, 29, 90])
     assert (found.seconds, found.peers) == (31, 5)
-    assert found.least < 29 < 32 < found.most < 40
+    assert found.min_seconds < 29 < 32 < found.max_seconds < 40
     assert sum(part.seconds for part in found.parts) == pytest.approx(sum(part.seconds for part in USUAL.parts) * 31 / USUAL.seconds)
     assert compare_time(found, 90).verdict == "slow"
     assert compare_time(found, 33).verdict == "as expected"

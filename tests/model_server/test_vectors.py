@@ -14,5 +14,5 @@ LINK = PastIncident("link", "adapter link went down", "adapter link", "INTERCONN
 async def test_a_history_is_searched_by_the_vectors_of_a_real_server(real_vectors: RealModel) -> None:
     history = PastIncidentIndex([PUMP, LINK], embedder=HttpEmbedder(real_vectors.url, "", MODEL, seconds=LONG))
     found = await history.find_similar("the cooling pump stopped", 2)
-    assert (found[0].incident.id, history.trouble, history._dense) == ("pump", "", 576)
+    assert (found[0].incident.id, history.trouble, history._vector_size) == ("pump", "", 576)
     await history.close()

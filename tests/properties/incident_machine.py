@@ -25,7 +25,8 @@ from bot.incidents.cards import diagnosis
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards.approval_card import ApprovalCardView
 from graph.engine.assessment import assess_facts
-from graph.engine.belief import DIFFERENCE_KEYS, MAX_LOW_TRUST_LOG_ODDS
+from graph.engine.belief import MAX_LOW_TRUST_LOG_ODDS
+from graph.engine.peer_differences import DIFFERENCE_KEYS
 from graph.model.client import ModelReasoner
 from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, Judgement, PromptMaterial, ReportExtraction
 from graph.remediation.build import PlanContext, build_remediations

@@ -88,7 +88,7 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
             Edit(_build_diagnosis, "root_causes=roots", "root_causes=()"),
             Edit(
                 _build_diagnosis,
-                "assessment.list_ruled_out(suspected=suspected)",
+                "assessment.list_ruled_out(suspected=suspected_labels)",
                 "[one.model_copy(update={'verdict': 'rejected'}) for one in roots]",
             ),
         ),
@@ -167,8 +167,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 assess_incident,
-                "cast('Assessment', graph_context.recent[name])",
-                "remembered.setdefault(turn.hosts, cast('Assessment', graph_context.recent[name]))",
+                "cast('Assessment', graph_context.recent[cache_key])",
+                "remembered.setdefault(turn.hosts, cast('Assessment', graph_context.recent[cache_key]))",
                 {"remembered": {}},
             ),
         ),
@@ -181,8 +181,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 merge_facts,
-                "[fact for fact in old if (fact.host, fact.check) not in new_pairs] + added",
-                "[*old, *(row for row in added if not old)]",
+                "[fact for fact in old if (fact.host, fact.check) not in new_pairs] + added_facts",
+                "[*old, *(row for row in added_facts if not old)]",
             ),
         ),
         when=MENDED,

@@ -93,12 +93,12 @@ def build_folder(
     if as_json:
         numbers = {name: verdict_counts[name] for name in ("labelled", "doubtful", "dropped")}
         paid = {"model": built.paid} if built.paid else {}
-        numbers |= {"causes": len(built.grown.new), "merged": len(built.grown.merged)}
+        numbers |= {"causes": len(built.grown.new_causes), "merged": len(built.grown.merged_names)}
         print_text(json.dumps({"schema": 1, "folder": str(out), **numbers, "pages": built.pages, "unread": built.unread, **paid}))
     else:
         print_text(
             f"{out}: {verdict_counts['labelled']} incidents labelled, {verdict_counts['doubtful']} doubtful, {verdict_counts['dropped']} dropped, "
-            f"{len(built.grown.new)} new causes, {built.pages} pages, {len(built.unread)} rows that could not be read. "
+            f"{len(built.grown.new_causes)} new causes, {built.pages} pages, {len(built.unread)} rows that could not be read. "
             f"Begin with {out / 'REVIEW.md'}; nothing is in use yet."
         )
         for line in format_model_bill(built.paid):
@@ -147,7 +147,7 @@ def _label_exports(
         built.paid = worker.paid
     built.about = {guide.id: rules.find_guide_label(guide) for guide in built.guides}
     built.grown = discover_causes(built.rows, taxonomy)
-    built.rows = list(built.grown.rows)
+    built.rows = list(built.grown.threads)
     return built, seed
 
 
@@ -260,7 +260,7 @@ def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) 
         labels = f"labels: {label}\n" if label else ""
         write_file_atomically(out / "pages" / f"{name}.md", f"---\ntitle: {' '.join(guide.title.split())}\n{labels}---\n{guide_text}\n")
     taxonomy, checks = load_site_taxonomy(settings.kb_dir), load_all_checks(settings)
-    titles = taxonomy.titles | {one.label: one.title for one in built.grown.new}
+    titles = taxonomy.titles | {one.label: one.title for one in built.grown.new_causes}
     _write_drafts(out, built, taxonomy, checks)
     from_threads = draft_pages(built.rows, titles)
     built.pages = len(built.guides) + len(from_threads)
@@ -274,7 +274,7 @@ def _write_folder(out: Path, built: _BuildState, settings: Settings, seed: str) 
 
 
 def _write_drafts(out: Path, built: _BuildState, taxonomy: Taxonomy, checks: Mapping[str, Check]) -> None:
-    for category, file in draft_leaves(built.grown.new, built.rows, taxonomy, checks).items():
+    for category, file in draft_leaves(built.grown.new_causes, built.rows, taxonomy, checks).items():
         write_file_atomically(
             out / "taxonomy" / f"built-{category.lower()}.yaml", yaml.safe_dump(file, allow_unicode=True, sort_keys=False, width=120)
         )

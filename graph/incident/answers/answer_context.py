@@ -1,4 +1,4 @@
-"""Render what is known of hosts without running a check; every line cites source and age."""
+"""Render what is known about hosts, without running a check. Every line cites its source and age."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ CHECK_DISPLAY_NAMES = {
 }
 
 # `date: 1779246188.000000000`: a line that is useless to people
-_BARE_NUMBER = re.compile(r"[\w ]{1,40}: {0,4}-?\d{5,20}(?:\.\d{1,12})?")
+_BARE_NUMBER_PATTERN = re.compile(r"[\w ]{1,40}: {0,4}-?\d{5,20}(?:\.\d{1,12})?")
 # `kern :warn : 2026-05-20T08:10:00,000000+00:00 NVRM: Xid …`
 _KERNEL_LOG_PATTERN = re.compile(r"[a-z]{1,10} {0,4}:[a-z]{1,10} {0,4}: \d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d)[,.\d+:-]{0,24} (.{1,600})")
 
@@ -81,27 +81,28 @@ class AnswerContext:
 
 @dataclass(frozen=True, slots=True)
 class TargetHosts:
-    """The hosts that a message is about; `named` if it names them itself."""
+    """The hosts that a message is about, and whether it names them itself."""
 
     hosts: tuple[str, ...]
     named: bool = True
 
 
 def resolve_target_hosts(context: AnswerContext) -> TargetHosts:
-    """Return the hosts named, minus those excluded; else those at fault, else all observed."""
-    message, visible_ones = context.message, set(context.incident.visible)
-    named_hosts = tuple(host for host in message.hosts if host in visible_ones)
+    """Return the named hosts without those excluded. If none is named, return the faulty hosts, or else all observed hosts."""
+    message, visible_hosts = context.message, set(context.incident.visible)
+    named_hosts = tuple(host for host in message.hosts if host in visible_hosts)
     if named_hosts or message.unknown_hosts:
         return TargetHosts(named_hosts)
     if message.group and message.group not in (ALL, OTHERS):
         members = context.graph_context.inventory.groups.get(message.group, ())
-        return TargetHosts(tuple(host for host in members if host in visible_ones and host not in message.left_out))
+        return TargetHosts(tuple(host for host in members if host in visible_hosts and host not in message.left_out))
     if message.left_out:
         return TargetHosts(tuple(host for host in context.observed_hosts if host not in message.left_out))
     if message.group == ALL:
         return TargetHosts(context.observed_hosts)
     if message.group == OTHERS:
-        return TargetHosts(tuple(host for host in context.observed_hosts if host not in context.faulty_hosts) or context.observed_hosts)
+        other_hosts = tuple(host for host in context.observed_hosts if host not in context.faulty_hosts)
+        return TargetHosts(other_hosts or context.observed_hosts)
     return TargetHosts(context.faulty_hosts or context.incident.hosts or context.observed_hosts, named=False)
 
 
@@ -116,27 +117,28 @@ def build_answer(
     lines: Iterable[str],
     event: TurnEvent | None = None,
     *,
-    most: int = MAX_LINES,
+    max_lines: int = MAX_LINES,
     owner: str | None = None,
     ticket: HandoffTicket | None = None,
-    shown: Sequence[AttachedOutput] = (),
+    outputs: Sequence[AttachedOutput] = (),
     pictures: Sequence[AttachedChart] = (),
 ) -> TurnResult:
-    """Build an answer of at most `most` lines; what is not passed stays as it is."""
+    """Build an answer of at most `max_lines` lines, without empty ones. What is not passed stays as it is."""
     kept_lines = [line for line in lines if line]
-    if len(kept_lines) > most:
-        kept_lines = [*kept_lines[: most - 1], f"… and {len(kept_lines) - most + 1} more lines; ask for one host or check to see the rest."]
+    if len(kept_lines) > max_lines:
+        notice = f"… and {len(kept_lines) - max_lines + 1} more lines; ask for one host or check to see the rest."
+        kept_lines = [*kept_lines[: max_lines - 1], notice]
     report = build_answer_report(context.incident, "\n".join(kept_lines)).model_copy(
-        update={"shown": tuple(shown), "pictures": tuple(pictures)}
+        update={"shown": tuple(outputs), "pictures": tuple(pictures)}
     )
     lifecycle = get_next_lifecycle(context.incident.lifecycle, event) if event else None
     return TurnResult(report, lifecycle=lifecycle, owner=owner, ticket=ticket)
 
 
-def clean_text(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """Return untrusted text on one bounded line, invisible characters shown."""
-    line = " ".join(show_invisible(text[: 4 * most]).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def clean_text(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
+    """Return untrusted text on one bounded line, with invisible characters made visible."""
+    line = " ".join(show_invisible(text[: 4 * max_chars]).split())
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
 def format_age(then: datetime | None, now: datetime) -> str:
@@ -152,16 +154,17 @@ def format_age(then: datetime | None, now: datetime) -> str:
 
 
 def get_read_time(context: AnswerContext, host: str, check: str = "") -> datetime | None:
-    """Return when a host, or a check on it, was last read; event times do not count."""
-    own_facts = [fact for fact in context.incident.facts if fact.host == host and fact.time and not fact.key.startswith(EVENT_KEY_PREFIXES)]
-    times = [fact.time for fact in own_facts if fact.time and fact.check == check] or [fact.time for fact in own_facts if fact.time]
-    return max(times, default=None)
+    """Return when a check last read the host, or any check if it did not. Times of logged events do not count."""
+    facts = [fact for fact in context.incident.facts if fact.host == host and not fact.key.startswith(EVENT_KEY_PREFIXES)]
+    check_times = [fact.time for fact in facts if fact.time and fact.check == check]
+    return max(check_times or [fact.time for fact in facts if fact.time], default=None)
 
 
 def render_recheck_offer(context: AnswerContext, hosts: Sequence[str]) -> str:
     """Offer a recheck if a reading is old."""
-    times = [at for host in hosts if (at := get_read_time(context, host))]
-    return f"Say `recheck {fold_host_names(hosts)}` for now." if times and context.current_time - min(times) > MAX_FRESH_AGE else ""
+    read_times = [read_time for host in hosts if (read_time := get_read_time(context, host))]
+    is_old = bool(read_times) and context.current_time - min(read_times) > MAX_FRESH_AGE
+    return f"Say `recheck {fold_host_names(hosts)}` for now." if is_old else ""
 
 
 def get_check_name(check: str) -> str:
@@ -172,11 +175,12 @@ def render_source(context: AnswerContext, host: str, check: str) -> str:
     """Return `gpu-002 · kernel log · read 4 min ago`."""
     if not host:
         return f"handed in · {get_check_name(check)}"
-    return f"{host} · {get_check_name(check)} · read {format_age(get_read_time(context, host, check), context.current_time)}"
+    age = format_age(get_read_time(context, host, check), context.current_time)
+    return f"{host} · {get_check_name(check)} · read {age}"
 
 
 def render_evidence(context: AnswerContext, evidence: Evidence) -> str:
-    """Return an evidence line behind its source."""
+    """Return a line of evidence after its source."""
     return f"  {render_source(context, evidence.host, evidence.check)}: {format_log_line(evidence.line, evidence.says)}"
 
 
@@ -185,8 +189,8 @@ def render_fact(context: AnswerContext, fact: Fact) -> str:
 
 
 def format_log_line(line: str, says: str) -> str:
-    """Return time and message of a kernel log line; XML and bare numbers in words."""
-    if not line or line.lstrip().startswith("<") or (says and _BARE_NUMBER.fullmatch(line)):
+    """Return a log line for people: a kernel line without its prefix, and `says` instead of XML or a bare number."""
+    if not line or line.lstrip().startswith("<") or (says and _BARE_NUMBER_PATTERN.fullmatch(line)):
         return clean_text(says or line)
     match = _KERNEL_LOG_PATTERN.match(line)
     return clean_text(f"{match[1]} {match[2]}" if match else line)
@@ -196,16 +200,12 @@ def format_confidence(cause: Hypothesis) -> str:
     return f"{report_texts.format_confidence_percent(cause.confidence)} sure"
 
 
-def render_basis(rows: Iterable[Evidence | Fact]) -> str:
+def render_basis(evidence: Sequence[Evidence | Fact]) -> str:
     """Return `lspci, kernel log on gpu-003`, or `… handed in` for an upload."""
-    basis_rows = list(rows)
-    checks = list(dict.fromkeys(get_check_name(item.check) for item in basis_rows))
-    hosts = tuple(dict.fromkeys(item.host for item in basis_rows if item.host))
-    return (
-        f"{', '.join(checks[:MAX_CITED_CHECKS])} on {fold_host_names(hosts)}"
-        if hosts
-        else f"{', '.join(checks[:MAX_CITED_CHECKS])} handed in"
-    )
+    check_names = list(dict.fromkeys(get_check_name(item.check) for item in evidence))
+    hosts = tuple(dict.fromkeys(item.host for item in evidence if item.host))
+    location = f"on {fold_host_names(hosts)}" if hosts else "handed in"
+    return f"{', '.join(check_names[:MAX_CITED_CHECKS])} {location}"
 
 
 def render_citation(cause: Hypothesis) -> str:
@@ -214,41 +214,54 @@ def render_citation(cause: Hypothesis) -> str:
 
 
 def render_counter_evidence(context: AnswerContext, label: str) -> str:
-    """Return what contradicts a cause, with its source."""
+    """Return the checks that contradict a cause, or why it was rejected without any."""
     verdict = context.assessment.label_verdicts[label]
-    against = [match.fact for match in verdict.best.against[:MAX_CITED_CHECKS]]
-    return render_basis(against) if against else clean_text(verdict.because.removesuffix(", nothing shows it"), 100)
+    contradicting_facts = [match.fact for match in verdict.best.against[:MAX_CITED_CHECKS]]
+    if contradicting_facts:
+        return render_basis(contradicting_facts)
+    return clean_text(verdict.because.removesuffix(", nothing shows it"), 100)
 
 
 def format_location(cause: Hypothesis) -> str:
-    """Return devices, else hosts, else that no machine is at fault."""
-    return ", ".join(cause.devices[:4]) or (fold_host_names(cause.hosts) if cause.hosts else "not a host fault")
+    """Return the devices of a cause, or its hosts, or that no machine is at fault."""
+    if cause.devices:
+        return ", ".join(cause.devices[:4])
+    return fold_host_names(cause.hosts) if cause.hosts else "not a host fault"
 
 
 @dataclass(frozen=True, slots=True)
 class HostKnowledge:
-    """What is known of one host. `shows`: causes visible there that are not the machine's fault; `odd`: abnormal facts."""
+    """What is known about one host.
+
+    Attributes:
+        causes: Proven causes that accuse the host.
+        visible_causes: Proven causes with evidence on the host that accuse no machine.
+        failed_checks: Each check that failed, with the reason.
+        is_complete: Whether every passive machine check was asked and observed.
+        unproven: Findings about the host that no proven cause explains.
+        unlocated: Such findings without a host. They count for every host.
+    """
 
     host: str
     causes: tuple[Hypothesis, ...]
-    shows: tuple[Hypothesis, ...]
-    odd: tuple[Fact, ...]
-    looked: tuple[str, ...]  # checks observed
-    blind: tuple[tuple[str, str], ...]  # (check, reason) of failed checks
-    whole: bool  # every passive machine check was asked and observed
-    read: datetime | None
-    unproven: tuple[Unproven, ...] = ()  # findings against this host that no proven cause explains
-    unplaced: tuple[Unproven, ...] = ()  # the same of unknown host; it counts for every host
+    visible_causes: tuple[Hypothesis, ...]
+    abnormal_facts: tuple[Fact, ...]
+    observed_checks: tuple[str, ...]
+    failed_checks: tuple[tuple[str, str], ...]
+    is_complete: bool
+    read_time: datetime | None
+    unproven: tuple[Unproven, ...] = ()
+    unlocated: tuple[Unproven, ...] = ()
 
     @property
     def is_unobserved(self) -> bool:
         """Whether no check on it succeeded."""
-        return not self.looked
+        return not self.observed_checks
 
 
 def render_coverage(context: AnswerContext, knowledge: HostKnowledge) -> str:
     """Return `22 checks, read 4 min ago`."""
-    return f"{len(knowledge.looked)} check{'s' * (len(knowledge.looked) != 1)}, read {format_age(knowledge.read, context.current_time)}"
+    return f"{len(knowledge.observed_checks)} check{'s' * (len(knowledge.observed_checks) != 1)}, read {format_age(knowledge.read_time, context.current_time)}"
 
 
 def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
@@ -256,30 +269,38 @@ def build_host_knowledge(context: AnswerContext, host: str) -> HostKnowledge:
     own_causes, _ = partition_causes_by_hosts(assessment.list_root_causes(), (host,), assessment.hosts_by_cause)
     coverage, checks = assessment.coverage, assessment.reference.checks
     asked_checks = {check for asked_host, check in coverage.asked if asked_host == host and check in checks}
-    observed_checks = tuple(check.id for check in checks.values() if check.id in asked_checks and coverage.has_observed(host, check.id))
-    unobserved = tuple(
-        (check, reason) for (blind_host, check), reason in sorted(coverage.unobserved.items()) if blind_host == host and check in checks
+    observed_checks: tuple[str, ...] = ()
+    if not find_unreached_hosts(assessment, (host,)):  # earlier observations of a host that is now unreachable do not count
+        observed_checks = tuple(check.id for check in checks.values() if check.id in asked_checks and coverage.has_observed(host, check.id))
+    failed_checks = tuple(
+        (check, reason) for (failed_host, check), reason in sorted(coverage.unobserved.items()) if failed_host == host and check in checks
     )
-    machine = [check.id for check in assessment.reference.list_passive_checks() if not all(map(is_tenant_writable, check.establishes))]
-    is_fully_observed = all(check in asked_checks for check in machine) and not {check for check, _ in unobserved} & set(machine)
+    passive_checks = assessment.reference.list_passive_checks()
+    machine_checks = {check.id for check in passive_checks if not all(map(is_tenant_writable, check.establishes))}
+    is_complete = machine_checks <= asked_checks and machine_checks.isdisjoint(check for check, _ in failed_checks)
     abnormal_facts = tuple(
         fact
         for fact in assessment.abnormal_facts
         if fact.host == host and not is_tenant_writable(fact.key) and fact.key not in UNREACHED_KEYS
     )
-    observed_checks = (
-        () if find_unreached_hosts(assessment, (host,)) else observed_checks
-    )  # answers of an earlier observation say nothing of now
-    causes = tuple(cause for cause in own_causes if host in cause.hosts)
-    shows = tuple(cause for cause in own_causes if not cause.hosts and any(evidence.host == host for evidence in cause.evidence))
-    against = [unproven for unproven in list_unproven(context.incident, assessment) if unproven.concerns(host)]
-    placed, unplaced = (tuple(unproven for unproven in against if bool(unproven.hosts) is is_known) for is_known in (True, False))
+    unproven = [finding for finding in list_unproven(context.incident, assessment) if finding.concerns(host)]
     return HostKnowledge(
-        host, causes, shows, abnormal_facts, observed_checks, unobserved, is_fully_observed, get_read_time(context, host), placed, unplaced
+        host,
+        causes=tuple(cause for cause in own_causes if host in cause.hosts),
+        visible_causes=tuple(
+            cause for cause in own_causes if not cause.hosts and any(evidence.host == host for evidence in cause.evidence)
+        ),
+        abnormal_facts=abnormal_facts,
+        observed_checks=observed_checks,
+        failed_checks=failed_checks,
+        is_complete=is_complete,
+        read_time=get_read_time(context, host),
+        unproven=tuple(finding for finding in unproven if finding.hosts),
+        unlocated=tuple(finding for finding in unproven if not finding.hosts),
     )
 
 
 def find_common_branch(labels: Sequence[str]) -> str:
     """Return the labels' common taxonomy path, or an empty string."""
-    common_steps = [step[0] for step in zip(*(label.split(".") for label in labels), strict=False) if len(set(step)) == 1]
-    return ".".join(common_steps)
+    levels = zip(*(label.split(".") for label in labels), strict=False)
+    return ".".join(level[0] for level in levels if len(set(level)) == 1)

@@ -15,6 +15,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 DEFAULT_PAUSE = timedelta(hours=2)  # pause if no time is named
 MAX_DENIED_LABELS = 6
+MAX_CORRECTION_CHARS = 160
 MAX_PAUSE = timedelta(days=7)
 
 
@@ -28,13 +29,18 @@ def _format_named_cause(context: AnswerContext) -> str:
 
 def _build_correction(context: AnswerContext, denied: Sequence[str] = ()) -> HumanCorrection:
     message = context.message
-    rejected_labels = {
-        cause.label for cause in context.root_causes if cause.label in message.labels or _is_under_branch(cause.label, message.category)
-    }
-    label = message.labels[0] if len(message.labels) == 1 else find_common_branch(message.labels) or message.category
-    label = rejected_labels.pop() if len(rejected_labels) == 1 else label
+    found_labels = {cause.label for cause in context.root_causes if _is_named_label(context, cause.label)}
+    if len(found_labels) == 1:  # the message names a whole branch, and one cause of it was found
+        label = found_labels.pop()
+    elif len(message.labels) == 1:
+        label = message.labels[0]
+    else:
+        label = find_common_branch(message.labels) or message.category
     return HumanCorrection(
-        label=label, words=clean_text(message.text, 160), by=context.incident.item.user, denied=tuple(denied)[:MAX_DENIED_LABELS]
+        label=label,
+        words=clean_text(message.text, MAX_CORRECTION_CHARS),
+        by=context.incident.item.user,
+        denied=tuple(denied)[:MAX_DENIED_LABELS],
     )
 
 
@@ -46,54 +52,40 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
         noted = "Noted that it was something else." if found_labels else "Noted."
         question = "What was it? For example “it was the cable”."
         return replace(build_answer(context, [f"{noted} {question}", "The evidence is unchanged."]), correction=_build_correction(context))
-    matching_causes = [
-        cause
-        for cause in context.root_causes
-        if cause.label in context.message.labels or _is_under_branch(cause.label, context.message.category)
-    ]
-    agreed = [f"{context.get_title(cause.label)}{render_citation(cause)}" for cause in matching_causes]
-    if agreed:
-        return replace(
-            build_answer(context, [f"That is what I found: {agreed[0]}. Noted as confirmed by you."]), correction=_build_correction(context)
-        )
+    confirmed_causes = [cause for cause in context.root_causes if _is_named_label(context, cause.label)]
+    if confirmed_causes:
+        cause = confirmed_causes[0]
+        text = f"That is what I found: {context.get_title(cause.label)}{render_citation(cause)}. Noted as confirmed by you."
+        return replace(build_answer(context, [text]), correction=_build_correction(context))
     kept_targets = {
-        (remediation.label, remediation.target)
-        for remediation in incident.remediations
-        if remediation.label in context.message.labels or _is_under_branch(remediation.label, context.message.category)
+        (remediation.label, remediation.target) for remediation in incident.remediations if _is_named_label(context, remediation.label)
     }
     remediations = withdraw_disbelieved(incident.remediations, kept_targets)
-    changed_remediations = [
-        remediation
-        for remediation, previous_remediation in zip(remediations, incident.remediations, strict=True)
-        if remediation != previous_remediation
-    ]
-    lines = [
-        f"Noted, on your word: {cause_name}."
-        + (
-            f" I found {context.get_title(found_labels[0])}{render_citation(context.root_causes[0])}; the evidence is unchanged."
-            if found_labels
-            else ""
-        )
-    ]
-    if changed_remediations:
-        lines.append(
-            f"Pending approvals for that cause are withdrawn: {fold_host_names([remediation.target for remediation in changed_remediations])}."
-        )
-    going = [remediation for remediation in remediations if remediation.is_open]
-    if going:
-        lines.append(f"Already started, continues: {fold_host_names([remediation.target for remediation in going])}.")
-    return _apply_remediations(
-        context,
-        replace(
-            build_answer(context, [*lines, "Say “close” to close the incident with it."]),
-            correction=_build_correction(context, found_labels),
-        ),
-        remediations,
-    )
+    notice = f"Noted, on your word: {cause_name}."
+    if found_labels:
+        found_cause = f"{context.get_title(found_labels[0])}{render_citation(context.root_causes[0])}"
+        notice += f" I found {found_cause}; the evidence is unchanged."
+    lines = [notice]
+    withdrawn_hosts = _list_changed_targets(context, remediations)
+    if withdrawn_hosts:
+        lines.append(f"Pending approvals for that cause are withdrawn: {fold_host_names(withdrawn_hosts)}.")
+    running_hosts = [remediation.target for remediation in remediations if remediation.is_open]
+    if running_hosts:
+        lines.append(f"Already started, continues: {fold_host_names(running_hosts)}.")
+    answer = build_answer(context, [*lines, "Say “close” to close the incident with it."])
+    return _apply_remediations(context, replace(answer, correction=_build_correction(context, found_labels)), remediations)
 
 
-def _is_under_branch(label: str, branch: str) -> bool:
-    return bool(branch) and (label == branch or label.startswith(f"{branch}."))
+def _is_named_label(context: AnswerContext, label: str) -> bool:
+    """Return whether the message names the label, or a branch of the taxonomy that holds it."""
+    branch = context.message.category
+    return label in context.message.labels or (bool(branch) and (label == branch or label.startswith(f"{branch}.")))
+
+
+def _list_changed_targets(context: AnswerContext, remediations: Sequence[Remediation]) -> list[str]:
+    """Return the targets of remediations that differ from the incident's."""
+    pairs = zip(remediations, context.incident.remediations, strict=True)
+    return [remediation.target for remediation, previous in pairs if remediation != previous]
 
 
 def _apply_remediations(context: AnswerContext, result: TurnResult, remediations: Sequence[Remediation]) -> TurnResult:
@@ -108,37 +100,32 @@ async def close_incident(context: AnswerContext) -> TurnResult:
     incident, named_cause = context.incident, _format_named_cause(context)
     if incident.lifecycle == "closed":
         return build_answer(context, ["It is closed already. Say “reopen” if it is not over."])
-    found_titles = " and ".join(context.get_title(cause.label) for cause in context.root_causes[:2])
-    cause_name = (
-        named_cause
-        or (context.get_title(incident.correction.label) if incident.correction and incident.correction.label else "")
-        or found_titles
-    )
+    if named_cause:
+        cause_name = named_cause
+    elif incident.correction and incident.correction.label:
+        cause_name = context.get_title(incident.correction.label)
+    else:
+        cause_name = " and ".join(context.get_title(cause.label) for cause in context.root_causes[:2])
     remediations = stop_remediations(incident.remediations, "the incident was closed")
-    changed_remediations = [
-        remediation
-        for remediation, previous_remediation in zip(remediations, incident.remediations, strict=True)
-        if remediation != previous_remediation
-    ]
     nodes = [remediation.target for remediation in remediations if remediation.drained]
     lines = [f"Closed: {cause_name or 'no cause named'}."]
     if nodes:
         verb, pronoun = ("stays", "it") if len(set(nodes)) == 1 else ("stay", "them")
         lines.append(f"{fold_host_names(nodes)} {verb} drained: return {pronoun} by hand, or say “reopen”.")
-    elif changed_remediations:
+    elif _list_changed_targets(context, remediations):
         lines.append("Pending approvals are withdrawn.")
     ticket = incident.ticket
     if ticket and ticket.state != "resolved":
         ticket = ticket.model_copy(update={"state": "resolved", "true_cause": cause_name[:400], "closed_by": incident.item.user})
     answer = build_answer(context, [*lines, "Say “reopen” if it comes back."], event=TurnEvent.CLOSED, ticket=ticket)
-    denied = incident.correction.denied if incident.correction else ()
-    return _apply_remediations(
-        context, replace(answer, correction=_build_correction(context, denied)) if named_cause else answer, remediations
-    )
+    if named_cause:
+        denied_labels = incident.correction.denied if incident.correction else ()
+        answer = replace(answer, correction=_build_correction(context, denied_labels))
+    return _apply_remediations(context, answer, remediations)
 
 
 async def reopen_incident(context: AnswerContext) -> TurnResult:
-    """Reopen as it was left; no check runs."""
+    """Reopen the incident with its earlier findings, without running a check."""
     if context.incident.lifecycle != "closed":
         return build_answer(
             context, [f"It is not closed: it is {context.incident.lifecycle.replace('_', ' ')}. Say `recheck` to look again."]

@@ -116,7 +116,7 @@ async def answer_happened_before(context: AnswerContext) -> TurnResult:
     query = build_query(context)
     matches, threads = render_matches(context, query, await context.graph_context.earlier(query))
     concluded = build_answer(
-        context, [*lines, *matches, *_render_old_log_line(context), *await _render_past_incidents(context)], most=MAX_LINES
+        context, [*lines, *matches, *_render_old_log_line(context), *await _render_past_incidents(context)], max_lines=MAX_LINES
     )
     return replace(concluded, report=concluded.report.model_copy(update={"threads": threads}))
 

@@ -18,9 +18,9 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.fact import Fact, Status
 
-MAX_CHARACTERS = 400
+MAX_SEARCHED_CHARS = 400  # searched at the start of a message
 MAX_NUMBERS = 4
-_HOW_MUCH = re.compile(
+_HOW_MUCH_PATTERN = re.compile(
     r"\bhow (?:far|much|many|big|large|wide|hot|warm|full|high|low|fast|slow|long|strong|bad)\b|\bby how\b"
     r"|\bwhat (?:is|was)\b[^?]{0,40}\b(?:offset|skew|count|rate)\b",
     re.IGNORECASE,
@@ -29,7 +29,7 @@ _HOW_MUCH = re.compile(
 
 def asks_how_much(context: AnswerContext) -> bool:
     """Return whether the message asks for a known number behind a cause."""
-    return bool(_HOW_MUCH.search(context.message.text[:MAX_CHARACTERS])) and bool(_list_measurements(context))
+    return bool(_HOW_MUCH_PATTERN.search(context.message.text[:MAX_SEARCHED_CHARS])) and bool(_list_measurements(context))
 
 
 def asks_about_remediated_cause(context: AnswerContext) -> bool:
@@ -50,49 +50,50 @@ def list_proven_remediations(context: AnswerContext) -> list[Remediation]:
 
 async def answer_how_much(context: AnswerContext) -> TurnResult:
     """Answer with the numbers of the named causes, and with proven remediations."""
-    fixes, numbers = list_proven_remediations(context), _list_measurements(context)
-    lines = [f"{describe_remediation(remediation, context.get_title(remediation.label))}." for remediation in fixes[:2]]
-    lines += [_in_words(context, fact) for fact in numbers[:MAX_NUMBERS]]
-    old = [remediation.target for remediation in fixes if remediation.target not in {fact.host for fact in numbers}]
-    lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in old[:2]]
-    return build_answer(
-        context,
-        [
-            *render_unknown_names(context),
-            *lines,
-            render_recheck_offer(context, tuple(dict.fromkeys(fact.host for fact in numbers if fact.host))),
-        ],
-    )
+    remediations, measurements = list_proven_remediations(context), _list_measurements(context)
+    lines = [f"{describe_remediation(remediation, context.get_title(remediation.label))}." for remediation in remediations[:2]]
+    lines += [_render_measurement(context, fact) for fact in measurements[:MAX_NUMBERS]]
+    measured_hosts = tuple(dict.fromkeys(fact.host for fact in measurements if fact.host))
+    unmeasured_hosts = [remediation.target for remediation in remediations if remediation.target not in measured_hosts]
+    lines += [f"No number was read on {host} since then. Say `recheck {host}` and I look." for host in unmeasured_hosts[:2]]
+    return build_answer(context, [*render_unknown_names(context), *lines, render_recheck_offer(context, measured_hosts)])
 
 
-def _in_words(context: AnswerContext, fact: Fact) -> str:
-    return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({get_check_name(fact.check)}, read {format_age(fact.time, context.current_time)})."
+def _render_measurement(context: AnswerContext, fact: Fact) -> str:
+    source = f"{get_check_name(fact.check)}, read {format_age(fact.time, context.current_time)}"
+    return f"{fact.host or 'handed in'}: {clean_text(fact.format_sentence())} ({source})."
 
 
 def _list_target_hosts(context: AnswerContext) -> tuple[str, ...]:
     target_hosts = resolve_target_hosts(context)
     if target_hosts.named:
         return target_hosts.hosts
-    at_fault = [host for cause in context.root_causes if cause.label in context.message.labels for host in cause.hosts]
-    return tuple(dict.fromkeys(at_fault or [remediation.target for remediation in list_proven_remediations(context)] or target_hosts.hosts))
+    faulty_hosts = [host for cause in context.root_causes if cause.label in context.message.labels for host in cause.hosts]
+    remediated_hosts = [remediation.target for remediation in list_proven_remediations(context)]
+    return tuple(dict.fromkeys(faulty_hosts or remediated_hosts or target_hosts.hosts))
 
 
 def _list_measurements(context: AnswerContext) -> list[Fact]:
-    """Return measurements of the named causes, one per device, largest first, none from before a remediation."""
+    """Return one measurement per device and key of the named causes, largest first.
+
+    Measurements from before a host's remediation are left out.
+    """
     taxonomy, labels = context.assessment.reference.taxonomy, context.message.labels
     keys = {clue.key for label in labels if label in taxonomy.leaves for clue in taxonomy.get_leaf(label).evidence}
-    facts = [
+    cited_facts = [
         match.fact
         for label in labels
         for belief in context.assessment.by_label.get(label, ())
         for match in (*belief.support, *belief.against)
     ]
-    hosts, fixed = _list_target_hosts(context), {remediation.target: remediation.since for remediation in list_proven_remediations(context)}
+    hosts = _list_target_hosts(context)
+    remediated_since = {remediation.target: remediation.since for remediation in list_proven_remediations(context)}
     fact_by_source: dict[tuple[str, str, str], Fact] = {}
-    for fact in (*facts, *context.incident.facts):
-        if fact.key in keys and fact.host in hosts and _is_number(fact) and _is_measured_after(fact, fixed.get(fact.host)):
+    for fact in (*cited_facts, *context.incident.facts):
+        is_wanted = fact.key in keys and fact.host in hosts and _is_number(fact)
+        if is_wanted and _is_measured_after(fact, remediated_since.get(fact.host)):
             fact_by_source.setdefault((fact.host, fact.key, fact.device or ""), fact)
-    return sorted(fact_by_source.values(), key=_size, reverse=True)
+    return sorted(fact_by_source.values(), key=_get_magnitude, reverse=True)
 
 
 def _is_number(fact: Fact) -> bool:
@@ -103,5 +104,5 @@ def _is_measured_after(fact: Fact, since: datetime | None) -> bool:
     return since is None or (fact.time is not None and fact.time >= since)
 
 
-def _size(fact: Fact) -> float:
+def _get_magnitude(fact: Fact) -> float:
     return abs(fact.value) if isinstance(fact.value, (int, float)) else 0.0

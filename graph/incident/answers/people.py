@@ -9,6 +9,8 @@ from graph.remediation.outcomes import format_current_step
 from graph.state import Remediation
 from tools.inventory.host_ranges import fold_host_names
 
+MAX_APPROVALS = 3
+MAX_APPROVERS = 8
 NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name”."
 
 
@@ -20,12 +22,10 @@ def get_owner(context: AnswerContext) -> str:
 
 async def answer_owner(context: AnswerContext) -> TurnResult:
     """Answer with the owner and the pending approvals."""
-    owner, waiting_remediations = (
-        get_owner(context),
-        [remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"],
-    )
-    doing = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}." if waiting_remediations else ""
-    return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, doing])
+    owner = get_owner(context)
+    waiting_remediations = _list_waiting_remediations(context)
+    approvals_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}." if waiting_remediations else ""
+    return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, approvals_text])
 
 
 async def take_incident(context: AnswerContext) -> TurnResult:
@@ -67,38 +67,43 @@ def _set_owner(context: AnswerContext, user: str, *, is_own: bool) -> TurnResult
 
 
 async def answer_approvers(context: AnswerContext) -> TurnResult:
-    """Answer with approvers, quorum and deadline of pending decisions."""
-    live = await context.graph_context.decisions(context.incident.id)
-    waiting_remediations = [
-        remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"
-    ]
-    if live is None:
+    """Answer with the approvers, quorum and deadline of each pending approval."""
+    approvals = await context.graph_context.decisions(context.incident.id)
+    if approvals is None:
+        waiting_remediations = _list_waiting_remediations(context)
         pending_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}. " if waiting_remediations else ""
         return build_answer(
             context,
             [f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."],
         )
-    pending = [approval for approval in live if approval.open]
+    pending = [approval for approval in approvals if approval.open]
     if not pending:
         return build_answer(context, ["Nothing is waiting for approval."])
-    return build_answer(context, [line for approval in pending[:3] for line in render_approval_status(approval)])
+    return build_answer(context, [line for approval in pending[:MAX_APPROVALS] for line in render_approval_status(approval)])
 
 
 def render_approval_status(approval: ApprovalStatus) -> list[str]:
-    names = ", ".join(approval.approvers[:8]) + (f" and {len(approval.approvers) - 8} more" if len(approval.approvers) > 8 else "")
-    takes = f"it takes {approval.quorum}" + (f", {', '.join(approval.approved_by)} did" if approval.approved_by else "")
-    until = f", until {approval.until:%H:%M} UTC" if approval.until else ""
-    return [f"{approval.does}: {names or 'no approver is named'} ({takes}{until})."]
+    names = ", ".join(approval.approvers[:MAX_APPROVERS])
+    if len(approval.approvers) > MAX_APPROVERS:
+        names += f" and {len(approval.approvers) - MAX_APPROVERS} more"
+    quorum = f"it takes {approval.quorum}"
+    if approval.approved_by:
+        quorum += f", {', '.join(approval.approved_by)} did"
+    deadline = f", until {approval.until:%H:%M} UTC" if approval.until else ""
+    return [f"{approval.does}: {names or 'no approver is named'} ({quorum}{deadline})."]
 
 
 def render_pending_approvals(remediations: Sequence[Remediation]) -> str:
-    return "; ".join(render_step_summary(remediation) for remediation in remediations[:3]) + (
-        f" and {len(remediations) - 3} more" if len(remediations) > 3 else ""
-    )
+    summaries = "; ".join(render_step_summary(remediation) for remediation in remediations[:MAX_APPROVALS])
+    return summaries + (f" and {len(remediations) - MAX_APPROVALS} more" if len(remediations) > MAX_APPROVALS else "")
 
 
 def render_step_summary(remediation: Remediation) -> str:
     """Return the current step with its host: `Drain gpu-003`, `Reboot the node (gpu-003)`."""
-    words = format_current_step(remediation).partition(": ")[0]
+    step = format_current_step(remediation).partition(": ")[0]
     hosts = fold_host_names(remediation.target.split(","))
-    return words if hosts in words else f"{words} ({hosts})"
+    return step if hosts in step else f"{step} ({hosts})"
+
+
+def _list_waiting_remediations(context: AnswerContext) -> list[Remediation]:
+    return [remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"]

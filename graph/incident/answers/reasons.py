@@ -62,11 +62,11 @@ async def explain_cause(context: AnswerContext) -> TurnResult:
 
 def list_doubts(context: AnswerContext) -> list[str]:
     """Return why no cause is proven, with the basis of each suspect."""
-    likely = {
-        f"{belief.leaf.title} is likely and unproven": render_basis(match.fact for match in belief.support)
+    basis_by_doubt = {
+        f"{belief.leaf.title} is likely and unproven": render_basis([match.fact for match in belief.support])
         for belief in context.assessment.suspects
     }
-    return [f"{line} ({likely[line]})" if line in likely else line for line in context.assessment.why_unsure]
+    return [f"{doubt} ({basis_by_doubt[doubt]})" if doubt in basis_by_doubt else doubt for doubt in context.assessment.why_unsure]
 
 
 def _filter_by_named_hosts(context: AnswerContext, roots: Sequence[Hypothesis]) -> list[Hypothesis]:

@@ -1,6 +1,6 @@
-"""Requests for a test, a remedy or its undo: an approval card, or the reason for a refusal.
+"""Answer requests for a test, a remedy or its undo with an approval card or the reason for a refusal.
 
-A remedy needs a cause that asks for it, and nothing runs before approval.
+A remedy is proposed only for a cause that it fixes. Nothing runs before an approval.
 """
 
 import re
@@ -39,21 +39,28 @@ ONLY_SHOWN_FAULTS_TEXT = "I propose a fix only for a fault that a check has show
 # beginnings of refusals
 NO_CARD_PREFIX = "No card posted"
 NOTHING_TO_UNDO_PREFIX = "There is nothing to undo"
-# asked if a request names hosts and others too: “drain everything, leave gpu-003”
+# Asked if a request may name the hosts to spare: “drain everything, leave gpu-003”.
 WHICH_HOSTS_QUESTION = "Which hosts do you mean?"
-_MAX_REQUEST_CHARS = 400  # characters searched for words that mean other hosts
+_MAX_SEARCHED_CHARS = 400  # characters of a request that are searched for words that mean other hosts
 _OTHER_HOSTS_PATTERN = re.compile(
     r"\b(?:(?:all|every|each|any)\b(?!(?: of)?(?: the| its| \d{1,2})? (?:gpus?|cards?|devices?|jobs?|process\w*|ranks?)\b)"
     r"|everything|anything|everyone|others?|rest|remaining|instead of|rather than|without|minus|leave|keep|spare|unless"
     r"|(?:don['’]?t|do not|never|not) (?:drain|reboot|reset|restart|touch|cycle|power|cancel|kill|run|test|return|undo|resume)\w*)\b",
     re.IGNORECASE,
 )
+_REMEDY_NAMES = {
+    "drain_node": "a drain",
+    "reboot": "a reboot",
+    "gpu_reset": "a GPU reset",
+    "cancel_job": "cancelling the job",
+    "power_cycle": "a power cycle",
+}
 # outcomes after which a remediation may be proposed again
 REOPENABLE_OUTCOMES = frozenset({"undecided", "denied", "stopped", "withdrawn"})
 
 
 def propose_remediations(context: AnswerContext, lines: Sequence[str], remediations: Sequence[Remediation]) -> TurnResult:
-    """Answer with changed remediations; the reconciler posts their cards."""
+    """Answer and store the changed remediations. The reconciler posts their cards."""
     incident, plan = context.incident, build_plan_context(context.incident, context.graph_context)
     answer = build_answer(context, lines)
     report = answer.report.model_copy(update={"actions": tuple(list_planned_actions(remediations, plan))})
@@ -68,31 +75,24 @@ def propose_remediations(context: AnswerContext, lines: Sequence[str], remediati
 async def request_check(context: AnswerContext) -> TurnResult:
     """Propose an exclusive check on the hosts named."""
     checks, target_hosts = context.assessment.reference.checks, resolve_target_hosts(context)
-    if unclear := ask_which_hosts(context):
-        return build_answer(context, unclear)
+    if questions := ask_which_hosts(context):
+        return build_answer(context, questions)
     hosts = target_hosts.hosts[:MAX_TEST_HOSTS] if target_hosts.named else ()  # never guess whose GPUs a test takes
     check = checks.get(context.message.check)
-    able = ", ".join(check.id for check in checks.values() if check.exclusive)
+    refusal = ""
     if check is None:
-        return build_answer(
-            context,
-            [*render_unknown_names(context), f"Which test? I know {able}. For example “run nccl1 on {next(iter(hosts), 'gpu-002')}”."],
-        )
-    if not check.exclusive:
-        free = f"{get_check_name(check.id)} disturbs no job, so it needs no card: say `recheck {fold_host_names(hosts or target_hosts.hosts)}` and it is read now."
-        return build_answer(context, [*render_unknown_names(context), free])
-    if not hosts:
-        return build_answer(context, [*render_unknown_names(context), f"On which hosts? For example “run {check.id} on gpu-[001-002]”."])
-    if check.scope != "host" and len(hosts) < 2:
-        return build_answer(context, [*render_unknown_names(context), f"{check.id} measures between hosts, so it needs at least two."])
-    target = ",".join(sorted(hosts))
-    if any(
-        remediation.is_open
-        and remediation.target == target
-        and remediation.current_step
-        and remediation.current_step.args.get("check") == check.id
-        for remediation in context.incident.remediations
-    ):
+        test_names = ", ".join(check.id for check in checks.values() if check.exclusive)
+        refusal = f"Which test? I know {test_names}. For example “run nccl1 on {hosts[0] if hosts else 'gpu-002'}”."
+    elif not check.exclusive:
+        host_names = fold_host_names(hosts or target_hosts.hosts)
+        refusal = f"{get_check_name(check.id)} disturbs no job, so it needs no card: say `recheck {host_names}` and it is read now."
+    elif not hosts:
+        refusal = f"On which hosts? For example “run {check.id} on gpu-[001-002]”."
+    elif check.scope != "host" and len(hosts) < 2:
+        refusal = f"{check.id} measures between hosts, so it needs at least two."
+    if check is None or refusal:
+        return build_answer(context, [*render_unknown_names(context), refusal])
+    if _is_check_pending(context, check.id, hosts):
         return build_answer(context, [f"{check.id} on {fold_host_names(hosts)} is already waiting for approval; its card is above."])
     remediation = build_requested_check(
         check, hosts, context.assessment, build_plan_context(context.incident, context.graph_context), context.incident.remediations
@@ -106,7 +106,7 @@ async def request_check(context: AnswerContext) -> TurnResult:
 
 
 async def request_remedy(context: AnswerContext) -> TurnResult:
-    """Propose a remedy that a finding asks for, or say why not."""
+    """Propose a remedy for a cause that was found, or say why not."""
     remedy = REMEDIES.get(context.message.remedy)
     if remedy is None:
         return build_answer(
@@ -116,105 +116,103 @@ async def request_remedy(context: AnswerContext) -> TurnResult:
         return await request_check(context)
     if remedy.id == "resume_node":
         return await request_undo(context)
-    if unclear := ask_which_hosts(context):
-        return build_answer(context, unclear)
+    if questions := ask_which_hosts(context):
+        return build_answer(context, questions)
     hosts = resolve_target_hosts(context).hosts
     if not hosts:
         return build_answer(
             context,
             [*render_unknown_names(context), f"On which host? Nothing was found yet that {format_remedy_name(remedy.id)} would fix."],
         )
+    return _request_for_hosts(context, remedy.id, hosts)
+
+
+def _request_for_hosts(context: AnswerContext, remedy: str, hosts: Sequence[str]) -> TurnResult:
+    """Propose the remedy for each host with a cause, and refuse it for the others."""
     remediations, lines = list(context.incident.remediations), render_unknown_names(context)
-    well_hosts = [
-        host
-        for host in hosts
-        if not [cause for cause in context.root_causes if host in cause.hosts] and not build_host_knowledge(context, host).is_unobserved
-    ]
-    well_hosts = [host for host in well_hosts if not any(remediation.target == host for remediation in remediations)]
-    if well_hosts:
-        lines.append(_render_refusal(context, remedy.id, fold_host_names(well_hosts), ()))
-    for host in [name for name in hosts if name not in well_hosts][:MAX_REQUESTED_HOSTS]:
-        remediations, line = _request_for_host(context, remedy.id, host, remediations)
+    affected_hosts = {host for cause in context.root_causes for host in cause.hosts}
+    affected_hosts |= {remediation.target for remediation in remediations}
+    healthy_hosts = [host for host in hosts if host not in affected_hosts and not build_host_knowledge(context, host).is_unobserved]
+    if healthy_hosts:
+        lines.append(_render_refusal(context, remedy, fold_host_names(healthy_hosts), ()))
+    for host in [host for host in hosts if host not in healthy_hosts][:MAX_REQUESTED_HOSTS]:
+        remediations, line = _request_for_host(context, remedy, host, remediations)
         lines.append(line)
-    return (
-        propose_remediations(context, lines, remediations)
-        if remediations != context.incident.remediations
-        else build_answer(context, lines)
-    )
+    if remediations == context.incident.remediations:
+        return build_answer(context, lines)
+    return propose_remediations(context, lines, remediations)
 
 
 def ask_which_hosts(context: AnswerContext) -> list[str]:
     """Return a question if the hosts named may be those to spare."""
     hosts = context.message.hosts
-    if not hosts or not _OTHER_HOSTS_PATTERN.search(context.message.text[:_MAX_REQUEST_CHARS]):
+    if not hosts or not _OTHER_HOSTS_PATTERN.search(context.message.text[:_MAX_SEARCHED_CHARS]):
         return []
     host_names = fold_host_names(hosts)
-    return [
-        f"{WHICH_HOSTS_QUESTION} You name {host_names} and speak of others, too. Say it again with only the hosts to change, as one list of names."
+    explanation = f"You name {host_names} and speak of others, too."
+    return [f"{WHICH_HOSTS_QUESTION} {explanation} Say it again with only the hosts to change, as one list of names."]
+
+
+def _is_check_pending(context: AnswerContext, check_id: str, hosts: Sequence[str]) -> bool:
+    target = ",".join(sorted(hosts))
+    pending_steps = [
+        remediation.current_step for remediation in context.incident.remediations if remediation.is_open and remediation.target == target
     ]
+    return any(step is not None and step.args.get("check") == check_id for step in pending_steps)
 
 
 def _get_requester(context: AnswerContext) -> str:
     """Return the requester's ledger id; empty outside Slack, where approval is impossible."""
-    team, user = context.incident.origin.team if context.incident.origin else "", context.incident.item.user
+    team = context.incident.origin.team if context.incident.origin else ""
+    user = context.incident.item.user
     return f"{team}:{user}" if team and user else ""
 
 
 def _request_again(
     context: AnswerContext, remediation: Remediation, remediations: Sequence[Remediation], event: RemediationEvent
 ) -> list[Remediation]:
-    moved = advance(remediations, event, build_plan_context(context.incident, context.graph_context))
-    return [
-        moved_remediation.model_copy(update={"asked_by": _get_requester(context)})
-        if moved_remediation.id == remediation.id
-        else moved_remediation
-        for moved_remediation in moved
-    ]
+    """Apply the event, and record the requester in the remediation."""
+    advanced = advance(remediations, event, build_plan_context(context.incident, context.graph_context))
+    requester = {"asked_by": _get_requester(context)}
+    return [other.model_copy(update=requester) if other.id == remediation.id else other for other in advanced]
 
 
 def format_remedy_name(remedy: str) -> str:
-    words = {
-        "drain_node": "a drain",
-        "reboot": "a reboot",
-        "gpu_reset": "a GPU reset",
-        "cancel_job": "cancelling the job",
-        "power_cycle": "a power cycle",
-    }
-    return words.get(remedy, f"“{remedy.replace('_', ' ')}”")
+    return _REMEDY_NAMES.get(remedy, f"“{remedy.replace('_', ' ')}”")
 
 
 def _request_for_host(context: AnswerContext, remedy: str, host: str, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
-    own_remediations = [
+    """Return the remediations with one that carries out the remedy on the host, and a line about it.
+
+    The remediations are unchanged if the remedy is pending already or is refused.
+    """
+    plan = build_plan_context(context.incident, context.graph_context)
+    host_remediations = [
         remediation
         for remediation in remediations
         if remediation.target == host and any(step.remedy == remedy for step in remediation.rungs)
     ]
-    plan = build_plan_context(context.incident, context.graph_context)
-    if open_remediation := next((remediation for remediation in own_remediations if remediation.is_open), None):
-        return remediations, _render_open_step(context, remedy, open_remediation)
-    ended_remediation = next(
-        (
-            remediation
-            for remediation in own_remediations
-            if remediation.outcome in REOPENABLE_OUTCOMES and remediation.current_step and remediation.current_step.remedy == remedy
-        ),
-        None,
-    )
-    if ended_remediation:
-        renewed = _request_again(context, ended_remediation, remediations, RemediationEvent("again", ladder=ended_remediation.id))
-        return renewed, f"Proposed again: {render_step_summary(ended_remediation)}. It {ON_APPROVE_TEXT}"
+    for remediation in host_remediations:
+        if remediation.is_open:
+            return remediations, _render_open_step(context, remedy, remediation)
+    for remediation in host_remediations:
+        step = remediation.current_step
+        if remediation.outcome in REOPENABLE_OUTCOMES and step and step.remedy == remedy:
+            renewed = _request_again(context, remediation, remediations, RemediationEvent("again", ladder=remediation.id))
+            return renewed, f"Proposed again: {render_step_summary(remediation)}. It {ON_APPROVE_TEXT}"
     knowledge = build_host_knowledge(context, host)
     if knowledge.is_unobserved:
         refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: {ONLY_SHOWN_FAULTS_TEXT} {render_not_checked(context, knowledge)}"
         return remediations, f"{refusal} {_render_alternative(remedy, host, plan)}"
     causes = [cause for cause in context.root_causes if host in cause.hosts]
-    fitting = [cause for cause in causes if remedy in _list_remedies(context, cause.label)]
-    if not fitting:
+    fixable_causes = [cause for cause in causes if remedy in _list_remedies(context, cause.label)]
+    if not fixable_causes:
         return remediations, _render_refusal(context, remedy, host, causes)
-    return _start_remediation(context, remedy, host, fitting[0], remediations, plan)
+    return _start_remediation(context, remedy, host, fixable_causes[0], remediations, plan)
 
 
 def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
+    """Say what people can do about a host that no check could observe."""
     inventory_host = plan.inventory.hosts.get(host)
     controller = inventory_host.controller if inventory_host else ""
     if remedy == "drain_node" and controller:
@@ -232,32 +230,28 @@ def _render_alternative(remedy: str, host: str, plan: PlanContext) -> str:
 def _start_remediation(
     context: AnswerContext, remedy: str, host: str, cause: Hypothesis, remediations: list[Remediation], plan: PlanContext
 ) -> tuple[list[Remediation], str]:
-    """Start a remediation for a cause without one, or whose last one people ended."""
-    only = cause.model_copy(update={"hosts": (host,), "devices": tuple(name for name in cause.devices if name.partition("/")[0] == host)})
-    built = build_remediations([only], plan, remediations, anew=True)
+    """Start a remediation of a cause that has none, or whose last one people ended."""
+    devices = tuple(device for device in cause.devices if device.partition("/")[0] == host)
+    host_cause = cause.model_copy(update={"hosts": (host,), "devices": devices})
+    built = build_remediations([host_cause], plan, remediations, anew=True)
     if not built.ladders:
-        refusal = " ".join(built.by_hand) or "; ".join(
-            remediation.says
-            for remediation in remediations
-            if remediation.target == host and remediation.label == cause.label and remediation.says
-        )
-        return remediations, f"{host}: no card: a person must do this. {refusal}".strip()
-    requested_remediation = built.ladders[0].model_copy(
+        instructions = " ".join(built.by_hand)
+        if not instructions:
+            earlier = [other for other in remediations if other.target == host and other.label == cause.label]
+            instructions = "; ".join(remediation.says for remediation in earlier if remediation.says)
+        return remediations, f"{host}: no card: a person must do this. {instructions}".strip()
+    remediation = built.ladders[0]
+    remediation = remediation.model_copy(
         update={
-            "fault": derive_fault_condition(built.ladders[0], context.incident, context.graph_context),
+            "fault": derive_fault_condition(remediation, context.incident, context.graph_context),
             "asked_by": _get_requester(context),
         }
     )
-    follows = (
-        ""
-        if requested_remediation.current_step and requested_remediation.current_step.remedy == remedy
-        else f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
-    )
-    state = "Waiting for approval" if requested_remediation.waiting_for == "approval" else "Planned"
-    return (
-        [*remediations, requested_remediation],
-        f"{state}: {render_step_summary(requested_remediation)}, for {context.get_title(cause.label)}{render_citation(cause)}.{follows} It {ON_APPROVE_TEXT}",
-    )
+    state = "Waiting for approval" if remediation.waiting_for == "approval" else "Planned"
+    line = f"{state}: {render_step_summary(remediation)}, for {context.get_title(cause.label)}{render_citation(cause)}."
+    if not remediation.current_step or remediation.current_step.remedy != remedy:
+        line += f" {format_remedy_name(remedy).capitalize()} follows if it is needed."
+    return [*remediations, remediation], f"{line} It {ON_APPROVE_TEXT}"
 
 
 def _list_remedies(context: AnswerContext, label: str) -> set[str]:
@@ -268,31 +262,37 @@ def _list_remedies(context: AnswerContext, label: str) -> set[str]:
 def _render_open_step(context: AnswerContext, remedy: str, remediation: Remediation) -> str:
     if remediation.current_step and remediation.current_step.remedy == remedy and remediation.waiting_for == "approval":
         return f"{render_step_summary(remediation)}: already waiting for approval; press Approve on its card."
-    at = next((n for n, step in enumerate(remediation.rungs) if step.remedy == remedy), 0)
-    when = "was done before" if at < remediation.rung else "comes later, if it is still needed"
-    return f"{remediation.target}: {format_remedy_name(remedy)} {when}. Now: {describe_remediation(remediation, context.get_title(remediation.label))}."
+    step_index = next((index for index, step in enumerate(remediation.rungs) if step.remedy == remedy), 0)
+    timing = "was done before" if step_index < remediation.rung else "comes later, if it is still needed"
+    status = describe_remediation(remediation, context.get_title(remediation.label))
+    return f"{remediation.target}: {format_remedy_name(remedy)} {timing}. Now: {status}."
 
 
-def _render_refusal(context: AnswerContext, remedy: str, host: str, causes: Sequence[Hypothesis]) -> str:
-    host_knowledge = [build_host_knowledge(context, name) for name in expand_host_range(host)] if not causes else []
-    against = list(dict.fromkeys(line for knowledge in host_knowledge for line in (*knowledge.unproven, *knowledge.unplaced)))
-    if against:
-        refusal = f"{NO_CARD_PREFIX} for {format_remedy_name(remedy)}: {ONLY_SHOWN_FAULTS_TEXT}"
-        rest = f"Seen on {host} without one: {format_unproven(against)}."
-        instead = _render_alternative(remedy, expand_host_range(host)[0], build_plan_context(context.incident, context.graph_context))
-        return f"{refusal} {rest} {instead} Say `recheck {host}` and I look again."
-    if not causes:
-        coverage = render_coverage(context, build_host_knowledge(context, expand_host_range(host)[0]))
-        return f"{NO_CARD_PREFIX}: nothing was found on {host} that {format_remedy_name(remedy)} would fix ({coverage}). Tell me what you see there, or say `recheck {host}`."
-    cause = causes[0]
-    step = context.assessment.reference.taxonomy.get_leaf(cause.label).next_step
-    return f"{NO_CARD_PREFIX}: {context.get_title(cause.label)} on {host}{render_citation(cause)} is not fixed by {format_remedy_name(remedy)}. {step}"
+def _render_refusal(context: AnswerContext, remedy: str, host_range: str, causes: Sequence[Hypothesis]) -> str:
+    """Say why no card was posted for hosts: their cause needs another remedy, or no cause was found."""
+    remedy_name = format_remedy_name(remedy)
+    if causes:
+        cause = causes[0]
+        next_step = context.assessment.reference.taxonomy.get_leaf(cause.label).next_step
+        cause_text = f"{context.get_title(cause.label)} on {host_range}{render_citation(cause)}"
+        return f"{NO_CARD_PREFIX}: {cause_text} is not fixed by {remedy_name}. {next_step}"
+    hosts = expand_host_range(host_range)
+    host_knowledge = [build_host_knowledge(context, host) for host in hosts]
+    findings = list(dict.fromkeys(finding for knowledge in host_knowledge for finding in (*knowledge.unproven, *knowledge.unlocated)))
+    if findings:
+        refusal = f"{NO_CARD_PREFIX} for {remedy_name}: {ONLY_SHOWN_FAULTS_TEXT}"
+        findings_text = f"Seen on {host_range} without one: {format_unproven(findings)}."
+        alternative = _render_alternative(remedy, hosts[0], build_plan_context(context.incident, context.graph_context))
+        return f"{refusal} {findings_text} {alternative} Say `recheck {host_range}` and I look again."
+    refusal = f"{NO_CARD_PREFIX}: nothing was found on {host_range} that {remedy_name} would fix"
+    coverage = render_coverage(context, host_knowledge[0])
+    return f"{refusal} ({coverage}). Tell me what you see there, or say `recheck {host_range}`."
 
 
 async def request_undo(context: AnswerContext) -> TurnResult:
-    """Propose the return of drained nodes; for other remedies, say how people undo them."""
-    if unclear := ask_which_hosts(context):
-        return build_answer(context, unclear)
+    """Propose the return of drained nodes. For other remedies, say how people undo them."""
+    if questions := ask_which_hosts(context):
+        return build_answer(context, questions)
     hosts, incident = resolve_target_hosts(context), context.incident
     matching_remediations = [remediation for remediation in incident.remediations if not hosts.named or remediation.target in hosts.hosts]
     drained_remediations = [remediation for remediation in matching_remediations if remediation.drained]
@@ -301,10 +301,12 @@ async def request_undo(context: AnswerContext) -> TurnResult:
         remediations, line = _request_return(context, remediation, remediations)
         lines.append(line)
     if not drained_remediations:
-        lines += _render_undo_instructions(
-            [remediation for remediation in matching_remediations if remediation.since or remediation.proven]
-        ) or [_render_nothing_to_undo(context, hosts.hosts if hosts.named else ())]
-    return propose_remediations(context, lines, remediations) if remediations != incident.remediations else build_answer(context, lines)
+        started_remediations = [remediation for remediation in matching_remediations if remediation.since or remediation.proven]
+        instructions = _render_undo_instructions(started_remediations)
+        lines += instructions or [_render_nothing_to_undo(context, hosts.hosts if hosts.named else ())]
+    if remediations == incident.remediations:
+        return build_answer(context, lines)
+    return propose_remediations(context, lines, remediations)
 
 
 def _render_nothing_to_undo(context: AnswerContext, hosts: Sequence[str]) -> str:
@@ -312,11 +314,12 @@ def _render_nothing_to_undo(context: AnswerContext, hosts: Sequence[str]) -> str
         remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"
     ]
     waiting_note = f" {render_step_summary(waiting[0])} is only waiting for approval: reject its card." if waiting else ""
-    return f"{NOTHING_TO_UNDO_PREFIX}{f' on {fold_host_names(hosts)}' if hosts else ''}: RackMedic has changed nothing there.{waiting_note}"
+    location = f" on {fold_host_names(hosts)}" if hosts else ""
+    return f"{NOTHING_TO_UNDO_PREFIX}{location}: RackMedic has changed nothing there.{waiting_note}"
 
 
 def _request_return(context: AnswerContext, remediation: Remediation, remediations: list[Remediation]) -> tuple[list[Remediation], str]:
-    """Request a drained node's return; it is checked once more before its card is posted."""
+    """Request a drained node's return to service. The node is checked once more before its card is posted."""
     if is_returning(remediation) and remediation.waiting_for == "approval":
         return remediations, f"The return of {remediation.target} to service is already waiting for approval; press Approve on its card."
     if blocker := get_return_blocker(remediation, remediations):
@@ -334,7 +337,8 @@ def _render_undo_instructions(remediations: Sequence[Remediation]) -> list[str]:
     lines: list[str] = []
     for remediation in remediations[:3]:
         fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
-        for step in fixes[-1:]:
-            back = REMEDIES[step.remedy].back or "nothing takes it back"
-            lines.append(f"{remediation.target}, {step.remedy.replace('_', ' ')}: {back}.")
+        if fixes:
+            remedy = fixes[-1].remedy
+            undo = REMEDIES[remedy].back or "nothing takes it back"
+            lines.append(f"{remediation.target}, {remedy.replace('_', ' ')}: {undo}.")
     return lines

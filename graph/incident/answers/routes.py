@@ -69,8 +69,8 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
 
 # questions with an item kind of their own, as buttons send them too
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
-# intents whose text may also ask for a number or for a remediation's effect on the job
-READS_ONLY = frozenset(
+# Intents of questions whose text may ask, more specifically, for a number or for a remedy's effect on the job.
+GENERAL_QUESTIONS = frozenset(
     {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
 )
 
@@ -92,9 +92,9 @@ async def answer_item(context: IncidentContext, assessment: Assessment, graph_co
 def _find_handler(context: AnswerContext) -> AnswerHandler:
     """Return the intent's handler, or a more specific one that the text asks for."""
     message = context.message
-    if message.intent in READS_ONLY and job_effects.asks_about_effect_on_job(message):
+    if message.intent in GENERAL_QUESTIONS and job_effects.asks_about_effect_on_job(message):
         return job_effects.answer_effect_on_job
-    states_of = READS_ONLY - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if message.intent in states_of and (magnitudes.asks_how_much(context) or magnitudes.asks_about_remediated_cause(context)):
+    state_questions = GENERAL_QUESTIONS - {Intent.SAFE_TO, Intent.WHAT_NOW}
+    if message.intent in state_questions and (magnitudes.asks_how_much(context) or magnitudes.asks_about_remediated_cause(context)):
         return magnitudes.answer_how_much
     return HANDLERS_BY_INTENT.get(message.intent, summaries.answer_not_understood)

@@ -81,7 +81,7 @@ def _assess_use(context: AnswerContext, hosts: Sequence[str]) -> list[str]:
         fault_lines = (f"• {host}: {reason}" for host, reason in list(faults.items())[:3])
         return [f"{NOT_SAFE_PREFIX} {fold_host_names(faults)}:", *fault_lines, clean_line]
     if doubts:
-        has_report = any(unproven.reported for knowledge in host_knowledge for unproven in (*knowledge.unproven, *knowledge.unplaced))
+        has_report = any(unproven.reported for knowledge in host_knowledge for unproven in (*knowledge.unproven, *knowledge.unlocated))
         head = f"{UNSURE_PREFIX} for {fold_host_names(doubts)}: {next(iter(doubts.values()))}"
         return [head, *_format_more_doubts(doubts), clean_line, CLEARED if has_report else ""]
     repairs = [fix for knowledge in host_knowledge for fix in _list_awaiting_second_proof(context, knowledge.host)]
@@ -152,7 +152,7 @@ def _get_fault_reason(context: AnswerContext, knowledge: HostKnowledge) -> str:
     against = f". Also {format_unproven(knowledge.unproven)}" if knowledge.unproven else ""
     if causes:
         drained = "; it is drained" if any(remediation.drained for remediation in blocking_remediations) else ""
-        age = format_age(knowledge.read, context.current_time)
+        age = format_age(knowledge.read_time, context.current_time)
         return (
             f"{context.get_title(causes[0].label)} ({format_location(causes[0])}){render_citation(causes[0])}, read {age}{drained}{against}"
         )
@@ -177,31 +177,31 @@ def _get_doubt_reason(context: AnswerContext, knowledge: HostKnowledge) -> str:
     if unread := [
         fix
         for fix in _list_awaiting_second_proof(context, knowledge.host)
-        if fix.since and (knowledge.read is None or knowledge.read < fix.since)
+        if fix.since and (knowledge.read_time is None or knowledge.read_time < fix.since)
     ]:
         return f"{context.get_title(unread[0].label)} was fixed on {knowledge.host}, but not checked since. Say `recheck {knowledge.host}`."
     if knowledge.is_unobserved:
         return _format_unobserved(knowledge)
     if knowledge.unproven:
         return f"{format_unproven(knowledge.unproven)}. No check has shown its cause on {knowledge.host}."
-    if knowledge.unplaced:
-        return f"{format_unproven(knowledge.unplaced)}. I do not know which host it belongs to."
-    if knowledge.odd:
-        fact = knowledge.odd[0]
+    if knowledge.unlocated:
+        return f"{format_unproven(knowledge.unlocated)}. I do not know which host it belongs to."
+    if knowledge.abnormal_facts:
+        fact = knowledge.abnormal_facts[0]
         line = clean_text(fact.line or fact.key, 100)
         return f"{knowledge.host} shows something that no cause explains: {line} ({get_check_name(fact.check)})."
-    if not knowledge.whole:
-        check, reason = knowledge.blind[0] if knowledge.blind else ("some checks", "were not asked")
+    if not knowledge.is_complete:
+        check, reason = knowledge.failed_checks[0] if knowledge.failed_checks else ("some checks", "were not asked")
         return f"not all of {knowledge.host} could be looked at ({get_check_name(check)}: {clean_text(reason, 60)})."
-    if knowledge.read is None or (context.current_time - knowledge.read).total_seconds() > MAX_READING_AGE_SECONDS:
-        return f"{knowledge.host} was read {format_age(knowledge.read, context.current_time)}, which is too old. Say `recheck {knowledge.host}`."
+    if knowledge.read_time is None or (context.current_time - knowledge.read_time).total_seconds() > MAX_READING_AGE_SECONDS:
+        return f"{knowledge.host} was read {format_age(knowledge.read_time, context.current_time)}, which is too old. Say `recheck {knowledge.host}`."
     return ""
 
 
 def _format_unobserved(knowledge: HostKnowledge) -> str:
     against = f", and {format_unproven(knowledge.unproven)}" if knowledge.unproven else ""
-    if knowledge.blind:
-        return f"{knowledge.host} could not be looked at ({clean_text(knowledge.blind[0][1], 80)}){against}. Say `recheck {knowledge.host}` to try again."
+    if knowledge.failed_checks:
+        return f"{knowledge.host} could not be looked at ({clean_text(knowledge.failed_checks[0][1], 80)}){against}. Say `recheck {knowledge.host}` to try again."
     return f"{knowledge.host} was not checked{against}. Say `recheck {knowledge.host}`."
 
 
@@ -241,7 +241,7 @@ def _answer_change(context: AnswerContext, remedy: Remedy, hosts: Sequence[str])
 
 def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[str]) -> str:
     jobs = {host: names for host in hosts if (names := _list_jobs(context, host))}
-    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).looked)]
+    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).observed_checks)]
     if jobs and remedy.id != "drain_node" and remedy.risk != "intrusive":
         return f"No, not now: jobs hold GPUs: {'; '.join(f'{host} (job {names[0]})' for host, names in list(jobs.items())[:3])} (procs)."
     seen_by = _format_job_checks(context, hosts)
@@ -252,7 +252,7 @@ def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[
 
 def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     """Return which jobs hold GPUs on each host, without a verdict."""
-    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).looked)]
+    unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).observed_checks)]
     jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(context, host))}
     free = [host for host in hosts if host not in unseen and host not in jobs]
     parts = [f"{host}: job {names[0]} holds GPUs" for host, names in list(jobs.items())[:3]]
@@ -265,7 +265,9 @@ def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
 
 
 def _format_job_checks(context: AnswerContext, hosts: Sequence[str]) -> str:
-    return ", ".join(check for check in ("procs", "sched") if any(check in build_host_knowledge(context, host).looked for host in hosts))
+    return ", ".join(
+        check for check in ("procs", "sched") if any(check in build_host_knowledge(context, host).observed_checks for host in hosts)
+    )
 
 
 def _list_jobs(context: AnswerContext, host: str) -> list[str]:

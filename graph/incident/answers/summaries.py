@@ -1,4 +1,4 @@
-"""Summaries of the incident, help, what RackMedic is and sees, and small talk."""
+"""Answer with summaries of the incident, with help, with what RackMedic is and sees, and to small talk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,9 +29,9 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_REPORT_CHARS = 240
 MAX_APPROVERS = 6
-WORDS_APPROVE_NOTHING = "Use the Approve button"
+USE_BUTTON_TEXT = "Use the Approve button"
 
-# intents listed by help in a thread; the documentation has the rest
+# Intents that help lists in a thread. The documentation lists all.
 HELP_INTENTS = (
     Intent.HOST_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.EXPLAIN, Intent.WHY_NOT, Intent.COMPARE, Intent.WHAT_NOW, Intent.ON_APPROVE,
     Intent.SUMMARY, Intent.RECHECK, Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.HAND_OFF, Intent.CLOSE,
@@ -54,19 +54,17 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
     if roots:
         machines = fold_host_names(context.faulty_hosts) if context.faulty_hosts else "not a host fault"
         cause_line = f"What: {taxonomy.get_leaf(roots[0].label).customer_words or context.get_title(roots[0].label)}"
-        more = (
-            f" Also: {', '.join(f'{context.get_title(cause.label)}{render_citation(cause)}' for cause in roots[1:3])}."
-            if len(roots) > 1
-            else ""
-        )
+        other_causes = [f"{context.get_title(cause.label)}{render_citation(cause)}" for cause in roots[1:3]]
+        if other_causes:
+            cause_line += f" Also: {', '.join(other_causes)}."
         lines = [
-            cause_line + more,
+            cause_line,
             f"Where: {machines}; {len(context.observed_hosts)} machines looked at, {format_confidence(roots[0])}{render_citation(roots[0])}.",
         ]
-    elif mended := _list_proven_remediations(context):
-        labels = list(dict.fromkeys(remediation.label for remediation in mended))
+    elif fixed_remediations := _list_proven_remediations(context):
+        labels = list(dict.fromkeys(remediation.label for remediation in fixed_remediations))
         cause_text = "; ".join(taxonomy.get_leaf(label).customer_words or context.get_title(label) for label in labels[:3])
-        lines = [f"What: {cause_text}", f"Where: {_format_targets(mended)}; fixed and verified."]
+        lines = [f"What: {cause_text}", f"Where: {_format_targets(fixed_remediations)}; fixed and verified."]
     elif incident.report and incident.report.outcome == "no_fault":
         lines = [f"What: no fault was found on {fold_host_names(context.observed_hosts)} ({report_texts.format_coverage(incident.stats)})."]
     else:
@@ -84,7 +82,7 @@ def _summarize_for_manager(context: AnswerContext) -> TurnResult:
 
 
 def _list_proven_remediations(context: AnswerContext) -> list[Remediation]:
-    """Return proven remediations: their causes no longer show, but were the incident."""
+    """Return the proven remediations. Their causes no longer show, but they were the incident."""
     return [
         remediation
         for remediation in context.incident.remediations
@@ -97,8 +95,10 @@ def _format_targets(remediations: Sequence[Remediation]) -> str:
 
 
 def _render_status(context: AnswerContext) -> str:
-    life = context.incident.lifecycle
-    return "closed." if life == "closed" else f"{life.replace('_', ' ')}; {_render_open_work(context)}"
+    lifecycle = context.incident.lifecycle
+    if lifecycle == "closed":
+        return "closed."
+    return f"{lifecycle.replace('_', ' ')}; {_render_open_work(context)}"
 
 
 def _render_open_work(context: AnswerContext) -> str:
@@ -107,13 +107,14 @@ def _render_open_work(context: AnswerContext) -> str:
         return "closed."
     if approvals := list_pending_approvals(context):
         return f"a fix waits for approval ({render_step_summary(approvals[0])})."
-    going = [remediation for remediation in incident.remediations if remediation.is_open]
-    if going:
-        return f"{describe_remediation(going[0], context.get_title(going[0].label))}."
+    open_remediations = [remediation for remediation in incident.remediations if remediation.is_open]
+    if open_remediations:
+        remediation = open_remediations[0]
+        return f"{describe_remediation(remediation, context.get_title(remediation.label))}."
     if incident.report and incident.report.questions:
         return "waiting for an answer to my questions."
-    step = incident.report.next_step if incident.report else ""
-    return f"next: {step}" if step else "nothing is open."
+    next_step = incident.report.next_step if incident.report else ""
+    return f"next: {next_step}" if next_step else "nothing is open."
 
 
 def _shorten_report(text: str) -> str:
@@ -125,106 +126,95 @@ def _summarize_for_ticket(context: AnswerContext) -> TurnResult:
     lines = [f"Incident {incident.id}, opened {incident.opened:%Y-%m-%d %H:%M} UTC, {incident.lifecycle.replace('_', ' ')}"]
     report_text = " ".join(incident.brief.text.split())
     lines.append(f"Reported: {_shorten_report(report_text) or '(no words)'}")
-    lines.append(
-        f"Hosts looked at: {fold_host_names(context.observed_hosts) or 'none'}"
-        + (f"; job {incident.brief.job}" if incident.brief.job else "")
-    )
+    job_note = f"; job {incident.brief.job}" if incident.brief.job else ""
+    lines.append(f"Hosts looked at: {fold_host_names(context.observed_hosts) or 'none'}{job_note}")
     for cause in context.root_causes[:3]:
         lines.append(f"Cause: {context.get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}")
         lines += [render_evidence(context, line) for line in cause.evidence[:2]]
-    mended = [] if context.root_causes else _list_proven_remediations(context)
-    lines += [f"Cause: {context.get_title(remediation.label)} ({remediation.target}), fixed" for remediation in mended[:3]]
-    if not context.root_causes and not mended:
+    fixed_remediations = [] if context.root_causes else _list_proven_remediations(context)
+    lines += [f"Cause: {context.get_title(remediation.label)} ({remediation.target}), fixed" for remediation in fixed_remediations[:3]]
+    if not context.root_causes and not fixed_remediations:
         lines.append("Cause: none proven" + (f"; {list_doubts(context)[0][:160]}" if assessment.why_unsure else ""))
-    out = [
+    ruled_out = [
         f"{context.get_title(hypothesis.label)} ({render_counter_evidence(context, hypothesis.label)})"
         for hypothesis in assessment.list_ruled_out(3)
     ]
-    if out:
-        lines.append(f"Ruled out: {', '.join(out)}")
-    unobserved = assessment.list_unobserved()
-    if unobserved:
-        lines.append(
-            f"Could not look: {', '.join(f'{unobserved_check.check} on {unobserved_check.host}' for unobserved_check in unobserved[:4])}"
-        )
+    if ruled_out:
+        lines.append(f"Ruled out: {', '.join(ruled_out)}")
+    unobserved_checks = [f"{unobserved.check} on {unobserved.host}" for unobserved in assessment.list_unobserved()[:4]]
+    if unobserved_checks:
+        lines.append(f"Could not look: {', '.join(unobserved_checks)}")
     lines += [
         f"Fix: {describe_remediation(remediation, context.get_title(remediation.label))}" for remediation in incident.remediations[:3]
     ]
     if report and report.next_step:
         lines.append(f"Next: {report.next_step}")
-    return build_answer(context, [*lines, f"On it: {get_owner(context) or 'nobody'}"], most=20)
+    return build_answer(context, [*lines, f"On it: {get_owner(context) or 'nobody'}"], max_lines=20)
 
 
 async def answer_status(context: AnswerContext) -> TurnResult:
     """Answer with findings, pending work and coverage."""
-    incident, causes, title = context.incident, context.root_causes, context.get_title
-    mended = (
-        []
-        if causes
-        else [f"{title(remediation.label)} ({remediation.target}) is fixed" for remediation in _list_proven_remediations(context)[:3]]
-    )
-    cause_text = "; ".join(
-        mended
-        or [f"{title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{render_citation(cause)}" for cause in causes[:3]]
-    ) or ("I found no fault" if incident.report and incident.report.outcome == "no_fault" else "I have proven no cause so far")
-    likely = [] if causes else context.assessment.suspects[:2]
-    suspects = [f"{belief.leaf.title} is likely and unproven ({render_basis(match.fact for match in belief.support)})" for belief in likely]
-    lines = [f"{'; '.join([cause_text, *suspects])}.", f"State: {_render_status(context)}"]
-    lines += [
-        f"• {describe_remediation(remediation, title(remediation.label))}" for remediation in incident.remediations if remediation.is_open
-    ][:3]
-    lines += [f"Held: {line.render_line(title(line.label))}" for line in list_drained_nodes(incident.remediations)[:3]]
+    incident, causes, get_title = context.incident, context.root_causes, context.get_title
+    if causes:
+        findings = [
+            f"{get_title(cause.label)} ({format_location(cause)}), {format_confidence(cause)}{render_citation(cause)}"
+            for cause in causes[:3]
+        ]
+    else:
+        fixed_remediations = _list_proven_remediations(context)[:3]
+        findings = [f"{get_title(remediation.label)} ({remediation.target}) is fixed" for remediation in fixed_remediations]
+        if not findings and incident.report and incident.report.outcome == "no_fault":
+            findings = ["I found no fault"]
+        elif not findings:
+            findings = ["I have proven no cause so far"]
+        for belief in context.assessment.suspects[:2]:
+            basis = render_basis([match.fact for match in belief.support])
+            findings.append(f"{belief.leaf.title} is likely and unproven ({basis})")
+    lines = [f"{'; '.join(findings)}.", f"State: {_render_status(context)}"]
+    open_remediations = [remediation for remediation in incident.remediations if remediation.is_open]
+    lines += [f"• {describe_remediation(remediation, get_title(remediation.label))}" for remediation in open_remediations[:3]]
+    lines += [f"Held: {node.render_line(get_title(node.label))}" for node in list_drained_nodes(incident.remediations)[:3]]
     ticket, owner = incident.ticket, get_owner(context)
     if ticket and ticket.handed:
         lines.append(f"Ticket: {ticket.state}{f', taken by {ticket.taken_by}' if ticket.taken_by else ''}.")
     elif owner:
         lines.append(f"{owner} is on it.")
-    latest = max((at for host in context.observed_hosts if (at := get_read_time(context, host))), default=None)
-    age_note = f", last {format_age(latest, context.current_time)}" if latest else ""
-    return build_answer(
-        context,
-        [
-            *lines,
-            f"{report_texts.format_coverage(incident.stats)}{age_note}. {render_recheck_offer(context, context.faulty_hosts)}".strip(),
-        ],
-        most=12,
-    )
+    read_times = [read_time for host in context.observed_hosts if (read_time := get_read_time(context, host))]
+    age_note = f", last {format_age(max(read_times), context.current_time)}" if read_times else ""
+    coverage = f"{report_texts.format_coverage(incident.stats)}{age_note}."
+    return build_answer(context, [*lines, f"{coverage} {render_recheck_offer(context, context.faulty_hosts)}".strip()], max_lines=12)
 
 
 async def answer_about_bot(context: AnswerContext) -> TurnResult:
     """Answer what RackMedic is and which hosts it may see here."""
     incident, checks = context.incident, context.assessment.reference.list_passive_checks()
     hosts = incident.visible
-    where_to = (
-        f"{len(hosts)} hosts: {fold_host_names(hosts)[:160]}"
-        if hosts
-        else "no hosts; ask an operator to bind this channel in the inventory"
-    )
-    latest = max((at for host in context.observed_hosts if (at := get_read_time(context, host))), default=None)
-    coverage_note = (
-        f"In this thread I have looked at {fold_host_names(context.observed_hosts)[:120]}, last {format_age(latest, context.current_time)}."
-        if context.observed_hosts
-        else "I have looked at nothing yet."
-    )
-    model = (
-        "a language model helps me to understand words; what is wrong is decided by rules over what the machines print"
-        if context.graph_context.model
-        else "no language model is used: rules over what the machines print decide"
-    )
+    visible_hosts = "no hosts; ask an operator to bind this channel in the inventory"
+    if hosts:
+        visible_hosts = f"{len(hosts)} hosts: {fold_host_names(hosts)[:160]}"
+    coverage_note = "I have looked at nothing yet."
+    if context.observed_hosts:
+        read_times = [read_time for host in context.observed_hosts if (read_time := get_read_time(context, host))]
+        age = format_age(max(read_times, default=None), context.current_time)
+        coverage_note = f"In this thread I have looked at {fold_host_names(context.observed_hosts)[:120]}, last {age}."
+    model_note = "No language model is used: rules over what the machines print decide."
+    if context.graph_context.model:
+        model_note = "A language model helps me to understand words; what is wrong is decided by rules over what the machines print."
     return build_answer(
         context,
         [
             "I am RackMedic, a bot that finds out why GPU training broke.",
-            f"From here I can see {where_to}.",
+            f"From here I can see {visible_hosts}.",
             f"I read them with {len(checks)} checks that change nothing; tests that need idle GPUs and every fix wait for Approve on a card.",
             coverage_note,
-            f"{model[0].upper()}{model[1:]}.",
+            model_note,
         ],
     )
 
 
 async def answer_small_talk(context: AnswerContext) -> TurnResult:
-    return build_answer(context, [f"Hello. {_render_open_work(context)[0].upper()}{_render_open_work(context)[1:]}"])
+    open_work = _render_open_work(context)
+    return build_answer(context, [f"Hello. {open_work[0].upper()}{open_work[1:]}"])
 
 
 async def answer_thanks(context: AnswerContext) -> TurnResult:
@@ -234,22 +224,21 @@ async def answer_thanks(context: AnswerContext) -> TurnResult:
 async def answer_help(context: AnswerContext) -> TurnResult:
     """Answer with examples of what can be said here."""
     lines = [f"• {INTENTS[intent].form}: {describe_intent(intent)}" for intent in HELP_INTENTS]
-    return build_answer(context, ["In your own words, for example:", *lines, "Only the Approve button approves."], most=len(lines) + 2)
+    return build_answer(context, ["In your own words, for example:", *lines, "Only the Approve button approves."], max_lines=len(lines) + 2)
 
 
 async def answer_typed_approval(context: AnswerContext) -> TurnResult:
     """Refuse a typed approval: only the button approves."""
     approvals = list_pending_approvals(context)
     if not approvals:
-        return build_answer(context, [f"{WORDS_APPROVE_NOTHING}: a typed word does not count. Nothing is waiting for approval now."])
-    live = await context.graph_context.decisions(context.incident.id)
+        return build_answer(context, [f"{USE_BUTTON_TEXT}: a typed word does not count. Nothing is waiting for approval now."])
+    approval_statuses = await context.graph_context.decisions(context.incident.id)
     approvals_text = render_pending_approvals(approvals)
-    if live is None:
-        return build_answer(
-            context, [f"{WORDS_APPROVE_NOTHING} on the card in Slack; a typed word does not count. Waiting for approval: {approvals_text}."]
-        )
-    names = list(dict.fromkeys(name for approval in live if approval.open for name in approval.approvers))
-    lines = [f"{WORDS_APPROVE_NOTHING} on the card; a typed word does not count. Waiting for approval: {approvals_text}."]
+    if approval_statuses is None:
+        text = f"{USE_BUTTON_TEXT} on the card in Slack; a typed word does not count. Waiting for approval: {approvals_text}."
+        return build_answer(context, [text])
+    names = list(dict.fromkeys(name for status in approval_statuses if status.open for name in status.approvers))
+    lines = [f"{USE_BUTTON_TEXT} on the card; a typed word does not count. Waiting for approval: {approvals_text}."]
     if names:
         lines.append(f"Approvers: {', '.join(names[:MAX_APPROVERS])}{' …' if len(names) > MAX_APPROVERS else ''}.")
     return build_answer(context, lines)

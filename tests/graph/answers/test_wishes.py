@@ -13,7 +13,7 @@ from graph.dialogue.said import OTHERS
 from graph.incident.answers.next_steps import NOTHING_RUNS_TEXT
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX
 from graph.incident.answers.safety import FAILS_AGAIN_PREFIX, NOT_SAFE_PREFIX, SAFE_PREFIX, UNSURE_PREFIX
-from graph.incident.answers.summaries import WORDS_APPROVE_NOTHING
+from graph.incident.answers.summaries import USE_BUTTON_TEXT
 from tests.support.talk import FAULT, Talk
 from tools.fact import Status, build_unobserved_fact
 from tools.fleet.answers import AnswerCallback, CheckAnswer, CheckRequest, FleetAnswers
@@ -148,7 +148,7 @@ async def test_a_test_that_needs_idle_gpus_is_put_up_and_never_run() -> None:
 async def test_typed_approval_is_no_approval() -> None:
     talk = await Talk.about()
     before = (await talk.rows()).remediations
-    assert (await talk.says("approve")).startswith(WORDS_APPROVE_NOTHING)
+    assert (await talk.says("approve")).startswith(USE_BUTTON_TEXT)
     assert (await talk.rows()).remediations == before
 
 
