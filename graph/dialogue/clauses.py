@@ -71,6 +71,7 @@ _NO_CONDITIONS: Final = {
     ("comme", "avant"),
     ("como", "antes"),
 }
+_BESIDES: Final = ("while", "you", "are", "at", "it")
 _TIME_LIMITS: Final = _each("before bevor avant antes")  # Inside a sentence they are no condition: “drain it before the next job”.
 _TROUBLES: Final = _each("hang hangs error errors xid xids crash crashes problem problems issue issues fault faults failure failures more")
 _POLITE_VERBS: Final = _each(
@@ -83,6 +84,8 @@ _POLITE_FORMS: Final = re.compile(
     r"|(?:\S+ ){0,4}(?:(?:kannst|konntest|wurdest|magst) du|(?:konnt|konntet|wurdet) ihr|(?:konnen|konnten|wurden) sie|(?:peux|pourrais) tu"
     r"|(?:pouvez|pourriez) vous|tu (?:peux|pourrais)|vous (?:pouvez|pourriez)|puedes|podrias|podeis|pueden|podrian)) "
 )
+# A polite request, no condition.
+_POLITE_IF: Final = re.compile(r"^(?:\S+ ){0,4}(?:appreciate it|great|good|nice|lovely|helpful|grateful) if you ")
 _SUBJECTS: Final = _each("i you we it this that there they the a")
 _NO_SUBJECTS: Final = _each("fixed solved resolved working mine gone done")
 _FOREIGN_POLITE: Final = _each("kannst konntest wurdest peux pouvez pourrais pourriez puedes podrias podria pueden")
@@ -176,11 +179,13 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     body = skip_leading_words(words)
     first, second = [*body, "", ""][:2]
     third = body[2] if len(body) > 2 else ""
-    polite = _POLITE_FORMS.match(" ".join(body)) is not None or (
+    polite_if = _POLITE_IF.match(" ".join(body))
+    polite = bool(polite_if or _POLITE_FORMS.match(" ".join(body))) or (
         first in _POLITE_VERBS and (second in _ASKED or (second, third) in _ASKED_IN_TWO_WORDS or first in _FOREIGN_POLITE)
     )
     orders = not marked and _orders(first, second, named)
-    begins = first in ("when", "where", "while") and second not in _HEADS  # “when the part arrives, …” asks nothing
+    # “when the part arrives, …” asks nothing, and “while you are at it” is no condition.
+    begins = first in ("when", "where", "while") and second not in _HEADS and tuple(body[:5]) != _BESIDES
     states = not marked and second == "be" and first in _HEADS  # “might be everywhere”, “can be closed”
     wonders = (first in _WONDERS and not begins) or (
         first in _HEADS
@@ -197,7 +202,8 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     untroubled = {at for at, (word, after) in enumerate(pairwise([*body, ""])) if word == "no" and after in _TROUBLES}  # “no more hangs”
     denying = {word for at, word in enumerate(body) if (at < 8 or at >= len(body) - 2) and at not in untroubled}
     denies = refuses or (bool(_DENIES & denying) and first != "no")
-    beside = zip(["", *body], body, [*body[1:], ""], strict=False)
+    rest = body[len(polite_if.group().split()) :] if polite_if else body
+    beside = zip(["", *rest], rest, [*rest[1:], ""], strict=False)
     conditions = {word for before, word, after in beside if word in _DEPENDS and _NO_CONDITIONS.isdisjoint({(before, word), (word, after)})}
     depends = first in _DEPENDS or begins or not conditions <= _TIME_LIMITS
     return (marked or wonders) and not polite and not (requests and not marked), requests, denies, depends

@@ -19,7 +19,7 @@ from graph.dialogue.news import find_fault_statements, has_error_lines, names_ma
 from graph.dialogue.predicates import find_predicate
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
 from graph.dialogue.spelling import LONGEST
-from graph.dialogue.vetoes import ACTING, VETOES, calls_colleague, is_vetoed
+from graph.dialogue.vetoes import ACTING, VETOES, calls_colleague, is_only_asked, is_vetoed
 from graph.extraction.command_hosts import find_group, is_near_group_name
 from graph.extraction.hosts import expand_host_numbers
 from graph.extraction.pasted_text import find_quoted_lines
@@ -45,22 +45,27 @@ _ASSIGNING_WORDS: Final = (
     "assigne asigna asignalo dale daselo pasalo pasaselo encarga transfierelo 交 转 派"
 )
 ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
+# The answer asks for the test, fix, guide or person that the message does not name.
+ASKED_BACK: Final = frozenset({Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.RUN_GUIDE, Intent.ASSIGN})
 MAX_LABELS = 8
 MAX_REPORT_WORDS = 25  # Of a request for the report; longer texts mention reports.
-LIKELY, LIKELY_POLITE_QUESTION = 0.15, 0.5  # Least probability of an intent that only answers; of small talk as a question.
-LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.7  # Of one that acts; where the sentence neither asks nor requests.
+LIKELY, LIKELY_POLITE_QUESTION = 0.1, 0.5  # Least probability of an intent that only answers; of small talk as a question.
+LIKELY_NAMELESS = 0.5
+LIKELY_TO_ACT_AS_QUESTION, LIKELY_REPORT = 0.6, 0.6
+LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.3, 0.4  # Of one that acts; where the sentence neither asks nor requests.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
 # Where “asks for nothing” is at most this share of it, an act needs only this probability.
-CLEAR_SHARE, LIKELY_TO_ACT_CLEARLY = 0.125, 0.4
+CLEAR_SHARE, LIKELY_TO_ACT_CLEARLY = 0.35, 0.25
 CERTAIN = 0.9  # From here on even words that no phrase has may act.
 # So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
-NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.4, 0.8, 2.0
+NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.3, 0.5, 1.0
 # Withdraws the request before it. The possessive run of punctuation avoids backtracking.
 _TAKEN_BACK = re.compile(
     r"(?i)(?<=[^\s,;:.!…()–—-])[\s,;:.!…()–—-]++(?:(?:no,? wait|wait,? no|scratch that|on second thoughts?|actually,? (?:no|not|don'?t))\b"
-    r"|(?:hold on|never ?mind|forget (?:it|that)|(?:no,? )?(?:please )?(?:don'?t|do not)|no)[\s.!…]*$)"
+    r"|(?:hold on|never ?mind|forget (?:it|that)|(?:no,? )?(?:please )?(?:don'?t|do not))[\s.!…]*$)"
+    r"|[^\s,;:.!…()–—-]\s*[,;:.!…()–—-][\s,;:.!…()–—-]*+no[\s.!…]*$"
 )
 # A question whether something works again, which requests no recheck; a statement that it does would.
 _WELL_AGAIN = re.compile(
@@ -141,7 +146,7 @@ def _find_exact_intent(text: str, clauses: Sequence[Clause]) -> Intent | None:
         return Intent.STOP
     if len(clauses) != 1 or _TAKEN_BACK.search(text):
         return None
-    if is_remedy_command(clauses[0]) and not is_vetoed(Intent.WISH_REMEDY, clauses[0]):
+    if is_remedy_command(clauses[0]) and not clauses[0].asks and not is_vetoed(Intent.WISH_REMEDY, clauses[0]):
         return Intent.WISH_REMEDY
     return find_exact_command(clauses[0])
 
@@ -195,7 +200,8 @@ def _weigh_intents(clauses: Sequence[Clause], faults: Sequence[Clause]) -> dict[
     shares = {
         intent: share
         for intent, share in compute_probabilities(clauses).items()
-        if can_mean(intent, clauses) and not (stated and intent in QUESTIONS_OF_HOSTS)
+        if (can_mean(intent, clauses) or (intent in ASKED_BACK and share >= LIKELY_NAMELESS))
+        and not (stated and intent in QUESTIONS_OF_HOSTS)
     }
     whole = sum(shares.values()) or 1.0
     vetoed = {intent for intent in shares if any(is_vetoed(intent, clause) for clause in clauses)}
@@ -242,7 +248,7 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
         return row.score >= max(LIKELY_POLITE_QUESTION if wants and polite else LIKELY, nothing * margin)
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
     threshold = _get_threshold(row, news=news)
-    if row.intent not in (Intent.NEW_FACTS, Intent.REPORT) and nothing <= row.score * CLEAR_SHARE:
+    if row.intent is not Intent.NEW_FACTS and not is_only_asked(row.intent, row.clauses) and nothing <= row.score * CLEAR_SHARE:
         threshold = min(threshold, LIKELY_TO_ACT_CLEARLY)
     return known and row.score >= max(threshold, nothing * NOTHING_TO_ACT)
 
@@ -264,8 +270,10 @@ def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> f
 def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
     if row.intent is Intent.NEW_FACTS:
         return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
+    if is_only_asked(row.intent, row.clauses):
+        return LIKELY_TO_ACT_AS_QUESTION
     if row.intent is Intent.REPORT:  # People speak of many reports.
-        return CERTAIN
+        return LIKELY_REPORT
     return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
 
 

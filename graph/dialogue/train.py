@@ -21,7 +21,7 @@ from graph.dialogue.features import BUCKETS, compute_features
 from graph.dialogue.intents import Intent
 from graph.dialogue.known_words import KNOWN_WORDS_PATH
 from graph.dialogue.said import Vocabulary
-from graph.dialogue.spelling import expand_abbreviations, split_sentences
+from graph.dialogue.spelling import expand_abbreviations, normalize_words, split_sentences
 from graph.extraction.hosts import expand_host_numbers
 from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
@@ -34,6 +34,7 @@ INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 10.0, 300, 1e-4
 MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
 _ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
+_MENTIONED = re.compile(r"@([A-Za-z]\w{2,})", re.ASCII)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "": {
@@ -138,13 +139,18 @@ def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:
 
 
 def list_common_words(texts: Sequence[LabelledText]) -> list[str]:
-    """Return the words of at least `COMMON_FROM` phrases that ask for something."""
-    rows = (
-        {word for sentence in split_sentences(row.text) for word in expand_abbreviations(sentence.words)}
-        for row in set(texts)
-        if row.intent is not Intent.NOT_UNDERSTOOD
+    """Return the words of at least `COMMON_FROM` phrases that ask for something, without names of people."""
+    asking = [row.text for row in dict.fromkeys(texts) if row.intent is not Intent.NOT_UNDERSTOOD]
+    counts = Counter(word for text in asking for word in _list_words(text))
+    people = {word for text in asking for name in _MENTIONED.findall(text) for word in normalize_words(name)}
+    plain_counts = Counter(word for text in asking for word in set(text.split()) if word in people)  # In lower case and without an @.
+    return sorted(
+        word for word, count in counts.items() if word.isalpha() and (plain_counts[word] if word in people else count) >= COMMON_FROM
     )
-    return sorted(word for word, count in Counter(word for row in rows for word in row).items() if count >= COMMON_FROM and word.isalpha())
+
+
+def _list_words(text: str) -> set[str]:
+    return {word for sentence in split_sentences(text) for word in expand_abbreviations(sentence.words)}
 
 
 def compute_training_features(texts: Sequence[LabelledText]) -> Any:

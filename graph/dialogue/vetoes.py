@@ -30,7 +30,7 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.WISH_REMEDY: "not if ? maybe past done mistake",
     Intent.UNDO: "not if ? maybe past",
     Intent.CORRECT: "unless ? hope past",
-    Intent.FIXED: "not if ? maybe past",
+    Intent.FIXED: "not unless ? maybe past",
     Intent.STILL_BROKEN: "unless ? hope past",
     Intent.CLOSE: "not if ? maybe past earlier",
     Intent.REOPEN: "if past",
@@ -72,7 +72,7 @@ _DONE: Final = (
     "(?:on|nous) (?:a|avons) \\S+|a ete \\S+|(?:il|elle) (?:a|veut|dit)|reiniciamos|drenamos|sacamos|reiniciaron|hemos \\S+|fue reinici\\w+|"
     "重 启 过|重 启 了|已 经 (?:\\S )*了|他 说|她 说"
 )
-_CONFIRM: Final = "(?:you|please) confirm|confirm (?:please|the|that|whether|if|it works)"
+_CONFIRM: Final = "approve of|(?:you|please) confirm|confirm (?:please|the|that|whether|if|it works)"
 _CONDITIONS: Final = "if|unless|whenever|wenn|falls|sofern|au cas ou|如 果|要 是"
 _OTHER_OBJECTS: Final = (
     "(?:re ?)?(?:close|shut|open|opened|closed) (?:the|a|my|your|our|that) (?!incident|ticket|case|thread|issue|alert|report|one|matter|whole|"
@@ -107,10 +107,10 @@ _PATTERNS: Final = {
         ("no reopening", "(?:not|never) (?:re ?open|open)"),
     )
 }  # fmt: skip
-_CALLED_FIRST: Final = re.compile(r"\W{0,3}([^\W\d_]{2,24})\s?[,，:：]\s?(?=\S)")
+_CALLED_FIRST: Final = re.compile(r"\W{0,3}(?:(?:[Hh]ey|[Hh]i|[Hh]ello|[Tt]hanks|[Tt]hx|[Oo]k) )?([^\W\d_]{2,24})\s?[,，:：]\s?(?=\S)")
 _CALLED_LAST: Final = re.compile(r",\s?([A-ZÀ-Ý][^\W\d_]{1,23})\s?\?\W{0,3}$")
 _SPOKEN_TO: Final = re.compile(
-    r"(?i)\b(?:you|your|du|dir|dich|hast|bist|kannst|ihr|tu|vous|as-tu|peux|tienes|puedes|sigues|reiniciaste|viste|estás|sabes|he|she)\b|\?|你|您|？"
+    r"(?i)\b(?:you|your|u|pls|please|du|dir|dich|hast|bist|kannst|ihr|tu|vous|as-tu|peux|tienes|puedes|sigues|reiniciaste|viste|estás|sabes|he|she)\b|\?|你|您|？"
 )
 
 
@@ -129,9 +129,14 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
         return True
     if intent is Intent.REOPEN and _PATTERNS["no reopening"].search(words):
         return True
-    held = {"not": clause.denies, "if": clause.depends, "?": clause.asks}
+    held = {"not": clause.denies, "if": clause.depends, "?": clause.asks and intent not in ACTING}
     acts = intent in ACTING - {Intent.NEW_FACTS}  # What another person says may be a fact.
     return (acts and clause.quotes) or any(held[mood] if mood in held else _is_in(mood, words, clause) for mood in moods)
+
+
+def is_only_asked(intent: Intent, clauses: Sequence[Clause]) -> bool:
+    """Return whether the sentences ask about the act: “did you drain it?”. Only a classifier that is sure reads a request there."""
+    return intent in ACTING and "?" in VETOES[intent].split() and any(clause.asks for clause in clauses)
 
 
 def _names_machine(clause: Clause) -> bool:

@@ -17,7 +17,7 @@ from graph.extraction.suspected_causes import find_suspected_causes
 from graph.incident.answers.routes import answer_item
 from graph.incident.context import IncidentContext, assess_incident, load_incident_context
 from graph.incident.exploration import has_exhausted_ideas
-from graph.incident.guides import add_guide_status, answer_unknown_guide, get_unknown_guide
+from graph.incident.guides import add_guide_status, answer_unknown_guide, lacks_requested_guide
 from graph.incident.handoff_tickets import build_handoff_ticket
 from graph.incident.headline import build_headline, render_cause
 from graph.incident.host_findings import (
@@ -64,13 +64,13 @@ async def conclude(state: IncidentState, runtime: Runtime[GraphContext]) -> dict
     graph_context = runtime.context
     context = await add_action_facts(await load_incident_context(state, graph_context), graph_context)
     assessment = await assess_incident(context, graph_context)
-    unknown_guide = get_unknown_guide(context, graph_context)
-    diagnosing = (context.looks_at_hosts or is_check_result(context.item)) and not (context.keeps_last_report or unknown_guide)
+    lacks_guide = lacks_requested_guide(context, graph_context)
+    diagnosing = (context.looks_at_hosts or is_check_result(context.item)) and not (context.keeps_last_report or lacks_guide)
     if diagnosing:
         diagnosis = _add_site_notes(_conclude_diagnosis(context, assessment, graph_context), context, assessment, graph_context)
         result = _add_file_results(_add_charts(diagnosis, context), context)
         result = await asyncio.to_thread(_add_tenant_causes, result, context, assessment, graph_context.inventory)
-    elif unknown_guide:
+    elif lacks_guide:
         result = _add_file_results(answer_unknown_guide(context, graph_context), context)
     else:
         result = _add_file_results(await answer_item(context, assessment, graph_context), context)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graph.context import GraphContext
+from graph.dialogue.intents import Intent
 from graph.engine.assessment import Assessment
 from graph.engine.check_selection import list_first_wave
 from graph.incident.answers.item_answers import build_answer_report
@@ -32,23 +33,31 @@ class GuidedChecks:
     asks: Sequence[tuple[str, str]]
 
 
-def get_unknown_guide(context: IncidentContext, graph_context: GraphContext) -> str:
-    """Return the requested guide's name if there is none of that name."""
-    name = get_requested_guide(context)
-    return name if name and name not in graph_context.guides else ""
+def lacks_requested_guide(context: IncidentContext, graph_context: GraphContext) -> bool:
+    """Return whether the item requests a guide that does not exist, or does not say which one."""
+    requests_guide = bool(get_requested_guide(context)) or (context.looks_at_hosts and context.message.intent is Intent.RUN_GUIDE)
+    return requests_guide and _find_requested_guide(context, graph_context) is None
 
 
 def answer_unknown_guide(context: IncidentContext, graph_context: GraphContext) -> TurnResult:
     """Answer with the known guides."""
     known_guides = ", ".join(f"`run guide {name}`" for name in graph_context.guides) or "none is loaded"
-    return TurnResult(
-        build_answer_report(context, f"I have no guide called {get_unknown_guide(context, graph_context)}. There are: {known_guides}.")
-    )
+    name = get_requested_guide(context)
+    problem = f"I have no guide called {name}." if name else "Which guide do you mean?"
+    return TurnResult(build_answer_report(context, f"{problem} There are: {known_guides}."))
+
+
+def _find_requested_guide(context: IncidentContext, graph_context: GraphContext) -> Guide | None:
+    """Return the guide of that name, or without a name the one whose words the message has."""
+    name = get_requested_guide(context)
+    if name or context.message.intent is not Intent.RUN_GUIDE:
+        return graph_context.guides.get(name)
+    return find_best_guide(graph_context.guides, (), context.message.text)
 
 
 def plan_guided_checks(context: IncidentContext, assessment: Assessment | None, graph_context: GraphContext) -> GuidedChecks | None:
     """Return the guide's next checks, then all other passive ones; None if no guide runs or all is done."""
-    guide = graph_context.guides.get(get_requested_guide(context))
+    guide = _find_requested_guide(context, graph_context)
     if guide is None or context.turn.cut or not context.turn.hosts:
         return None
     running = start_or_resume_run(context, guide, context.turn.hosts) if assessment is None else get_running_guide(context)
@@ -94,7 +103,7 @@ def add_guide_status(result: TurnResult, context: IncidentContext, assessment: A
 
     A run proposes its exclusive checks one after the other.
     """
-    calls = bool(get_requested_guide(context)) or is_check_result(context.item)
+    calls = _find_requested_guide(context, graph_context) is not None or is_check_result(context.item)
     running = get_running_guide(context)
     if running and not calls and not (context.report and context.report.guide and context.report.guide.is_open):
         running = None  # it ended and was reported in an earlier turn

@@ -27,7 +27,7 @@ from graph.incident.context import (
     load_incident_context,
 )
 from graph.incident.exploration import explore_causes
-from graph.incident.guides import get_unknown_guide, plan_guided_checks
+from graph.incident.guides import lacks_requested_guide, plan_guided_checks
 from graph.incident.likely_causes import list_offered_labels
 from graph.incident.narrow_recheck import is_narrow_recheck, list_deciding_checks
 from graph.incident.news_turns import brings_new_facts, list_checks_for_news
@@ -90,7 +90,7 @@ async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str
 
 async def _plan_first_round(context: IncidentContext, graph_context: GraphContext) -> PlanResult:
     """Set priors from words and history and plan the first wave; no checks for unknown hosts or jobs."""
-    if get_unknown_guide(context, graph_context):
+    if lacks_requested_guide(context, graph_context):
         return PlanResult(context.turn, TaxonomySearch(), "done")
     if (context.turn.unknown or context.turn.unknown_job) and not context.brief.hosts:
         return PlanResult(

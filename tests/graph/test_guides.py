@@ -173,6 +173,20 @@ async def test_a_guide_that_there_is_not_looks_at_nothing_and_names_those_that_t
     assert (await talk.rows()).remediations == before
 
 
+async def test_a_guide_named_by_its_subject_is_run() -> None:
+    talk = await thread()
+    report = await calls(talk, "go through the playbook for nccl hangs on gpu-002")
+    assert report.guide
+    assert (report.guide.id, report.guide.called) == ("nccl_hang", True)
+
+
+async def test_a_request_that_names_no_guide_is_asked_which_one() -> None:
+    talk = await thread()
+    report = await calls(talk, "please go through the troubleshooting guide step by step")
+    assert "`run guide nccl_hang`" in report.reply
+    assert talk.ran == []
+
+
 async def test_who_begins_with_a_guide_has_it_run() -> None:
     talk = Talk.over((await thread()).stage)
     talk.ports = replace(talk.ports, guides=GUIDES)

@@ -38,6 +38,10 @@ def test_what_is_not_taken_back_is_wanted(text: str) -> None:
     assert (said(text).intent, said(text).remedy, said(text).hosts) == (Intent.WISH_REMEDY, "drain_node", ("gpu-002",))
 
 
+def test_a_no_that_belongs_to_the_sentence_takes_nothing_back() -> None:
+    assert said("same hang after ten minutes. so no").intent is Intent.STILL_BROKEN
+
+
 @pytest.mark.parametrize(
     "text", ["nccl heatmap", "heatmap of nccl", "draw nccl bandwidth", "nccl matrix as a picture", "draw the temperatures"]
 )

@@ -1,0 +1,35 @@
+"""Moods of a sentence: polite requests are requests, and only real conditions are conditions."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from graph.dialogue.clauses import split_clauses
+from graph.dialogue.intents import Intent
+from graph.dialogue.read import parse_message
+from tests.graph.test_conversation import NAMES, NOW
+
+
+@pytest.mark.parametrize(
+    ("text", "moods"),
+    [
+        ("I'd appreciate it if you rebooted gpu-002", ["requests"]),
+        ("I'd appreciate it if you rebooted gpu-002 if it fails again", ["depends", "requests"]),
+        ("would be great if you drained gpu-002", ["requests"]),
+        ("drain it if it fails again", ["depends", "requests"]),
+        ("while you're at it also gpu-003", []),
+        ("while the job runs leave gpu-003", ["depends"]),
+    ],
+)
+def test_politeness_is_no_condition(text: str, moods: Sequence[str]) -> None:
+    (clause,) = split_clauses(text, NAMES, NOW)
+    assert sorted(mood for mood in ("requests", "depends") if getattr(clause, mood)) == moods
+
+
+@pytest.mark.parametrize("text", ["Hey Ines, did you drain gpu-002?", "Carlos, pls reboot gpu-002", "thanks Bob, can you close it?"])
+def test_a_request_to_a_colleague_is_none_to_the_bot(text: str) -> None:
+    assert parse_message(text, NAMES, NOW).intent is Intent.NOT_UNDERSTOOD
+
+
+def test_a_remedy_command_with_a_question_mark_asks() -> None:
+    assert parse_message("did we drain gpu-002?", NAMES, NOW).intent is not Intent.WISH_REMEDY
