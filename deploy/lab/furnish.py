@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.lab.container import make_groups
-from deploy.lab.layout import CONTROLLER, NODES, Rack, RackNode, Role
+from deploy.lab.layout import CONTROLLER, GPUS, NODES, Rack, RackNode, Role
 from deploy.lab.programs import run
-from deploy.lab.slurm import gpu_files, gres_conf, slurm_conf
 
 JOB_USER = "trainer"  # the user who starts jobs; same uid on every node
 JOB_UID = 2000
@@ -30,6 +29,38 @@ ASKED_FOR = (
 )
 # tmpfs limits of the rack's shared files and of each node's root; a node writes about 10 MB
 SHARED_SIZE, ROOT_SIZE = "256m", "512m"
+# Slurm needs a file per GPU; `Count=` alone registers none (22.05: "count reported lower than configured").
+GPU_FILES = "/run/lab/gpu"
+
+# `config_overrides`: nodes claim what is written here, not what the host has. `MessageTimeout`: how long commands look
+# for a missing controller (default ten seconds each).
+SLURM_SETTINGS = f"""\
+ClusterName=lab
+SlurmctldHost={CONTROLLER.name}
+SlurmUser=slurm
+AuthType=auth/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+SlurmdParameters=config_overrides
+ReturnToService=1
+SlurmctldTimeout=30
+SlurmdTimeout=30
+MessageTimeout=5
+KillWait=2
+AccountingStorageType=accounting_storage/none
+AccountingStorageHost={CONTROLLER.name}
+JobAcctGatherType=jobacct_gather/none
+GresTypes=gpu
+"""
 
 
 def furnish_rack(rack: Rack, image: Path) -> None:
@@ -97,10 +128,25 @@ def _texts(rack: Rack, node: RackNode) -> Mapping[str, str]:
         "etc/systemd/system/chrony.service.d/lab.conf": "[Unit]\nConditionCapability=\n",  # else it needs CAP_SYS_TIME
     }
     if node.role is not Role.PLAIN:
-        texts |= {"etc/slurm/slurm.conf": slurm_conf()}
+        texts |= {"etc/slurm/slurm.conf": _slurm_conf()}
     if node.role is Role.GPU:
-        texts |= {"etc/slurm/gres.conf": gres_conf(), "etc/tmpfiles.d/lab.conf": gpu_files()}
+        texts |= {"etc/slurm/gres.conf": _gres_conf(), "etc/tmpfiles.d/lab.conf": _gpu_files_conf()}
     return texts
+
+
+def _slurm_conf() -> str:
+    names = ",".join(node.name for node in NODES if node.role is Role.GPU)
+    nodes = f"NodeName={names} CPUs=16 RealMemory=2000 Gres=gpu:h100:{GPUS} State=UNKNOWN\n"
+    return SLURM_SETTINGS + nodes + f"PartitionName=train Nodes={names} Default=YES MaxTime=INFINITE State=UP\n"
+
+
+def _gres_conf() -> str:
+    return f"Name=gpu Type=h100 File={GPU_FILES}[0-{GPUS - 1}]\n"
+
+
+def _gpu_files_conf() -> str:
+    """Return a systemd-tmpfiles fragment that creates the GPU files at every boot."""
+    return "".join(f"f {GPU_FILES}{gpu} 0666\n" for gpu in range(GPUS))
 
 
 def _chrony(root: Path) -> None:

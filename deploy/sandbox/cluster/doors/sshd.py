@@ -17,7 +17,6 @@ from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import GRAIN
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
-from deploy.sandbox.cluster.doors.wire import Wire
 from deploy.sandbox.cluster.grammar import TARGETS, Timed, kit_words, several, unwrap
 
 USER = "rackmedic"
@@ -49,7 +48,7 @@ class SshCluster:
         self._scheduler = scheduler
         self._keys: dict[str, asyncssh.SSHKey] = {}
         self._servers: dict[str, asyncssh.SSHAcceptor] = {}
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, _TcpRelay] = {}
         self._garbage: dict[str, bytes] = {}
         self._no_sudo: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,7 +65,7 @@ class SshCluster:
         for host in self.cluster.machines:
             self._keys[host] = asyncssh.generate_private_key(KEY_TYPE)
             self._servers[host] = await self._listen(host)
-            self._wires[host] = Wire(self._servers[host].get_port())
+            self._wires[host] = _TcpRelay(self._servers[host].get_port())
             await self._wires[host].open()
         self._write_files()
         await self._follow_power()
@@ -253,3 +252,71 @@ class SshCluster:
         async with self._following:
             for host, wire in self._wires.items():
                 await (wire.open() if self.cluster.reachable(host) else wire.close())
+
+
+class _TcpRelay:
+    """A relay in front of a machine's SSH server that simulates network faults: cut connections, silence, a closed port.
+
+    It forwards bytes between a fixed port and the current `target` port.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self._flow = asyncio.Event()
+        self._flow.set()
+        self._server: asyncio.Server | None = None
+        self._lines: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Listen, on the same port as before if there was one."""
+        if self._server is None:
+            self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Refuse new connections and cut existing ones."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await self.cut()
+
+    async def cut(self) -> None:
+        """Cut every connection, as a crashed machine would."""
+        lines = list(self._lines)
+        for line in lines:
+            line.cancel()
+        await asyncio.gather(*lines, return_exceptions=True)
+
+    def freeze(self) -> None:
+        """Stop forwarding without closing connections."""
+        self._flow.clear()
+
+    def thaw(self) -> None:
+        self._flow.set()
+
+    async def _carry(self, near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # a connection's callback always runs in a task
+        self._lines.add(task)
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            far, forth = await asyncio.open_connection("127.0.0.1", self.target)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._pump(near, forth))
+                    both.create_task(self._pump(far, back))
+            except* OSError:
+                pass
+            finally:
+                forth.transport.abort()
+        self._lines.discard(task)
+        back.transport.abort()
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(1 << 16):
+            await self._flow.wait()
+            sink.write(data)
+            await sink.drain()
+        await self._flow.wait()
+        if sink.can_write_eof():
+            sink.write_eof()
