@@ -8,22 +8,22 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.lab.container import make_groups
-from deploy.lab.layout import CONTROLLER, GPUS, NODES, Rack, RackNode, Role
+from deploy.lab.container import make_control_groups
+from deploy.lab.layout import CONTROLLER, GPUS_PER_NODE, NODES, Rack, RackNode, Role
 from deploy.lab.programs import run
 
 JOB_USER = "trainer"  # the user who starts jobs; same uid on every node
 JOB_UID = 2000
-ENGINE_HOST = "gpu-003"  # the only node with a container engine
-ENGINE_FILES = (
+DOCKER_HOST = "gpu-003"  # the only node with a container engine
+DOCKER_FILES = (
     "usr/bin/docker",
     "usr/sbin/dockerd",
     "lib/systemd/system/docker.service",
     "lib/systemd/system/docker.socket",
     "etc/init.d/docker",
 )
-# services of the image that start only on request
-ASKED_FOR = (
+# services of the image that start only when a test asks for them
+DISABLED_SERVICES = (
     *("docker", "containerd", "mariadb", "slurmdbd"),
     *("prometheus", "prometheus-alertmanager"),
 )
@@ -64,7 +64,7 @@ GresTypes=gpu
 
 
 def furnish_rack(rack: Rack, image: Path) -> None:
-    """Prepare everything up to the boot of the nodes. Raises LabRefusal."""
+    """Prepare everything up to the boot of the nodes. Raises LabRefusal if a system program fails."""
     rack.folder.mkdir(parents=True, exist_ok=True)
     run("mount", "-t", "tmpfs", "-o", f"size={SHARED_SIZE},mode=0755", "rackmedic-lab", rack.folder)
     rack.shared.mkdir(mode=0o1777)
@@ -72,15 +72,15 @@ def furnish_rack(rack: Rack, image: Path) -> None:
     run("ip", "link", "add", rack.bridge, "type", "bridge")
     run("ip", "addr", "add", f"{rack.gateway}/24", "dev", rack.bridge)
     run("ip", "link", "set", rack.bridge, "up")
-    munge = secrets.token_bytes(1024)
+    munge_key = secrets.token_bytes(1024)
     for node in NODES:
-        _connect(rack, node)
-        _root(rack, node, image)
-        _files(rack, node, munge)
-        make_groups(rack.unit(node))
+        _connect_node(rack, node)
+        _mount_root(rack, node, image)
+        _write_files(rack, node, munge_key)
+        make_control_groups(rack.unit(node))
 
 
-def _connect(rack: Rack, node: RackNode) -> None:
+def _connect_node(rack: Rack, node: RackNode) -> None:
     """Create a network namespace with a veth pair to the bridge."""
     space, outside = rack.unit(node), f"{rack.bridge}v{node.last}"
     run("ip", "netns", "add", space)
@@ -91,7 +91,8 @@ def _connect(rack: Rack, node: RackNode) -> None:
     run("ip", "-n", space, "link", "set", "lo", "up")
 
 
-def _root(rack: Rack, node: RackNode, image: Path) -> None:
+def _mount_root(rack: Rack, node: RackNode, image: Path) -> None:
+    """Mount the node's root: an overlay on the image whose changes stay in memory."""
     root = rack.root(node)
     upper, work = root.with_name("upper"), root.with_name("work")
     root.parent.mkdir(parents=True)
@@ -101,93 +102,95 @@ def _root(rack: Rack, node: RackNode, image: Path) -> None:
     run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={image},upperdir={upper},workdir={work}", root)
 
 
-def _files(rack: Rack, node: RackNode, munge: bytes) -> None:
+def _write_files(rack: Rack, node: RackNode, munge_key: bytes) -> None:
     root = rack.root(node)
-    for name, text in _texts(rack, node).items():
+    for name, text in _build_texts(rack, node).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (root / "usr/sbin/policy-rc.d").unlink(missing_ok=True)  # debootstrap's own file, which forbids starting daemons
-    _chrony(root)
-    _munge_key(root, munge)
-    _services(root, node)
-    _host_key(root)
-    _account(root)
+    _configure_chrony(root)
+    _write_munge_key(root, munge_key)
+    _enable_services(root, node)
+    _create_host_key(root)
+    _add_job_user(root)
 
 
-def _texts(rack: Rack, node: RackNode) -> Mapping[str, str]:
+def _build_texts(rack: Rack, node: RackNode) -> Mapping[str, str]:
+    """Return the text of each configuration file by its path below the node's root."""
     hosts = "".join(f"{rack.address(other)} {other.name}\n" for other in NODES)
+    clock_server = f"local stratum 8\nallow {rack.gateway}/24\n"
+    clock_client = f"server {CONTROLLER.name} iburst minpoll 0 maxpoll 2\n"
     texts = {
         "etc/hostname": f"{node.name}\n",
         "etc/hosts": f"127.0.0.1 localhost\n{hosts}{rack.gateway} outside\n",
         "etc/resolv.conf": "",
         "etc/machine-id": f"{uuid.uuid4().hex}\n",
-        "etc/chrony/conf.d/lab.conf": f"local stratum 8\nallow {rack.gateway}/24\n"
-        if node is CONTROLLER
-        else f"server {CONTROLLER.name} iburst minpoll 0 maxpoll 2\n",
+        "etc/chrony/conf.d/lab.conf": clock_server if node is CONTROLLER else clock_client,
         "etc/systemd/system/chrony.service.d/lab.conf": "[Unit]\nConditionCapability=\n",  # else it needs CAP_SYS_TIME
     }
     if node.role is not Role.PLAIN:
-        texts |= {"etc/slurm/slurm.conf": _slurm_conf()}
+        texts |= {"etc/slurm/slurm.conf": _build_slurm_conf()}
     if node.role is Role.GPU:
-        texts |= {"etc/slurm/gres.conf": _gres_conf(), "etc/tmpfiles.d/lab.conf": _gpu_files_conf()}
+        texts |= {"etc/slurm/gres.conf": _build_gres_conf(), "etc/tmpfiles.d/lab.conf": _build_tmpfiles_conf()}
     return texts
 
 
-def _slurm_conf() -> str:
+def _build_slurm_conf() -> str:
     names = ",".join(node.name for node in NODES if node.role is Role.GPU)
-    nodes = f"NodeName={names} CPUs=16 RealMemory=2000 Gres=gpu:h100:{GPUS} State=UNKNOWN\n"
+    nodes = f"NodeName={names} CPUs=16 RealMemory=2000 Gres=gpu:h100:{GPUS_PER_NODE} State=UNKNOWN\n"
     return SLURM_SETTINGS + nodes + f"PartitionName=train Nodes={names} Default=YES MaxTime=INFINITE State=UP\n"
 
 
-def _gres_conf() -> str:
-    return f"Name=gpu Type=h100 File={GPU_FILES}[0-{GPUS - 1}]\n"
+def _build_gres_conf() -> str:
+    return f"Name=gpu Type=h100 File={GPU_FILES}[0-{GPUS_PER_NODE - 1}]\n"
 
 
-def _gpu_files_conf() -> str:
+def _build_tmpfiles_conf() -> str:
     """Return a systemd-tmpfiles fragment that creates the GPU files at every boot."""
-    return "".join(f"f {GPU_FILES}{gpu} 0666\n" for gpu in range(GPUS))
+    return "".join(f"f {GPU_FILES}{gpu} 0666\n" for gpu in range(GPUS_PER_NODE))
 
 
-def _chrony(root: Path) -> None:
+def _configure_chrony(root: Path) -> None:
     """Configure chronyd to follow its servers and never set the clock (-x)."""
     path = root / "etc/default/chrony"
     path.write_text(re.sub(r"^DAEMON_OPTS=.*$", 'DAEMON_OPTS="-F 1 -x"', path.read_text(), flags=re.MULTILINE))
-    main = root / "etc/chrony/chrony.conf"
-    kept = [line for line in main.read_text().splitlines() if not re.match(r"\s*(pool|server|sourcedir|makestep)\b", line)]
-    main.write_text("\n".join(kept) + "\n")
+    configuration = root / "etc/chrony/chrony.conf"
+    lines = configuration.read_text().splitlines()
+    remaining_lines = [line for line in lines if not re.match(r"\s*(pool|server|sourcedir|makestep)\b", line)]
+    configuration.write_text("\n".join(remaining_lines) + "\n")
 
 
-def _munge_key(root: Path, munge: bytes) -> None:
+def _write_munge_key(root: Path, munge_key: bytes) -> None:
     path, owner = root / "etc/munge/munge.key", (root / "etc/munge").stat()
     path.unlink(missing_ok=True)
     path.touch(mode=0o400)
-    path.write_bytes(munge)
+    path.write_bytes(munge_key)
     os.chown(path, owner.st_uid, owner.st_gid)
 
 
-def _services(root: Path, node: RackNode) -> None:
+def _enable_services(root: Path, node: RackNode) -> None:
     """Enable only the Slurm daemon of the node's role; disable the other packaged services."""
-    wanted = {Role.CONTROLLER: "slurmctld", Role.GPU: "slurmd", Role.PLAIN: ""}[node.role]
-    wants = root / "etc/systemd/system/multi-user.target.wants"
-    for name in (*ASKED_FOR, "slurmd", "slurmctld", "opensm", *(["munge"] if node.role is Role.PLAIN else [])):
-        (wants / f"{name}.service").unlink(missing_ok=True)
+    slurm_daemon = {Role.CONTROLLER: "slurmctld", Role.GPU: "slurmd", Role.PLAIN: ""}[node.role]
+    wants_folder = root / "etc/systemd/system/multi-user.target.wants"
+    for name in (*DISABLED_SERVICES, "slurmd", "slurmctld", "opensm", *(["munge"] if node.role is Role.PLAIN else [])):
+        (wants_folder / f"{name}.service").unlink(missing_ok=True)
     for path in (*root.glob("etc/systemd/system/sockets.target.wants/*.socket"), *root.glob("etc/rc?.d/S??openipmi")):
         path.unlink()
-    if node.name != ENGINE_HOST:
-        for name in ENGINE_FILES:
+    if node.name != DOCKER_HOST:
+        for name in DOCKER_FILES:
             (root / name).unlink(missing_ok=True)
-    if wanted:
-        (wants / f"{wanted}.service").symlink_to(f"/lib/systemd/system/{wanted}.service")
+    if slurm_daemon:
+        (wants_folder / f"{slurm_daemon}.service").symlink_to(f"/lib/systemd/system/{slurm_daemon}.service")
 
 
-def _host_key(root: Path) -> None:
+def _create_host_key(root: Path) -> None:
     for path in (root / "etc/ssh").glob("ssh_host_*"):
         path.unlink()
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", root / "etc/ssh/ssh_host_ed25519_key")
 
 
-def _account(root: Path) -> None:
+def _add_job_user(root: Path) -> None:
     with contextlib.suppress(FileExistsError):
         (root / f"home/{JOB_USER}").mkdir()
     os.chown(root / f"home/{JOB_USER}", JOB_UID, JOB_UID)
