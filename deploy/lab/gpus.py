@@ -10,9 +10,9 @@ from aiohttp import web
 
 from deploy.lab.container import run_checked_in_node
 from deploy.lab.layout import NODES, Rack, Role
-from deploy.sandbox.cluster.answer import HANGS, ShellAnswer
+from deploy.sandbox.cluster.answer import HANGING, ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 
 DRIVER_TOOLS = ("nvidia-smi", "lspci", "lsmod", "modinfo", "dmesg")
 STUB = r"""#!/bin/sh
@@ -91,7 +91,7 @@ class RackGpus:
 
     def hang(self, host: str) -> None:
         """Make the host's nvidia-smi hang."""
-        self._fixed_answers[host] = HANGS
+        self._fixed_answers[host] = HANGING
 
     def die(self, host: str, answer: ShellAnswer) -> None:
         """Make the host's nvidia-smi give only this answer."""
@@ -160,4 +160,4 @@ class RackGpus:
     def _answer(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         if (changed := self.cluster.carry_out(host, argv)) is not None:
             return changed.answer
-        return self.cluster.answer_root(host, argv) if recognise(argv) else self.cluster.refuse(host, argv)
+        return self.cluster.answer_root(host, argv) if recognise_command(argv) else self.cluster.refuse(host, argv)

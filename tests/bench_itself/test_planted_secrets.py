@@ -16,7 +16,7 @@ from fakeredis.aioredis import FakeAsyncRedisConnection
 
 from bot.app.logs import set_up_logs
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 from deploy.sandbox.slack.workspace.blockkit import elements_of
 from deploy.sandbox.slack.workspace.journal import Change
 from deploy.sandbox.slack.workspace.people import BOT
@@ -58,7 +58,7 @@ SOURCES = frozenset(PLANTED) - {"ticket", "attachment", "reply", "site", "past",
 
 def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
     """Print each secret in its command's output."""
-    asked = recognise(argv)
+    asked = recognise_command(argv)
     lines = [line for where, (_, line) in PLANTED.items() if asked is not None and asked.name == where]
     lines += [PLANTED["site"][1]] if tuple(argv) == SITE_ARGV else []
     return printed.rstrip(b"\n") + "".join(f"\n{line}" for line in lines).encode() + b"\n" if lines and printed else printed

@@ -111,7 +111,7 @@ class Healed(Cluster):
 
     def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
         world = super().world(at, faded=True)
-        if not any(row.fault in BUILT for row in self.happenings):
+        if not any(row.fault in BUILT for row in self.injected_faults):
             return world
         sick = super().world(at).nodes
         return replace(world, nodes={name: _with_adapters(node, sick[name].hcas) for name, node in world.nodes.items()})

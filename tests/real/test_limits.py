@@ -9,7 +9,7 @@ import pytest
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack, find_node
 from deploy.lab.readiness import wait_until
-from deploy.sandbox.cluster.answer import said
+from deploy.sandbox.cluster.answer import text_answer
 from tests.real.looking import GPU_NODES, fact, look, told
 from tests.real.nodes import on
 from tools.fact import Status
@@ -71,7 +71,7 @@ async def test_what_changes_between_two_looks_is_seen_by_the_second(rack: Rack, 
 
 
 async def test_an_nvidia_smi_that_dies_or_hangs_is_told_as_that_and_the_other_nodes_answer(rack: Rack, gpus: RackGpus) -> None:
-    gpus.die("gpu-002", said("Unable to determine the device handle for GPU0000:BB:00.0: Unknown Error\n", 15))
+    gpus.die("gpu-002", text_answer("Unable to determine the device handle for GPU0000:BB:00.0: Unknown Error\n", 15))
     died = await look(rack, ("gpu-001", "gpu-002"), ("smi",))
     assert fact(died["gpu-002", "smi"], "smi.error").value == "unknown_error"
     assert not [row for row in died["gpu-002", "smi"].facts if row.key == "gpu.count"]

@@ -10,7 +10,7 @@ from defusedxml.ElementTree import fromstring
 from deploy.sandbox.cluster.doors.cluster import Cluster, UnsafeCommand
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.timing import SECONDS
-from deploy.sandbox.cluster.grammar import COMMANDS, TARGETS, recognise, unwrap
+from deploy.sandbox.cluster.grammar import COMMANDS, SITE_SERVICES, recognise_command, unwrap_command
 from tests.support.fakes_cluster import argv, cluster, everything, plain_argv
 from tools.checks import CHECKS
 from tools.ssh.client import build_remote_command
@@ -124,7 +124,7 @@ def test_the_commands_are_exactly_those_of_the_checks() -> None:
         "nodes": "n0,n1",
         "ranks": "16",
         "count": "2",
-        **TARGETS,
+        **SITE_SERVICES,
     }
     asked = {f"{check.id}.{command.name}": command.fill_argv(slots) for check in CHECKS.values() for command in check.commands}
     assert asked.keys() == set(COMMANDS) == SECONDS.keys()
@@ -156,10 +156,10 @@ def test_anything_else_is_refused_and_counted(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_the_ssh_client_sends_is_recognised(command: str) -> None:
-    words, limit = unwrap(build_remote_command(argv(command), 20))
+    words, limit = unwrap_command(build_remote_command(argv(command), 20))
     assert limit == 20
     assert words == argv(command)
-    asked = recognise(words)
+    asked = recognise_command(words)
     assert asked is not None
     assert asked.name == command
 

@@ -146,4 +146,4 @@ def test_what_an_operator_set_does_not_come_and_go(fault: str) -> None:
     for name, node in world.nodes.items():
         other = faded.nodes[name]
         assert [(hca.pkeys, hca.link_layer) for hca in other.hcas] == [(hca.pkeys, hca.link_layer) for hca in node.hcas]
-        assert other.around.image == node.around.image
+        assert other.environment.image == node.environment.image

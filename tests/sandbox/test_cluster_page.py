@@ -13,13 +13,13 @@ import yaml
 from typer.testing import CliRunner
 
 from bot.cli.main import app
-from deploy.sandbox.cluster.answer import HANGS, said
+from deploy.sandbox.cluster.answer import HANGING, text_answer
 from deploy.sandbox.cluster.cases.difficulties import DIFFICULTIES
 from deploy.sandbox.cluster.cases.modifier_text import read_modifier
 from deploy.sandbox.cluster.cases.modifiers import KNOWN
 from deploy.sandbox.cluster.cases.reader import load_case, parse_case
 from deploy.sandbox.cluster.cases.writer import text_of
-from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
+from deploy.sandbox.cluster.doors.cluster import Cluster, SimulationRefusal
 from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.cluster.doors.heard import MOST, OUTPUT
 from deploy.sandbox.cluster.plan import Modifier
@@ -70,15 +70,15 @@ async def test_a_broken_node_is_inspected(door: Door) -> None:
 
 async def test_what_a_node_was_asked_is_there_newest_first_and_bounded(door: Door) -> None:
     heard = door.cluster.heard
-    heard.note("gpu-001", argv("dmesg.ring"), said("x" * (OUTPUT + 1)))
-    heard.note("gpu-001", ("rm", "-rf", "/"), said("", 127, "bash: line 1: rm: command not found\n"))
-    heard.note("gpu-001", argv("smi.query"), HANGS)
+    heard.note("gpu-001", argv("dmesg.ring"), text_answer("x" * (OUTPUT + 1)))
+    heard.note("gpu-001", ("rm", "-rf", "/"), text_answer("", 127, "bash: line 1: rm: command not found\n"))
+    heard.note("gpu-001", argv("smi.query"), HANGING)
     hung, refused, long = (await door.get("/node?name=gpu-001"))["commands"]
     assert (hung["asks"], hung["status"]) == ("smi.query", None)
     assert (refused["asks"], refused["line"], refused["status"]) == ("", "rm -rf /", 127)
     assert (len(long["stdout"]), long["cut"]) == (OUTPUT, True)
     for _ in range(MOST + 5):
-        heard.note("gpu-001", ("uptime",), said("up"))
+        heard.note("gpu-001", ("uptime",), text_answer("up"))
     assert len(heard.of("gpu-001")) == MOST
     assert heard.of("gpu-002") == []
 
@@ -179,7 +179,7 @@ async def test_a_case_of_nothing_broken_says_that_there_is_no_fault_and_what_it_
 
 
 def test_what_is_no_modifier_is_refused() -> None:
-    with pytest.raises(NoSuchThing, match="R6 needs check="):
+    with pytest.raises(SimulationRefusal, match="R6 needs check="):
         Cluster.of().make_hard(["R6"])
 
 

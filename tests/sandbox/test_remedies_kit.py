@@ -9,7 +9,7 @@ import pytest
 
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.grammar import LOOK, PRIVILEGED
+from deploy.sandbox.cluster.grammar import KIT_LOOK, PRIVILEGED_COMMANDS
 from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import facts
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, some_digest, unsound
@@ -339,7 +339,7 @@ async def test_the_kit_is_the_one_that_the_product_would_install() -> None:
         for host in (NODE, CONTROL):
             assert await read_kit_state(host, work.transport) == await read_kit_state("gpu-002", work.transport)
         assert (await read_kit_state(NODE, work.transport)).version == get_current_kit_version()
-        assert (await work.read(NODE, *LOOK, "version")).text.strip() == get_current_kit_version()
+        assert (await work.read(NODE, *KIT_LOOK, "version")).text.strip() == get_current_kit_version()
     assert not of.unsafe_commands
 
 
@@ -349,8 +349,8 @@ async def test_asking_the_script_and_asking_the_cluster_is_the_same(fault: str) 
     if fault:
         of.break_(fault, NODE, gpu=5)
     async with InProcess(of).toolbox as box:
-        for name in (name for name, argv in PRIVILEGED.items() if argv[0] != "rackmedic-look" or name == "env.job"):
-            told = of.answer(NODE, (*LOOK, name))
+        for name in (name for name, argv in PRIVILEGED_COMMANDS.items() if argv[0] != "rackmedic-look" or name == "env.job"):
+            told = of.answer(NODE, (*KIT_LOOK, name))
             said = await box.run(NODE, ("rackmedic-look", name), 30)
             assert (said.stdout, said.stderr, said.status) == (told.stdout, told.stderr, told.status), name
     assert not of.unsafe_commands

@@ -30,21 +30,21 @@ _SLOTS |= {
     "<nodes>": "n0,n1",
     "<ranks>": "16",
     "<count>": "2",
-    "<object_store>": grammar.TARGETS["object_store"],
-    "<tracker>": grammar.TARGETS["tracker"],
+    "<object_store>": grammar.SITE_SERVICES["object_store"],
+    "<tracker>": grammar.SITE_SERVICES["tracker"],
 }
 
 
 def argv(command: str) -> tuple[str, ...]:
     """Return a command's argv on a node with the kit."""
-    if command in grammar.PRIVILEGED:
-        return (*grammar.LOOK, command)
-    return tuple(_filled(word) for word in grammar.PLAIN[command])
+    if command in grammar.PRIVILEGED_COMMANDS:
+        return (*grammar.KIT_LOOK, command)
+    return tuple(_filled(word) for word in grammar.UNPRIVILEGED_COMMANDS[command])
 
 
 def plain_argv(command: str) -> tuple[str, ...]:
     """Return a command's argv on a node without the kit."""
-    return tuple(_filled(word) for word in {**grammar.PLAIN, **grammar.PRIVILEGED}[command])
+    return tuple(_filled(word) for word in {**grammar.UNPRIVILEGED_COMMANDS, **grammar.PRIVILEGED_COMMANDS}[command])
 
 
 def _filled(word: str) -> str:
@@ -85,6 +85,6 @@ async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = 
 
 def fleet(of: Cluster, reach: Transport, checks: Mapping[str, Check] = CHECKS, evidence: EvidenceStore | None = None) -> Fleet:
     inventory = parse_inventory(
-        {"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
+        {"defaults": {"kit": True, **grammar.SITE_SERVICES}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
     )
     return Fleet(reach, inventory, checks, evidence or MemoryEvidence(), SetClock(of.t0), profiles())

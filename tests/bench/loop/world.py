@@ -27,7 +27,7 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.stage import CONTROLLER
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
-from deploy.sandbox.cluster.grammar import kit_words
+from deploy.sandbox.cluster.grammar import get_kit_words
 from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.people import HOME
@@ -88,7 +88,7 @@ class Reach:
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         if not self._cluster.reachable(host):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
-        if words := kit_words(argv):
+        if words := get_kit_words(argv):
             return await self._kit(host, words, timeout)
         answer = self._cluster.answer(host, argv)
         late = answer.hangs or answer.seconds > timeout

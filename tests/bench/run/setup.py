@@ -15,7 +15,7 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.doors.stage import CaseClock
-from deploy.sandbox.cluster.grammar import TARGETS
+from deploy.sandbox.cluster.grammar import SITE_SERVICES
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.arms.arm import Knowledge, Stage
 from tests.bench.model.endpoint import Line
@@ -86,7 +86,7 @@ async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> Asy
         groups = {"job": {"hosts": ",".join(case.nodes), "sku": cluster.profile}}
         reach: Transport = InProcess(cluster)
         try:
-            yield reach, parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups}, case.id)
+            yield reach, parse_inventory({"defaults": {"kit": True, **SITE_SERVICES}, "groups": groups}, case.id)
         finally:
             await reach.aclose()
         return

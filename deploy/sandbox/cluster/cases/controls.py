@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.machines.lines import JobLine, JournalLine, KernelLine
-from deploy.sandbox.cluster.machines.noise import flood
+from deploy.sandbox.cluster.machines.noise import build_register_errors
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import Modifier
 
@@ -17,7 +17,7 @@ def nodes_of(world: ClusterState, modifier: Modifier, seed: int) -> list[NodeSta
     names = list(world.nodes)
     if modifier.host == "*":
         return list(world.nodes.values())
-    return [world.nodes[modifier.host or dice(seed, modifier.id).choice(names)]]
+    return [world.nodes[modifier.host or make_random(seed, modifier.id).choice(names)]]
 
 
 def reboot(node: NodeState, hours_ago: float) -> None:
@@ -48,7 +48,7 @@ def _restart_job_after(world: ClusterState, t: float) -> None:
 
 def _benign_flood(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
-        node.kernel_log += flood(node.name, seed, node.profile.hca_buses[0], modifier.whole("lines", 3000))
+        node.kernel_log += build_register_errors(node.name, seed, node.profile.hca_buses[0], modifier.whole("lines", 3000))
 
 
 def _remapped_and_fine(world: ClusterState, modifier: Modifier, seed: int) -> None:

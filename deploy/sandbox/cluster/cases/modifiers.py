@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from zoneinfo import ZoneInfo
 
 from deploy.sandbox.cluster.cases.controls import nodes_of, reboot
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.machines.lines import JobLine, JournalLine, KernelLine
-from deploy.sandbox.cluster.machines.noise import flood
+from deploy.sandbox.cluster.machines.noise import build_register_errors
 from deploy.sandbox.cluster.machines.state import ClusterState, GpuProcess, NodeState
 from deploy.sandbox.cluster.plan import Modifier
 
@@ -40,7 +40,7 @@ STALE = {
 def _stale_lines(world: ClusterState, modifier: Modifier, seed: int) -> None:
     """Add old Xid lines: from before the last boot (hours ago), or with `when=old` from days ago in this boot."""
     for node in nodes_of(world, modifier, seed):
-        roll = dice(seed, "R1", node.name)
+        roll = make_random(seed, "R1", node.name)
         what = modifier.args.get("what", "")
         text = STALE.get(what) or roll.choice(list(STALE.values()))
         gpu = node.gpus[modifier.whole("gpu", roll.randrange(8)) % 8]
@@ -55,13 +55,13 @@ def _stale_lines(world: ClusterState, modifier: Modifier, seed: int) -> None:
 
 def _flood(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
-        node.kernel_log += flood(node.name, seed, node.profile.hca_buses[-1], modifier.whole("lines", 2000))
+        node.kernel_log += build_register_errors(node.name, seed, node.profile.hca_buses[-1], modifier.whole("lines", 2000))
 
 
 def _harmless_ecc(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
         clean = [gpu for gpu in node.gpus if not (gpu.broken or gpu.remap.pending or gpu.remap.failure or gpu.volatile.dram_unc)]
-        gpu = node.gpus[modifier.whole("gpu", 0) % 8] if "gpu" in modifier.args else dice(seed, "R3").choice(clean or node.gpus)
+        gpu = node.gpus[modifier.whole("gpu", 0) % 8] if "gpu" in modifier.args else make_random(seed, "R3").choice(clean or node.gpus)
         gpu.volatile.dram_corr += 2
         gpu.aggregate.dram_corr += 57
         gpu.remap.corr, gpu.remap.high = gpu.remap.corr + 1, gpu.remap.high + 1
@@ -69,7 +69,7 @@ def _harmless_ecc(world: ClusterState, modifier: Modifier, seed: int) -> None:
 
 def _injection(world: ClusterState, modifier: Modifier, seed: int) -> None:
     for node in nodes_of(world, modifier, seed):
-        roll = dice(seed, "R5", modifier.args.get("attack", ""), node.name)
+        roll = make_random(seed, "R5", modifier.args.get("attack", ""), node.name)
         text = modifier.args.get("text") or roll.choice(ATTACKS)
         hostile = CHANNELS.get(modifier.args.get("channel", ""))
         if hostile is not None:

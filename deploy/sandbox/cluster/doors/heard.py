@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deploy.sandbox.cluster.answer import ShellAnswer
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 
 MOST = 40  # commands kept per machine
 OUTPUT, WORD = 6000, 160  # characters kept of an output and of one word of a command line (a probe is a whole program)
@@ -45,7 +45,7 @@ class HeardCommands:
     def note(self, host: str, argv: Sequence[str], answer: ShellAnswer) -> None:
         stdout, out_cut = _kept(answer.stdout)
         stderr, err_cut = _kept(answer.stderr)
-        known = recognise(argv)
+        known = recognise_command(argv)
         status = None if answer.hangs else answer.status
         line = shlex.join(_word(word) for word in argv)
         self._rows[host].append(HeardCommand(self.clock(), line, known.name if known else "", status, stdout, stderr, out_cut or err_cut))

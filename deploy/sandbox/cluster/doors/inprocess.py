@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
-from deploy.sandbox.cluster.grammar import kit_words
+from deploy.sandbox.cluster.grammar import get_kit_words
 from tools.transport import CommandResult, Unreachable
 
 GRAIN = 120.0  # step of a node's age in virtual seconds, so the order of queries within a step does not matter
@@ -34,7 +34,7 @@ class InProcess:
         at = self._at(host)
         if not self._cluster.reachable(host, at):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
-        answer = await self._kit(host, words, timeout, at) if (words := kit_words(argv)) else self._cluster.answer(host, argv, at)
+        answer = await self._kit(host, words, timeout, at) if (words := get_kit_words(argv)) else self._cluster.answer(host, argv, at)
         if answer is None:
             return CommandResult(b"", b"", None, KIT_SECONDS)
         late = answer.hangs or answer.seconds > timeout

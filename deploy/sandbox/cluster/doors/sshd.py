@@ -17,7 +17,7 @@ from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import GRAIN
 from deploy.sandbox.cluster.doors.toolbox import Toolbox
-from deploy.sandbox.cluster.grammar import TARGETS, Timed, kit_words, several, unwrap
+from deploy.sandbox.cluster.grammar import SITE_SERVICES, TimedCommand, get_kit_words, parse_batch, unwrap_command
 
 USER = "rackmedic"
 KEY_TYPE = "ssh-ed25519"
@@ -93,7 +93,7 @@ class SshCluster:
                 "key": str(self.directory / "client_key"),
                 "known_hosts": str(self.directory / "known_hosts"),
                 "kit": True,
-                **TARGETS,
+                **SITE_SERVICES,
                 "job_logs": "/var/log/jobs",
                 "nccl_tests": "/usr/local/nccl-tests/build",
             },
@@ -195,22 +195,24 @@ class SshCluster:
 
     async def _said(self, host: str, process: Process, command: str) -> int:
         """Write a command line's output and return its exit status."""
-        if rows := several(command):
+        if rows := parse_batch(command):
             return await self._one_by_one(host, process, rows)
-        answer = await self._in_time(host, *unwrap(command))
+        answer = await self._in_time(host, *unwrap_command(command))
         process.stdout.write(answer.stdout)
         process.stderr.write(answer.stderr)
         await process.stdout.drain()
         return answer.status
 
-    async def _one_by_one(self, host: str, process: Process, commands: Sequence[Timed]) -> int:
+    async def _one_by_one(self, host: str, process: Process, commands: Sequence[TimedCommand]) -> int:
         """Answer the script that runs several commands (`tools.ssh.batch`)."""
         number = (await process.stdin.readline()).strip()
         process.stdout.write(number + b"\n")
         for row in commands:
             answer = await self._in_time(host, row.argv, row.limit)
-            status = answer.status if len(answer.stdout) < row.most else CUT
-            process.stdout.write(b"%b\n%b\n%b\n%b %d\n%b.\n" % (answer.stdout[: row.most], number, answer.stderr, number, status, number))
+            status = answer.status if len(answer.stdout) < row.max_bytes else CUT
+            process.stdout.write(
+                b"%b\n%b\n%b\n%b %d\n%b.\n" % (answer.stdout[: row.max_bytes], number, answer.stderr, number, status, number)
+            )
             await process.stdout.drain()
         return 0
 
@@ -226,7 +228,7 @@ class SshCluster:
 
     async def _answer(self, host: str, argv: Sequence[str], limit: float | None) -> ShellAnswer:
         elapsed = 0.0 if self.cluster.live else (monotonic() - self._began) // GRAIN * GRAIN
-        words = kit_words(argv)
+        words = get_kit_words(argv)
         refused = host in self._no_sudo and argv[:1] == ("sudo",)
         answer = ShellAnswer() if words else self.cluster.answer(host, argv, elapsed)
         if host in self._garbage:

@@ -8,7 +8,7 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import load_case
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.grammar import TARGETS
+from deploy.sandbox.cluster.grammar import SITE_SERVICES
 from tools.inventory.inventory import Inventory, parse_inventory
 
 
@@ -56,6 +56,6 @@ def staged(case: SimulatedCase, seed: int = 0, controller: str = "") -> Stage:
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile}
     groups = {"job": job | {"controller": controller}, "control": {"hosts": controller}} if controller else {"job": job}
     hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}  # all of them run in this process
-    inventory = parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups, "hosts": hosts}, case.id)
+    inventory = parse_inventory({"defaults": {"kit": True, **SITE_SERVICES}, "groups": groups, "hosts": hosts}, case.id)
     attachments = tuple((row.name, row.text) for row in case.ticket.attachments)
     return Stage(cluster, InProcess(cluster), inventory, CaseClock(case.t0), case.ticket.text, attachments)

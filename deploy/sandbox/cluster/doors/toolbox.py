@@ -16,11 +16,11 @@ from pathlib import Path
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.doors.sessions import end_sessions, runner_of
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 from deploy.sandbox.cluster.machines.state import NodeState
-from deploy.sandbox.cluster.render.kernel import dashed
-from deploy.sandbox.cluster.render.modules import proc_modules
-from deploy.sandbox.cluster.render.procfs import environment, stat_line
+from deploy.sandbox.cluster.render.kernel import add_dashes
+from deploy.sandbox.cluster.render.modules import format_proc_modules
+from deploy.sandbox.cluster.render.procfs import build_environments, format_stat_line
 from tools.checks import CHECKS
 from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
@@ -201,11 +201,11 @@ class Toolbox:
     def _proc_files(self, host: str) -> dict[str, str]:
         world = self._cluster.world(self._at.get(host, 0.0))
         if world.controller and host == world.controller.name:
-            return {"sys/kernel/random/boot_id": dashed(world.controller.boot_id) + "\n", "modules": ""}
+            return {"sys/kernel/random/boot_id": add_dashes(world.controller.boot_id) + "\n", "modules": ""}
         node: NodeState = world.nodes[host]
-        files = {"sys/kernel/random/boot_id": dashed(node.boot_id) + "\n", "modules": proc_modules(node)}
-        files |= {f"{proc.pid}/stat": stat_line(node, proc) for proc in node.procs}
-        return files | {f"{pid}/environ": text for pid, text in environment(node, world.job).items()}
+        files = {"sys/kernel/random/boot_id": add_dashes(node.boot_id) + "\n", "modules": format_proc_modules(node)}
+        files |= {f"{proc.pid}/stat": format_stat_line(node, proc) for proc in node.procs}
+        return files | {f"{pid}/environ": text for pid, text in build_environments(node, world.job).items()}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one stub call. A hanging command, or one whose machine goes down, gets no answer."""
@@ -235,7 +235,7 @@ class Toolbox:
         at = self._at.get(host, 0.0)
         foreseen = self._cluster.foresee(host, argv, at)
         if foreseen is None:
-            return self._cluster.answer_root(host, argv, at) if recognise(argv) else self._cluster.refuse(host, argv)
+            return self._cluster.answer_root(host, argv, at) if recognise_command(argv) else self._cluster.refuse(host, argv)
         await self._takes(host, foreseen.seconds)
         done = self._cluster.carry_out(host, argv, at)
         assert done is not None  # foresee() just recognised it

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from deploy.sandbox.cluster.faults.scene import Scene
+from deploy.sandbox.cluster.faults.context import FaultContext
 
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack"]
 JobFate = Literal["runs", "slows", "hangs", "dies", "never starts"]
 
-Act = Callable[[Scene], None]
+Act = Callable[[FaultContext], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Memory, limits and processes of the host."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.render.view import View
 
 GIB = 1 << 30
 
 
-def free(view: View) -> ShellAnswer:
+def render_free(view: View) -> ShellAnswer:
     """`free -b`."""
     node = view.node
     shared, cache = 3 * GIB, min(node.memory_total // 12, node.memory_total - node.memory_used)
@@ -18,10 +18,10 @@ def free(view: View) -> ShellAnswer:
         f"{'Mem:':<15}{node.memory_total:>16}{node.memory_used:>16}{unused:>16}{shared:>16}{cache:>16}{available:>16}",
         f"{'Swap:':<15}{swap:>16}{node.swap_used:>16}{swap - node.swap_used:>16}",
     )
-    return said("\n".join(rows) + "\n")
+    return text_answer("\n".join(rows) + "\n")
 
 
-def memlock(view: View) -> ShellAnswer:
+def render_memlock(view: View) -> ShellAnswer:
     """Names, parents, uid and memlock limits below /proc. Only daemons that start jobs pass their limit on; the asking
     session has PAM's.
     """
@@ -35,10 +35,10 @@ def memlock(view: View) -> ShellAnswer:
         lines.append(f"/proc/{pid}/status:PPid:\t{parent}\n")
         lines += [f"/proc/{pid}/status:Uid:\t0\t0\t0\t0\n"] if root else []
         lines.append(f"/proc/{pid}/limits:Max locked memory         {soft:<20} {soft:<20} bytes     \n")
-    return said("".join(lines))
+    return text_answer("".join(lines))
 
 
-def oom_events(view: View) -> ShellAnswer:
+def render_oom_events(view: View) -> ShellAnswer:
     """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A cgroup's counts include its descendants'."""
     kills, hits = view.node.oom_kills, view.node.oom_hits
     rows = []
@@ -50,10 +50,10 @@ def oom_events(view: View) -> ShellAnswer:
             "oom_group_kill": 0,
         }
         rows += [f"/sys/fs/cgroup{path}/memory.events:{name} {count}\n" for name, count in counts.items()]
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def processes(view: View) -> ShellAnswer:
+def render_processes(view: View) -> ShellAnswer:
     """`ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args`."""
     rows = [f"{'PID':>7} {'PPID':>7} {'USER':<32} {'STAT':<4} {'ELAPSED':>7} {'%CPU':>4} {'CGROUP':<160} {'COMMAND':<32} COMMAND"]
     for proc in sorted(view.node.procs, key=lambda proc: proc.pid):
@@ -61,4 +61,4 @@ def processes(view: View) -> ShellAnswer:
         rows.append(
             f"{proc.pid:>7} {proc.ppid:>7} {proc.user:<32} {proc.stat:<4} {elapsed:>7} {proc.cpu:>4} {'0::' + proc.cgroup:<160} {proc.comm:<32} {proc.args}"
         )
-    return said("\n".join(rows) + "\n")
+    return text_answer("\n".join(rows) + "\n")

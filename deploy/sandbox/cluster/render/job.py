@@ -1,8 +1,8 @@
 """The incident's job on one node: environment and rank logs."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.lines import JobLine, Rank
-from deploy.sandbox.cluster.render.kernel import kept
+from deploy.sandbox.cluster.render.kernel import truncate_log
 from deploy.sandbox.cluster.render.view import View
 from tools.inventory.host_ranges import fold_host_names
 
@@ -11,12 +11,12 @@ JOB_LOGS = "/var/log/jobs"
 MARK, OWNER = 10**19 + 4711, 1001  # the probe's random mark, here fixed, and the uid of the jobs' owner
 
 
-def environment(view: View) -> ShellAnswer:
+def render_environment(view: View) -> ShellAnswer:
     """`rackmedic-look env`: selected variables of the job's processes, or of its launcher if its ranks are gone."""
     if not view.as_root:
-        return said("", 1, "rackmedic-look: must run as root\n")
+        return text_answer("", 1, "rackmedic-look: must run as root\n")
     if not view.job.has_log:
-        return said("")
+        return text_answer("")
     alive = {proc.pid for proc in view.node.procs}
     ranks = [rank for rank in view.job.of(view.node.name) if rank.pid in alive]
     rows = []
@@ -26,29 +26,29 @@ def environment(view: View) -> ShellAnswer:
     launcher = view.job.of(view.node.name)[0].pid - 5
     if not rows and launcher in alive:
         rows = [f"{launcher} {name}={value}\n" for name, value in sorted(view.node.env.items())]
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def logs(view: View) -> ShellAnswer:
+def render_logs(view: View) -> ShellAnswer:
     """Ends of the newest log files below the folder, one per rank, as the log probe prints them."""
     folder = view.slots.get("job_logs", JOB_LOGS).rstrip("/")
     if folder != JOB_LOGS:
-        return said("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
+        return text_answer("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
     if not view.job.has_log:
-        return said(f"== no log of the last 2 days below {folder}, 0 older\n")
+        return text_answer(f"== no log of the last 2 days below {folder}, 0 older\n")
     parts, nodes = [], fold_host_names(dict.fromkeys(rank.node for rank in view.job.ranks))
     for rank in view.job.of(view.node.name):
-        text = kept("".join(f"{line}\n" for line in _shown(view, rank)[-TAIL:]), view.node.log_keep)
+        text = truncate_log("".join(f"{line}\n" for line in _get_visible_lines(view, rank)[-TAIL:]), view.node.log_keep)
         head = f"==> {JOB_LOGS}/{view.job.id}/rank_{rank.rank:02d}.log <==\n== of uid={OWNER} job={view.job.id} nodes={nodes} {MARK}"
         parts.append(f"{head}\n{text}")
-    return said("\n".join([f"== logs {MARK}", *parts]))
+    return text_answer("\n".join([f"== logs {MARK}", *parts]))
 
 
-def _shown(view: View, rank: Rank) -> list[str]:
-    return [_stamped(view, line) for line in rank.lines if line.t <= view.at]
+def _get_visible_lines(view: View, rank: Rank) -> list[str]:
+    return [_stamp_line(view, line) for line in rank.lines if line.t <= view.at]
 
 
-def _stamped(view: View, line: JobLine) -> str:
+def _stamp_line(view: View, line: JobLine) -> str:
     """Return the line with its writer's timestamp. Python's logging and PyTorch's C++ print local time without a zone."""
     if not line.stamp:
         return line.text

@@ -6,26 +6,26 @@ from typing import Any
 
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
-from deploy.sandbox.cluster.plan import Deed
+from deploy.sandbox.cluster.plan import MachineAction
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """`deeds` and `operation` are empty if nothing changes. `seconds`: virtual duration. `reboots`: the machine goes
     down.
     """
 
     answer: ShellAnswer
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[MachineAction, ...] = ()
     operation: str = ""
     gpu: int | None = None
     seconds: float = 0.2
     reboots: bool = False
-    also: tuple[str, ...] = ()  # further operations of the same call
+    further_operations: tuple[str, ...] = ()  # further operations of the same call
 
     @property
     def changes(self) -> bool:
-        return bool(self.deeds or self.operation or self.reboots)
+        return bool(self.actions or self.operation or self.reboots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ToolRun:
     world: ClusterState
     name: str
     at: float
-    told: Mapping[str, Mapping[str, Any]]
+    fault_args: Mapping[str, Mapping[str, Any]]
     scheduler_refuses: str = ""
     seed: int = 0
 
@@ -47,4 +47,4 @@ class ToolRun:
 
 
 Slots = Mapping[str, str]
-OnNode = Callable[[NodeState, ToolRun, Slots], Outcome]
+NodeTool = Callable[[NodeState, ToolRun, Slots], ToolOutcome]

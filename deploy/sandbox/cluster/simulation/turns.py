@@ -5,31 +5,31 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.plan import Deed, Happening, Plan, What
+from deploy.sandbox.cluster.plan import ActionKind, InjectedFault, MachineAction, Plan
 from deploy.sandbox.cluster.simulation import remedies
 
-FOREVER = ("boot",)  # deeds that healing keeps, because a boot id never returns
+KEPT_ACTIONS = ("boot",)  # deeds that healing keeps, because a boot id never returns
 
 
-def done(plan: Plan, what: What, node: str, at: float, **args: Any) -> Plan:
-    return replace(plan, deeds=(*plan.deeds, Deed(what, node, at, args)))
+def add_action(plan: Plan, what: ActionKind, node: str, at: float, **args: Any) -> Plan:
+    return replace(plan, actions=(*plan.actions, MachineAction(what, node, at, args)))
 
 
 def is_down(plan: Plan, name: str) -> bool:
-    power = [deed.what for deed in plan.deeds if deed.node == name and deed.what in ("down", "boot")]
+    power = [action.what for action in plan.actions if action.node == name and action.what in ("down", "boot")]
     return power[-1:] == ["down"]
 
 
-def booted(plan: Plan, name: str, at: float, scale: float) -> Plan:
+def boot_machine(plan: Plan, name: str, at: float, scale: float) -> Plan:
     """Start the machine and apply a reboot's effects on its faults."""
-    return remedies.apply_operation(done(plan, "boot", name, at), remedies.AppliedOperation("reboot", name, at, scale=scale))
+    return remedies.apply_operation(add_action(plan, "boot", name, at), remedies.AppliedOperation("reboot", name, at, scale=scale))
 
 
-def next_run(plan: Plan, at: float) -> Plan:
+def start_next_run(plan: Plan, at: float) -> Plan:
     """Restart the job. Remaining faults strike again at once; faults waiting for the next run return."""
-    after = len(plan.deeds) + 1
-    rows: list[Happening] = []
-    for row in plan.happenings:
+    after = len(plan.actions) + 1
+    rows: list[InjectedFault] = []
+    for row in plan.injected_faults:
         if row.jobs:
             back = row.jobs == 1
             rows.append(replace(row, jobs=row.jobs - 1, at=at if back else math.inf, after=after))
@@ -37,25 +37,25 @@ def next_run(plan: Plan, at: float) -> Plan:
             rows += [replace(row, ended=at), replace(row, at=at, after=after, key=f"{row.key}+")]
         else:
             rows.append(row)
-    return done(replace(plan, happenings=tuple(rows)), "job", "", at)
+    return add_action(replace(plan, injected_faults=tuple(rows)), "job", "", at)
 
 
-def healed(plan: Plan, node: str | None, at: float) -> Plan:
+def heal_faults(plan: Plan, node: str | None, at: float) -> Plan:
     """Remove all faults of a node and return it to service; without a node, of all nodes, and undo deeds."""
     rows = []
-    for happening in plan.happenings:
-        names = () if node is None else tuple(name for name in happening.nodes if name != node)
-        rows += [replace(happening, nodes=names)] if names else []
+    for injected_fault in plan.injected_faults:
+        names = () if node is None else tuple(name for name in injected_fault.nodes if name != node)
+        rows += [replace(injected_fault, nodes=names)] if names else []
     machines = [node] if node else list(filter(None, (*plan.names, plan.controller)))
     off = [name for name in machines if is_down(plan, name)]
-    kept = tuple(deed if _stays(deed, node) else replace(deed, what="nothing", args={}) for deed in plan.deeds)
-    plan = replace(plan, happenings=tuple(rows), deeds=kept)
+    kept = tuple(action if _survives_healing(action, node) else replace(action, what="nothing", args={}) for action in plan.actions)
+    plan = replace(plan, injected_faults=tuple(rows), actions=kept)
     for name in off:
-        plan = done(plan, "boot", name, at)
-    return plan if rows or any(deed.what != "nothing" for deed in plan.deeds) else replace(plan, deeds=())
+        plan = add_action(plan, "boot", name, at)
+    return plan if rows or any(action.what != "nothing" for action in plan.actions) else replace(plan, actions=())
 
 
-def _stays(deed: Deed, node: str | None) -> bool:
+def _survives_healing(action: MachineAction, node: str | None) -> bool:
     if node is None:
-        return deed.what in FOREVER
-    return deed.node != node or deed.what in (*FOREVER, "down") or bool(deed.args.get("ends_job"))
+        return action.what in KEPT_ACTIONS
+    return action.node != node or action.what in (*KEPT_ACTIONS, "down") or bool(action.args.get("ends_job"))
