@@ -8,7 +8,7 @@ import yaml
 
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack
-from deploy.sandbox.cluster.doors.control import ControlServer
+from deploy.sandbox.cluster.access.control import ControlServer
 from deploy.sandbox.demo import MANIFEST, play
 from deploy.sandbox.slack import SlackSandbox
 

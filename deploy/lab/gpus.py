@@ -10,8 +10,8 @@ from aiohttp import web
 
 from deploy.lab.container import run_checked_in_node
 from deploy.lab.layout import NODES, Rack, Role
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.answer import HANGING, ShellAnswer
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.grammar import recognise_command
 
 DRIVER_TOOLS = ("nvidia-smi", "lspci", "lsmod", "modinfo", "dmesg")
@@ -145,7 +145,7 @@ class RackGpus:
         self.calls.append((host, *argv))
         self._follow_boot(host, boot)
         answer = self._fixed_answers[host] if host in self._fixed_answers and argv[0] == "nvidia-smi" else self._answer(host, argv)
-        self.cluster.heard.note(host, argv, answer)
+        self.cluster.command_log.append(host, argv, answer)
         if answer.hangs:
             await self._closing.wait()
         return web.Response(status=200 + answer.status, body=answer.stdout + answer.stderr)

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 import yaml
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.control import ControlServer
-from deploy.sandbox.cluster.doors.sshd import SshCluster
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.control import ControlServer
+from deploy.sandbox.cluster.access.sshd import SshCluster
 from deploy.sandbox.slack import SlackSandbox
 
 NODES, JOB = 4, "4711"

@@ -14,9 +14,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import WITHOUT_NVLINK
 from deploy.sandbox.cluster.machines.state import ClusterState, HcaState, NodeState
@@ -85,7 +85,7 @@ SILENT = {
 }
 
 
-class AtOnce(InProcess):
+class AtOnce(InProcessTransport):
     """An in-process transport at a fixed time, so that no counter rises between two checks."""
 
     def _at(self, host: str) -> float:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import aiohttp
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster, SimulationRefusal
-from deploy.sandbox.cluster.doors.control import ControlServer
+from deploy.sandbox.cluster.access.cluster import Cluster, SimulationRefusal
+from deploy.sandbox.cluster.access.control import ControlServer
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_repairs import START

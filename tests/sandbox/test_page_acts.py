@@ -15,10 +15,10 @@ import pytest_asyncio
 import yaml
 from playwright.async_api import Browser, FloatRect, Page, async_playwright, expect
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.control import ControlServer
 from deploy.sandbox.cluster.cases.modifier_text import read_modifier
 from deploy.sandbox.cluster.cases.reader import load_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.slack import SlackSandbox
 from tests.bench.case_files.folder import read_case
 from tests.support.clock import PATIENCE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import SimulationRefusal
+from deploy.sandbox.cluster.access.cluster import SimulationRefusal
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import InjectedFault, Plan
 from deploy.sandbox.cluster.simulation import remedies

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.render.containers import make_container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
 from tools.execution.conditions import read_condition
@@ -19,7 +19,7 @@ from tools.remedies import REMEDIES
 @contextlib.asynccontextmanager
 async def repairs(of: Cluster, *, idle: bool = True) -> AsyncIterator[Repairs]:
     """Return repairs, by default with the job ended, as after a drain."""
-    transport = InProcess(of)
+    transport = InProcessTransport(of)
     if idle and of.world().job.ended is None:
         do(of, "scancel 4711")
     try:
@@ -183,7 +183,7 @@ async def test_a_power_cycle_brings_back_what_a_reboot_does_not() -> None:
     of = live(pace=0.0003)
     of.break_("G07", NODE, gpu=5, outcome="cures")
     do(of, "scancel 4711")
-    transport = InProcess(of)
+    transport = InProcessTransport(of)
     try:
         work = Repairs(of, transport)
         action = await work.action("power_cycle")

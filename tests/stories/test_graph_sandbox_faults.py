@@ -13,10 +13,10 @@ from functools import cache
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.cases.case import T0
 from deploy.sandbox.cluster.cases.controls import CONTROLS
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import SITE_SERVICES
 from deploy.sandbox.cluster.plan import InjectedFault, MachineAction, Modifier, Plan
@@ -71,7 +71,7 @@ def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targ
     cluster = Cluster(plan)
     inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, skus = MemoryEvidence(), profiles() if known is None else known
-    fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, SetClock(T0), skus)
+    fleet = Fleet(InProcessTransport(cluster), inventory, CHECKS, evidence, SetClock(T0), skus)
     ports = GraphContext(fleet, inventory, taxonomy(), PastIncidentIndex(), evidence, SetClock(T0), skus=skus)
     item = InboxItem(id="1", kind="mention", incident="inc-1", at=T0, text=text)
     graph = build_incident_graph(InMemorySaver())

@@ -5,10 +5,10 @@ from functools import cache
 from typing import Any
 
 from deploy.sandbox.cluster import grammar
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.checks.check_types import Check
@@ -77,7 +77,7 @@ async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = 
     """Return facts of the real fleet and parsers. Default: all checks, multi-host ones only with several hosts."""
     asked = list(hosts) or list(of.hosts)
     names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
-    wave = await fleet(of, InProcess(of)).run_checks(
+    wave = await fleet(of, InProcessTransport(of)).run_checks(
         "test", [CheckRequest(host, check) for host in asked for check in names], permitted=True
     )
     return wave.facts

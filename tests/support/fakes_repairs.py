@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
 from tests.support.clock import PATIENCE, SetClock
 from tools.action import Action

@@ -122,7 +122,7 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 @given(st.lists(st.tuples(st.lists(words, min_size=1, max_size=4), st.integers(0, 10**7), st.integers(1, 600)), min_size=1, max_size=5))
 def test_every_word_arrives_as_it_was(rows: list[tuple[list[str], int, int]]) -> None:
     found = parse_batch(build_batch_command([BatchCommand(tuple(argv), limit, cap) for argv, cap, limit in rows]))
-    assert [(list(one.argv), one.most - 1, int(one.limit)) for one in found] == rows
+    assert [(list(one.argv), one.max_bytes - 1, int(one.limit)) for one in found] == rows
 
 
 def test_numbers_are_never_the_same() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 from deploy.sandbox.cluster.cases.controls import CONTROLS
-from deploy.sandbox.cluster.cases.modifiers import MINOR, STALE
-from deploy.sandbox.cluster.chance import make_random
+from deploy.sandbox.cluster.cases.modifiers import MINOR_FAULTS, STALE_MESSAGES
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
 from deploy.sandbox.cluster.plan import InjectedFault
+from deploy.sandbox.cluster.seeded_random import make_random
 from tests.bench.case_files.tickets import Wish, write, wrong_layer
 from tests.bench.case_files.truth import controls, table, truth_of
 
@@ -298,7 +298,7 @@ _ZONES = ("Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/Kolkata")
 Draw = Callable[[Sequence[InjectedFault], Sequence[str], random.Random], str]
 _DRAW: Mapping[str, Draw] = {
     "R1": lambda rows, nodes, roll: (
-        f"R1(what={roll.choice(sorted(STALE))}, when={roll.choice(('boot', 'old'))})@{_other(rows, nodes, roll)}"
+        f"R1(what={roll.choice(sorted(STALE_MESSAGES))}, when={roll.choice(('boot', 'old'))})@{_other(rows, nodes, roll)}"
     ),
     "R2": lambda rows, nodes, roll: f"R2(lines={roll.choice((500, 1000, 2000))})@{_sick(rows, nodes, roll)}",
     "R3": lambda rows, nodes, roll: f"R3(gpu={roll.randrange(8)})@{_other(rows, nodes, roll)}",
@@ -306,7 +306,7 @@ _DRAW: Mapping[str, Draw] = {
     "R5": lambda rows, nodes, roll: f"R5(channel={roll.choice(_CHANNELS)}, attack=ii-{roll.randrange(40):02})@{roll.choice(list(nodes))}",
     "R6": _spoilt,
     "R7": lambda rows, nodes, roll: f"R7(tz={roll.choice(_ZONES)}, skew={roll.choice((-90, 60, 90))})@{roll.choice(list(nodes))}",
-    "R8": lambda rows, nodes, roll: f"R8(what={roll.choice(sorted(MINOR))})@{_other(rows, nodes, roll)}",
+    "R8": lambda rows, nodes, roll: f"R8(what={roll.choice(sorted(MINOR_FAULTS))})@{_other(rows, nodes, roll)}",
     "R9": lambda rows, nodes, roll: f"R9(keep=last200){_hidden(rows, nodes, roll)}",
     "R10": lambda rows, nodes, roll: f"R10(driver={roll.choice(_DRIVERS)})",
     "R11": lambda rows, nodes, roll: f"R11(seen=1of3){_hidden(rows, nodes, roll)}",

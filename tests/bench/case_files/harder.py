@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import InjectedFault
+from deploy.sandbox.cluster.seeded_random import make_random
 from tests.bench.case_files import generate
 from tests.bench.case_files.generate import Draft, Seed, happening
 from tests.bench.case_files.truth import table

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards import modals
 from deploy.sandbox.cluster.cases.case import SimulatedCase
-from deploy.sandbox.cluster.chance import make_random
+from deploy.sandbox.cluster.seeded_random import make_random
 from deploy.sandbox.slack import SlackSandbox
 from tests.bench.case_files.steps import names_of, plan_steps
 from tests.bench.case_files.truth import Plans

@@ -23,10 +23,10 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.settings import Settings, load_settings
 from bot.store.ledger_signing_keys import load_ledger_key
 from bot.store.store import Store
+from deploy.sandbox.cluster.access.case_run import CONTROLLER
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.toolbox import Toolbox
 from deploy.sandbox.cluster.cases.case import SimulatedCase
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.stage import CONTROLLER
-from deploy.sandbox.cluster.doors.toolbox import Toolbox
 from deploy.sandbox.cluster.grammar import get_kit_words
 from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox

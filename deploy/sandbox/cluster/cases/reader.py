@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from deploy.sandbox.cluster.cases.case import T0, CaseAttachment, CaseTicket, Output, SimulatedCase
-from deploy.sandbox.cluster.cases.modifier_text import CHECKS, BadModifier, read_modifier
+from deploy.sandbox.cluster.cases.modifier_text import CHECK_IDS, BadModifier, read_modifier
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
@@ -268,7 +268,7 @@ class _Reader:
         return read
 
     def _read_output(self, where: str, check: str, row: object) -> Output:
-        if check not in CHECKS and check not in COMMANDS:
+        if check not in CHECK_IDS and check not in COMMANDS:
             self._report(where, "is not a check")
         if not isinstance(row, dict) or not row.keys() <= {"stdout", "stderr", "status"}:
             self._report(where, "may have stdout, stderr and status")

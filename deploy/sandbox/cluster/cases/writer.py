@@ -8,14 +8,14 @@ from typing import Any
 import yaml
 
 from deploy.sandbox.cluster.cases.case import CaseTicket
-from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import InjectedFault, Modifier
+from deploy.sandbox.cluster.seeded_random import make_random
 
-HEAD = """# What was broken and what was asked, to be diagnosed again:  rackmedic diagnose --sandbox {name}.yaml
+CASE_HEADER = """# What was broken and what was asked, to be diagnosed again:  rackmedic diagnose --sandbox {name}.yaml
 # As a question of the benchmark:  rackmedic bench run --cases {name}.yaml   (truth.remediation is for you to add)
 """
-_ACCUSES = ("gpu", "node", "rack")  # scopes in which a machine is to blame
+_BLAMED_SCOPES = ("gpu", "node", "rack")  # scopes in which a machine is to blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Snapshot:
     left_out: tuple[str, ...] = ()
 
 
-def written(of: Snapshot) -> str:
+def write_case(of: Snapshot) -> str:
     """Return the case file."""
-    rows = [pinned for row in of.faults for pinned in _name_gpus(row, of.seed)]
+    rows = [pinned for row in of.faults for pinned in _pin_gpus(row, of.seed)]
     case: dict[str, Any] = {
         "id": of.name,
         "profile": of.profile,
@@ -44,25 +44,25 @@ def written(of: Snapshot) -> str:
         "layer": _classify_layer(of.faults, of.modifiers),
         "ticket": _write_ticket(of.ticket),
         "faults": [_write_fault(row) for row in rows],
-        "modifiers": [text_of(modifier) for modifier in of.modifiers],
+        "modifiers": [format_modifier(modifier) for modifier in of.modifiers],
         "truth": _write_truth(rows),
     }
     case |= {"left_out": list(of.left_out)} if of.left_out else {}
-    return HEAD.format(name=of.name) + yaml.safe_dump(case, sort_keys=False, allow_unicode=True, width=140)
+    return CASE_HEADER.format(name=of.name) + yaml.safe_dump(case, sort_keys=False, allow_unicode=True, width=140)
 
 
-def text_of(modifier: Modifier) -> str:
-    args = ", ".join(f"{name}={_value(value)}" for name, value in modifier.args.items())
+def format_modifier(modifier: Modifier) -> str:
+    args = ", ".join(f"{name}={_quote_value(value)}" for name, value in modifier.args.items())
     return modifier.id + (f"({args})" if args else "") + (f"@{modifier.host}" if modifier.host else "")
 
 
-def _value(value: str) -> str:
+def _quote_value(value: str) -> str:
     if not any(char in value for char in ",()@'\"") and value == value.strip():
         return value
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-def _name_gpus(injected_fault: InjectedFault, seed: int) -> Iterable[InjectedFault]:
+def _pin_gpus(injected_fault: InjectedFault, seed: int) -> Iterable[InjectedFault]:
     """Return one row per GPU, with a randomly chosen GPU made explicit: another process would draw differently."""
     if FAULTS[injected_fault.fault].scope != "gpu":
         return [injected_fault]
@@ -105,7 +105,7 @@ def _write_truth(injected_faults: Sequence[InjectedFault]) -> Mapping[str, Any]:
     for injected_fault in injected_faults:
         fault = FAULTS[injected_fault.fault]
         cause = causes.setdefault(fault.label, {"label": fault.label, "hosts": [], "devices": []})
-        cause["hosts"] += [node for node in injected_fault.nodes if fault.scope in _ACCUSES and node not in cause["hosts"]]
+        cause["hosts"] += [node for node in injected_fault.nodes if fault.scope in _BLAMED_SCOPES and node not in cause["hosts"]]
         cause["devices"] += [f"{node}/gpu{gpu}" for node in injected_fault.nodes for gpu in injected_fault.gpus if fault.scope == "gpu"]
         cause["devices"] += [
             f"{node}/{injected_fault.args['hca']}"

@@ -1,10 +1,10 @@
 """The container runtime on a node."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 
 
-@fault("S06", "SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss", "Container lost its GPUs after a daemon-reload", "job", "dies")
+@register_fault("S06", "SYSTEM_SOFTWARE.CONTAINER.Cgroup_Device_Loss", "Container lost its GPUs after a daemon-reload", "job", "dies")
 def cgroup_device_loss(context: FaultContext) -> None:
     context.log_journal(
         "docker", "systemd[1]: Reloading requested from client PID 210331 ('systemctl') (unit session-418.scope)...", -30, 6, "systemd"
@@ -22,7 +22,7 @@ def cgroup_device_loss(context: FaultContext) -> None:
     context.disconnect_peers(dead, 4)
 
 
-@fault("S07", "SYSTEM_SOFTWARE.CONTAINER.NVIDIA_Runtime_Missing", "Container runtime knows no NVIDIA GPUs", "node", "never starts")
+@register_fault("S07", "SYSTEM_SOFTWARE.CONTAINER.NVIDIA_Runtime_Missing", "Container runtime knows no NVIDIA GPUs", "node", "never starts")
 def nvidia_runtime_missing(context: FaultContext) -> None:
     context.node.environment.runtimes = tuple(name for name in context.node.environment.runtimes if name != "nvidia")
     text = 'could not select device driver "" with capabilities: [[gpu]]'

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.cluster.machines.lines import Job, JobLine, JournalLine, KernelLine, Level, Rank
+from deploy.sandbox.cluster.machines.log_lines import Job, JobLine, JournalLine, KernelLine, Level, Rank
 from deploy.sandbox.cluster.machines.state import ClusterState, GpuState, HcaState, NodeState
 from deploy.sandbox.cluster.machines.training import format_nccl_line
 

@@ -1,7 +1,7 @@
 """NVLink, NVSwitch and the fabric manager."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 
 _FM = "nvidia-fabricmanager"
 _NOT_READY = (
@@ -28,14 +28,14 @@ def _fabric_manager_fails(context: FaultContext, result: str, status: int) -> No
     context.disconnect_peers(dead, 12)
 
 
-@fault("S04", "SYSTEM_SOFTWARE.FABRIC.FabricManager_Down", "Fabric manager was killed", "node", "never starts")
+@register_fault("S04", "SYSTEM_SOFTWARE.FABRIC.FabricManager_Down", "Fabric manager was killed", "node", "never starts")
 def fabric_manager_down(context: FaultContext) -> None:
     context.log_journal(_FM, f"{_FM}.service: Main process exited, code=killed, status=9/KILL", -190)
     context.log_journal(_FM, f"{_FM}.service: Failed with result 'signal'.", -189.9, 4)
     _fabric_manager_fails(context, "signal", 9)
 
 
-@fault(
+@register_fault(
     "S05",
     "SYSTEM_SOFTWARE.FABRIC.FabricManager_Version_Mismatch",
     "Fabric manager has another version than the driver",
@@ -55,7 +55,7 @@ def fabric_manager_version_mismatch(context: FaultContext) -> None:
     _fabric_manager_fails(context, "exit-code", 1)
 
 
-@fault("N01", "INTERCONNECT.NVLINK.Link_Inactive", "All NVLinks of a GPU are down", "gpu", "dies")
+@register_fault("N01", "INTERCONNECT.NVLINK.Link_Inactive", "All NVLinks of a GPU are down", "gpu", "dies")
 def link_inactive(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     for link in context.gpu.links:
@@ -71,7 +71,7 @@ def link_inactive(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("N02", "INTERCONNECT.NVLINK.CRC_Marginal", "CRC errors grow on one NVLink", "gpu", "slows")
+@register_fault("N02", "INTERCONNECT.NVLINK.CRC_Marginal", "CRC errors grow on one NVLink", "gpu", "slows")
 def crc_marginal(context: FaultContext) -> None:
     link = (
         context.gpu.links[int(context.get_number("link", context.dice.randrange(len(context.gpu.links)))) % len(context.gpu.links)]
@@ -84,7 +84,7 @@ def crc_marginal(context: FaultContext) -> None:
         link.recovery = 4
 
 
-@fault("N03", "INTERCONNECT.NVSWITCH.Fatal_SXid", "NVSwitch met a fatal error", "node", "dies")
+@register_fault("N03", "INTERCONNECT.NVSWITCH.Fatal_SXid", "NVSwitch met a fatal error", "node", "dies")
 def fatal_sxid(context: FaultContext) -> None:
     switches = context.node.profile.switches or ("c4",)
     number, bus = 0, switches[0]

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from deploy.sandbox.cluster.faults.context import FORWARD, FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 from deploy.sandbox.cluster.machines.training import NCCL_VERSION
 
 CRASHES = (2, 27, 7)  # an NCCL version that crashes
@@ -12,7 +12,7 @@ CRASHES = (2, 27, 7)  # an NCCL version that crashes
 _ARCH = {"Hopper": ("sm_90", "9.0"), "Ampere": ("sm_80", "8.0"), "Ada Lovelace": ("sm_89", "8.9")}
 
 
-@fault("F01", "FRAMEWORK.VERSION.Torch_Arch_Missing", "PyTorch was not built for this GPU", "job", "never starts")
+@register_fault("F01", "FRAMEWORK.VERSION.Torch_Arch_Missing", "PyTorch was not built for this GPU", "job", "never starts")
 def torch_arch_missing(context: FaultContext) -> None:
     sm, capability = _ARCH[context.node.profile.architecture]
     for node in context.world.nodes.values():
@@ -27,7 +27,7 @@ def torch_arch_missing(context: FaultContext) -> None:
         context.raise_cuda_error(rank, "no kernel image is available for execution on the device", 6)
 
 
-@fault("F02", "FRAMEWORK.VERSION.NCCL_Mismatch_Across_Ranks", "Ranks with different NCCL versions", "job", "never starts")
+@register_fault("F02", "FRAMEWORK.VERSION.NCCL_Mismatch_Across_Ranks", "Ranks with different NCCL versions", "job", "never starts")
 def nccl_mismatch(context: FaultContext) -> None:
     old = str(context.args.get("version", "2.18.3"))
     major, minor, patch = (int(part) for part in [*re.findall(r"[0-9]+", old), "0", "0", "0"][:3])
@@ -51,7 +51,7 @@ def nccl_mismatch(context: FaultContext) -> None:
     context.time_out_peers(dead, op="BARRIER", seq=1)
 
 
-@fault("F03", "FRAMEWORK.VERSION.cuDNN_Mismatch", "Another cuDNN is loaded than PyTorch was built for", "job", "never starts")
+@register_fault("F03", "FRAMEWORK.VERSION.cuDNN_Mismatch", "Another cuDNN is loaded than PyTorch was built for", "job", "never starts")
 def cudnn_mismatch(context: FaultContext) -> None:
     for node in context.world.nodes.values():
         node.env["LD_LIBRARY_PATH"] = "/opt/cudnn-8.9/lib:/usr/local/cuda/lib64"
@@ -71,7 +71,7 @@ def cudnn_mismatch(context: FaultContext) -> None:
         )
 
 
-@fault("F04", "FRAMEWORK.NCCL.Library_Segfault", "NCCL crashes on several nodes", "job", "dies")
+@register_fault("F04", "FRAMEWORK.NCCL.Library_Segfault", "NCCL crashes on several nodes", "job", "dies")
 def nccl_segfault(context: FaultContext) -> None:
     dead = []
     for node in context.world.nodes.values():
@@ -96,7 +96,7 @@ def nccl_segfault(context: FaultContext) -> None:
     context.time_out_peers(dead)
 
 
-@fault("F05", "FRAMEWORK.MODEL.Checkpoint_Incompatible", "Checkpoint does not fit the model", "job", "never starts")
+@register_fault("F05", "FRAMEWORK.MODEL.Checkpoint_Incompatible", "Checkpoint does not fit the model", "job", "never starts")
 def checkpoint_incompatible(context: FaultContext) -> None:
     frames = (
         ("/workspace/train.py", 276, "main", "model.load_state_dict(torch.load(args.resume)['model'])"),
@@ -115,7 +115,7 @@ def checkpoint_incompatible(context: FaultContext) -> None:
         )
 
 
-@fault("F06", "FRAMEWORK.LIB.Extension_ABI", "Extension built for another PyTorch", "job", "never starts")
+@register_fault("F06", "FRAMEWORK.LIB.Extension_ABI", "Extension built for another PyTorch", "job", "never starts")
 def extension_abi(context: FaultContext) -> None:
     for node in context.world.nodes.values():
         node.environment.image.flash_attn = "2.6.3+cu122torch2.3"

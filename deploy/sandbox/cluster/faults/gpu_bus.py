@@ -1,11 +1,11 @@
 """A GPU and its place on the PCIe bus."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 from deploy.sandbox.cluster.machines.environment import BmcEvent
 
 
-@fault("G07", "GPU.BUS.Fallen_Off_Bus", "GPU fell off the bus", "gpu", "dies")
+@register_fault("G07", "GPU.BUS.Fallen_Off_Bus", "GPU fell off the bus", "gpu", "dies")
 def fallen_off_bus(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.lost = True
@@ -19,7 +19,7 @@ def fallen_off_bus(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("G08", "GPU.BUS.Not_Enumerated", "GPU is not on the bus at all", "gpu", "never starts")
+@register_fault("G08", "GPU.BUS.Not_Enumerated", "GPU is not on the bus at all", "gpu", "never starts")
 def not_enumerated(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.missing = True
@@ -34,7 +34,7 @@ def not_enumerated(context: FaultContext) -> None:
     context.disconnect_peers([last] if last is not rank else [rank], 12)
 
 
-@fault("G09", "GPU.BUS.PCIe_Link_Downgraded", "PCIe link of a GPU trained down", "gpu", "slows")
+@register_fault("G09", "GPU.BUS.PCIe_Link_Downgraded", "PCIe link of a GPU trained down", "gpu", "slows")
 def pcie_link_downgraded(context: FaultContext) -> None:
     context.gpu.pcie_gen = 3
     context.gpu.pcie_width = 8

@@ -1,10 +1,10 @@
 """Settings left behind on a GPU."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 
 
-@fault("G17", "GPU.CONFIG.Clocks_Locked_Low", "Clocks of a GPU locked low", "gpu", "slows")
+@register_fault("G17", "GPU.CONFIG.Clocks_Locked_Low", "Clocks of a GPU locked low", "gpu", "slows")
 def clocks_locked_low(context: FaultContext) -> None:
     context.gpu.reasons.app_clocks = True
     context.gpu.reasons.idle = False
@@ -14,7 +14,7 @@ def clocks_locked_low(context: FaultContext) -> None:
     context.gpu.power_draw = round(context.node.profile.idle_watts * 2.1, 2)
 
 
-@fault("G18", "GPU.CONFIG.Power_Cap_Low", "Power limit set too low", "node", "slows")
+@register_fault("G18", "GPU.CONFIG.Power_Cap_Low", "Power limit set too low", "node", "slows")
 def power_cap_low(context: FaultContext) -> None:
     watts = int(context.get_number("watts", context.node.profile.power_limit * 3 // 7))
     for gpu in context.node.gpus:
@@ -26,7 +26,7 @@ def power_cap_low(context: FaultContext) -> None:
         gpu.reasons.idle = False
 
 
-@fault("G19", "GPU.CONFIG.MIG_Left_Enabled", "MIG left on", "gpu", "never starts")
+@register_fault("G19", "GPU.CONFIG.MIG_Left_Enabled", "MIG left on", "gpu", "never starts")
 def mig_left_enabled(context: FaultContext) -> None:
     context.gpu.mig = True
     rank = context.get_rank_on(context.gpu)
@@ -39,7 +39,7 @@ def mig_left_enabled(context: FaultContext) -> None:
     context.disconnect_peers([rank], 12)
 
 
-@fault("G20", "GPU.CONFIG.Compute_Mode_Restricted", "GPU accepts one process only", "gpu", "never starts")
+@register_fault("G20", "GPU.CONFIG.Compute_Mode_Restricted", "GPU accepts one process only", "gpu", "never starts")
 def compute_mode_restricted(context: FaultContext) -> None:
     context.gpu.compute_mode = "Exclusive_Process"
     rank = context.get_rank_on(context.gpu)

@@ -1,12 +1,12 @@
 """GPU engines, firmware, heat, and silent data corruption."""
 
 from deploy.sandbox.cluster.faults.context import FORWARD, FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 from deploy.sandbox.cluster.machines.environment import BmcEvent
 from deploy.sandbox.cluster.machines.state import HostProcess
 
 
-@fault("G10", "GPU.EXECUTION.GSP_RPC_Timeout", "GPU firmware does not answer", "gpu", "hangs")
+@register_fault("G10", "GPU.EXECUTION.GSP_RPC_Timeout", "GPU firmware does not answer", "gpu", "hangs")
 def gsp_rpc_timeout(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.hang = True
@@ -27,7 +27,7 @@ def gsp_rpc_timeout(context: FaultContext) -> None:
     context.time_out_peers([rank])
 
 
-@fault("G11", "GPU.EXECUTION.SM_Exception_Same_TPC", "The same SM fails again and again", "gpu", "dies")
+@register_fault("G11", "GPU.EXECUTION.SM_Exception_Same_TPC", "The same SM fails again and again", "gpu", "dies")
 def sm_exception_same_tpc(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.bad_sm = True
@@ -47,7 +47,7 @@ def sm_exception_same_tpc(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("G12", "GPU.EXECUTION.Ctxsw_Timeout", "GPU does not switch contexts any more", "gpu", "hangs")
+@register_fault("G12", "GPU.EXECUTION.Ctxsw_Timeout", "GPU does not switch contexts any more", "gpu", "hangs")
 def ctxsw_timeout(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.broken = "the launch timed out and was terminated"
@@ -65,7 +65,7 @@ def ctxsw_timeout(context: FaultContext) -> None:
     context.time_out_peers([rank])
 
 
-@fault("G13", "GPU.EXECUTION.PMU_Halt", "Micro-controller of the GPU halted", "gpu", "hangs")
+@register_fault("G13", "GPU.EXECUTION.PMU_Halt", "Micro-controller of the GPU halted", "gpu", "hangs")
 def pmu_halt(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.power_unknown = True
@@ -75,7 +75,7 @@ def pmu_halt(context: FaultContext) -> None:
     context.time_out_peers([rank])
 
 
-@fault("G14", "GPU.EXECUTION.Silent_Data_Corruption", "GPU computes wrong results", "gpu", "dies")
+@register_fault("G14", "GPU.EXECUTION.Silent_Data_Corruption", "GPU computes wrong results", "gpu", "dies")
 def silent_data_corruption(context: FaultContext) -> None:
     context.gpu.corrupts = True
     rank = context.get_rank_on(context.gpu)
@@ -85,7 +85,7 @@ def silent_data_corruption(context: FaultContext) -> None:
     context.write_log(context.job.ranks[0], "[rank0] loss was nan for 50 steps in a row, the run stops here")
 
 
-@fault("G15", "GPU.THERMAL.HW_Thermal_Slowdown", "GPU too hot, hardware slows it down", "gpu", "slows")
+@register_fault("G15", "GPU.THERMAL.HW_Thermal_Slowdown", "GPU too hot, hardware slows it down", "gpu", "slows")
 def hw_thermal_slowdown(context: FaultContext) -> None:
     context.gpu.temp = 91 + context.dice.randrange(3)
     context.gpu.memory_temp = 95
@@ -96,7 +96,7 @@ def hw_thermal_slowdown(context: FaultContext) -> None:
     context.log_kernel(f"NVRM: GPU {context.gpu.bdf}: GPU temperature {context.gpu.temp} C is above the slowdown threshold", level="warn")
 
 
-@fault("G16", "GPU.POWER.Power_Brake_PSU", "Power brake on all GPUs of the node", "node", "slows")
+@register_fault("G16", "GPU.POWER.Power_Brake_PSU", "Power brake on all GPUs of the node", "node", "slows")
 def power_brake(context: FaultContext) -> None:
     context.node.environment.psu_lost = True
     context.node.environment.bmc.append(BmcEvent(context.t, "Power Supply PSU2 Status", "Failure detected"))
@@ -108,7 +108,7 @@ def power_brake(context: FaultContext) -> None:
         gpu.reasons.idle = False
 
 
-@fault("O07", "OTHER.UNKNOWN.Out_Of_Taxonomy", "A GPU error nobody has a leaf for", "gpu", "dies")
+@register_fault("O07", "OTHER.UNKNOWN.Out_Of_Taxonomy", "A GPU error nobody has a leaf for", "gpu", "dies")
 def out_of_taxonomy(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.broken = "unknown error"

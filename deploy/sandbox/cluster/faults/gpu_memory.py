@@ -1,7 +1,7 @@
 """GPU memory: ECC errors, row remapping, infoROM."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 from deploy.sandbox.cluster.machines.profiles import get_driver_branch
 
 _ECC = "uncorrectable ECC error encountered"
@@ -20,7 +20,7 @@ def _recovery(context: FaultContext, action: str, dt: float) -> None:
         context.log_xid(context.gpu, 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", dt)
 
 
-@fault("G01", "GPU.MEMORY.DBE_Row_Remap_Pending", "Uncorrectable memory error, row remap pending", "gpu", "dies")
+@register_fault("G01", "GPU.MEMORY.DBE_Row_Remap_Pending", "Uncorrectable memory error, row remap pending", "gpu", "dies")
 def dbe_row_remap_pending(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.volatile.dram_unc += 1
@@ -47,7 +47,7 @@ def dbe_row_remap_pending(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("G02", "GPU.MEMORY.Row_Remap_Failure", "Row remapping failed", "gpu", "dies")
+@register_fault("G02", "GPU.MEMORY.Row_Remap_Failure", "Row remapping failed", "gpu", "dies")
 def row_remap_failure(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.remap.failure = True
@@ -61,7 +61,7 @@ def row_remap_failure(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("G03", "GPU.MEMORY.Uncontained_ECC", "Uncontained memory error", "gpu", "dies")
+@register_fault("G03", "GPU.MEMORY.Uncontained_ECC", "Uncontained memory error", "gpu", "dies")
 def uncontained_ecc(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.volatile.dram_unc += 2
@@ -81,7 +81,7 @@ def uncontained_ecc(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("G04", "GPU.MEMORY.SRAM_Threshold_Exceeded", "SRAM errors above the threshold", "gpu", "dies")
+@register_fault("G04", "GPU.MEMORY.SRAM_Threshold_Exceeded", "SRAM errors above the threshold", "gpu", "dies")
 def sram_threshold_exceeded(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.gpu.volatile.sram_unc_secded += 3
@@ -99,7 +99,7 @@ def sram_threshold_exceeded(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("G05", "GPU.MEMORY.High_Correctable_Rate", "Many corrected memory errors", "gpu", "runs")
+@register_fault("G05", "GPU.MEMORY.High_Correctable_Rate", "Many corrected memory errors", "gpu", "runs")
 def high_correctable_rate(context: FaultContext) -> None:
     context.gpu.aggregate.dram_corr += 48_211
     context.gpu.volatile.dram_corr += 3_907
@@ -107,7 +107,7 @@ def high_correctable_rate(context: FaultContext) -> None:
     context.log_xid(context.gpu, 92, "High single-bit ECC error rate")
 
 
-@fault("G06", "GPU.MEMORY.InfoROM_Corruption", "InfoROM corrupted", "gpu", "never starts")
+@register_fault("G06", "GPU.MEMORY.InfoROM_Corruption", "InfoROM corrupted", "gpu", "never starts")
 def inforom_corruption(context: FaultContext) -> None:
     context.gpu.inforom_ok = False
     context.gpu.serial = "N/A"

@@ -1,8 +1,8 @@
 """InfiniBand and RoCE: ports, cables, adapters, subnet manager, switches."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.machines.lines import Rank
+from deploy.sandbox.cluster.faults.registry import register_fault
+from deploy.sandbox.cluster.machines.log_lines import Rank
 from deploy.sandbox.cluster.machines.state import HcaState
 
 
@@ -25,7 +25,7 @@ def _fails_over(context: FaultContext, hca: HcaState, dt: float = 0.0) -> None:
     context.disconnect_peers([rank], dt + 6)
 
 
-@fault("N04", "INTERCONNECT.IB.Port_Down", "InfiniBand port down, cable out", "node", "dies")
+@register_fault("N04", "INTERCONNECT.IB.Port_Down", "InfiniBand port down, cable out", "node", "dies")
 def port_down(context: FaultContext) -> None:
     hca = context.find_hca("mlx5_3")
     hca.state = "Down"
@@ -38,12 +38,12 @@ def port_down(context: FaultContext) -> None:
     _fails_over(context, hca, 1)
 
 
-@fault("N05", "INTERCONNECT.IB.Rate_Degraded", "InfiniBand port at a lower rate", "node", "slows")
+@register_fault("N05", "INTERCONNECT.IB.Rate_Degraded", "InfiniBand port at a lower rate", "node", "slows")
 def rate_degraded(context: FaultContext) -> None:
     context.find_hca("mlx5_5").rate = int(context.get_number("rate", 100))
 
 
-@fault("N06", "INTERCONNECT.IB.Link_Flapping", "InfiniBand link goes down and up again", "node", "dies")
+@register_fault("N06", "INTERCONNECT.IB.Link_Flapping", "InfiniBand link goes down and up again", "node", "dies")
 def link_flapping(context: FaultContext) -> None:
     hca = context.find_hca("mlx5_2")
     hca.counters["link_downed"] = int(context.get_number("downs", 37))
@@ -52,14 +52,14 @@ def link_flapping(context: FaultContext) -> None:
     _fails_over(context, hca)
 
 
-@fault("N07", "INTERCONNECT.IB.Symbol_Errors", "Symbol errors grow on an InfiniBand port", "node", "slows")
+@register_fault("N07", "INTERCONNECT.IB.Symbol_Errors", "Symbol errors grow on an InfiniBand port", "node", "slows")
 def symbol_errors(context: FaultContext) -> None:
     hca = context.find_hca("mlx5_6")
     hca.counters["symbol_error"], hca.counters["port_rcv_errors"] = 45_213, 8_121
     hca.rising |= {"symbol_error": 31, "port_rcv_errors": 6}
 
 
-@fault("N08", "INTERCONNECT.IB.Subnet_Manager_Down", "No subnet manager in the fabric", "cluster", "never starts")
+@register_fault("N08", "INTERCONNECT.IB.Subnet_Manager_Down", "No subnet manager in the fabric", "cluster", "never starts")
 def subnet_manager_down(context: FaultContext) -> None:
     for node in context.nodes:
         node.environment.manager = False
@@ -73,14 +73,14 @@ def subnet_manager_down(context: FaultContext) -> None:
         context.raise_nccl_error(rank, "ncclSystemError", "Call to ibv_modify_qp failed with error Invalid argument", 8.3)
 
 
-@fault("N09", "INTERCONNECT.IB.PKey_Mismatch", "Partition key missing on a node", "node", "never starts")
+@register_fault("N09", "INTERCONNECT.IB.PKey_Mismatch", "Partition key missing on a node", "node", "never starts")
 def pkey_mismatch(context: FaultContext) -> None:
     for hca in context.node.hcas:
         hca.pkeys = tuple(key for key in hca.pkeys if key != "0x8001")
     _fails_over(context, context.find_hca("mlx5_0"), 9)
 
 
-@fault("N10", "INTERCONNECT.IB.HCA_Firmware_Fatal", "Firmware of an adapter died", "node", "dies")
+@register_fault("N10", "INTERCONNECT.IB.HCA_Firmware_Fatal", "Firmware of an adapter died", "node", "dies")
 def hca_firmware_fatal(context: FaultContext) -> None:
     hca = context.find_hca("mlx5_4")
     context.log_kernel(f"mlx5_core {hca.bdf}: poll_health:852:(pid 0): device's health compromised - reached miss count", level="err")
@@ -90,7 +90,7 @@ def hca_firmware_fatal(context: FaultContext) -> None:
     _fails_over(context, hca, 1)
 
 
-@fault("N11", "INTERCONNECT.ROCE.PFC_Misconfigured", "RoCE leaf drops packets, flow control is off", "switch", "slows")
+@register_fault("N11", "INTERCONNECT.ROCE.PFC_Misconfigured", "RoCE leaf drops packets, flow control is off", "switch", "slows")
 def pfc_misconfigured(context: FaultContext) -> None:
     make_roce(context)
     for node in context.nodes:
@@ -100,7 +100,7 @@ def pfc_misconfigured(context: FaultContext) -> None:
             hca.discards = 830_112
 
 
-@fault("N15", "INTERCONNECT.SWITCH.Leaf_Degraded", "Leaf switch with a degraded uplink", "switch", "slows")
+@register_fault("N15", "INTERCONNECT.SWITCH.Leaf_Degraded", "Leaf switch with a degraded uplink", "switch", "slows")
 def leaf_degraded(context: FaultContext) -> None:
     for node in context.nodes:
         node.environment.leaf = str(context.args.get("leaf", "leaf-L2"))

@@ -1,12 +1,12 @@
 """Ethernet faults that keep a job from finding its peers."""
 
 from deploy.sandbox.cluster.faults.context import FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 
 _RENDEZVOUS = (("/opt/venv/lib/python3.11/site-packages/torch/distributed/rendezvous.py", 189, "_create_c10d_store", "return TCPStore("),)
 
 
-@fault("N12", "INTERCONNECT.ETH.MTU_Mismatch", "Smaller MTU on one node", "node", "never starts")
+@register_fault("N12", "INTERCONNECT.ETH.MTU_Mismatch", "Smaller MTU on one node", "node", "never starts")
 def mtu_mismatch(context: FaultContext) -> None:
     context.node.environment.interfaces[0].mtu = int(context.get_number("mtu", 1500))
     dead, limit = context.job.of(context.node.name), min(context.get_timeout(), 300)
@@ -21,7 +21,7 @@ def mtu_mismatch(context: FaultContext) -> None:
     context.disconnect_peers(dead, 4 + limit)
 
 
-@fault("N13", "INTERCONNECT.ETH.Rendezvous_Port_Blocked", "Firewall blocks the ports of the job", "node", "never starts")
+@register_fault("N13", "INTERCONNECT.ETH.Rendezvous_Port_Blocked", "Firewall blocks the ports of the job", "node", "never starts")
 def rendezvous_port_blocked(context: FaultContext) -> None:
     context.node.environment.master = "filtered" if context.args.get("how") == "filtered" else "refused"
     master = context.world.nodes[context.job.ranks[0].node]
@@ -36,7 +36,7 @@ def rendezvous_port_blocked(context: FaultContext) -> None:
     context.disconnect_peers(dead, 14)
 
 
-@fault("N14", "INTERCONNECT.ETH.DNS_Failure", "Name of the master does not resolve", "node", "never starts")
+@register_fault("N14", "INTERCONNECT.ETH.DNS_Failure", "Name of the master does not resolve", "node", "never starts")
 def dns_failure(context: FaultContext) -> None:
     context.node.environment.master = "no_name"
     master = context.job.ranks[0].node

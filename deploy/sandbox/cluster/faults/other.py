@@ -1,17 +1,17 @@
 """Faults outside the machines: scheduler, services, cooling, an unreachable node."""
 
 from deploy.sandbox.cluster.faults.context import LOADING, FaultContext
-from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.machines.lines import JournalLine
+from deploy.sandbox.cluster.faults.registry import register_fault
+from deploy.sandbox.cluster.machines.log_lines import JournalLine
 
 
-@fault("O01", "OTHER.INFRA.Node_Unreachable", "Node does not answer at all", "node", "dies")
+@register_fault("O01", "OTHER.INFRA.Node_Unreachable", "Node does not answer at all", "node", "dies")
 def node_unreachable(context: FaultContext) -> None:
     context.node.reachable = False
     context.disconnect_peers(context.job.of(context.node.name), 5)
 
 
-@fault("O02", "OTHER.INFRA.Rack_Cooling", "A rack is too hot", "rack", "slows")
+@register_fault("O02", "OTHER.INFRA.Rack_Cooling", "A rack is too hot", "rack", "slows")
 def rack_cooling(context: FaultContext) -> None:
     for node in context.nodes:
         node.environment.inlet = int(context.get_number("inlet", 43))
@@ -24,7 +24,7 @@ def rack_cooling(context: FaultContext) -> None:
             gpu.reasons.idle = False
 
 
-@fault("O03", "OTHER.SCHED.Planned_Maintenance", "Planned maintenance took the node", "node", "dies")
+@register_fault("O03", "OTHER.SCHED.Planned_Maintenance", "Planned maintenance took the node", "node", "dies")
 def planned_maintenance(context: FaultContext) -> None:
     change = str(context.args.get("change", "CHG-20417"))
     context.node.drain = f"maintenance {change}"
@@ -40,7 +40,7 @@ def planned_maintenance(context: FaultContext) -> None:
         )
 
 
-@fault("O04", "OTHER.SERVICE.Auxiliary_Service_Down", "Experiment tracker is down", "cluster", "dies")
+@register_fault("O04", "OTHER.SERVICE.Auxiliary_Service_Down", "Experiment tracker is down", "cluster", "dies")
 def auxiliary_service_down(context: FaultContext) -> None:
     rank = context.job.ranks[0]
     host = str(context.args.get("host", "tracker.svc.cluster"))
@@ -59,7 +59,7 @@ def auxiliary_service_down(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("O05", "OTHER.SERVICE.Object_Storage_Throttled", "Object storage throttles the job", "cluster", "dies")
+@register_fault("O05", "OTHER.SERVICE.Object_Storage_Throttled", "Object storage throttles the job", "cluster", "dies")
 def object_storage_throttled(context: FaultContext) -> None:
     frames = (*LOADING, ("/workspace/data/remote.py", 44, "read_shard", "return client.get_object(Bucket=bucket, Key=key)['Body'].read()"))
     dead = context.job.ranks[::5]
@@ -78,7 +78,7 @@ def object_storage_throttled(context: FaultContext) -> None:
     context.disconnect_peers(dead, 4)
 
 
-@fault("O06", "OTHER.SCHED.Preemption", "Scheduler preempted the job", "job", "dies")
+@register_fault("O06", "OTHER.SCHED.Preemption", "Scheduler preempted the job", "job", "dies")
 def preemption(context: FaultContext) -> None:
     by = int(context.get_number("by", 812))
     for node in context.world.nodes.values():

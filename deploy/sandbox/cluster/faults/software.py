@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from deploy.sandbox.cluster.faults.context import BACKWARD, FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 from deploy.sandbox.cluster.machines.healthy import GIB, get_task_cgroup
 from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, find_unsupported_cuda, get_driver_branch
 from deploy.sandbox.cluster.machines.state import GpuProcess, HostProcess
@@ -11,7 +11,7 @@ from deploy.sandbox.cluster.machines.state import GpuProcess, HostProcess
 _COUNT = (("/workspace/train.py", 262, "main", "torch.cuda.set_device(local_rank)"),)
 
 
-@fault("S01", "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch", "Loaded driver and its libraries differ", "node", "never starts")
+@register_fault("S01", "SYSTEM_SOFTWARE.DRIVER.Driver_Library_Mismatch", "Loaded driver and its libraries differ", "node", "never starts")
 def driver_library_mismatch(context: FaultContext) -> None:
     number = get_driver_branch(context.node.driver)
     context.node.driver = {535: "535.104.12", 550: "550.54.15", 570: "570.86.15"}.get(number, f"{number}.54.03")
@@ -47,7 +47,9 @@ def driver_library_mismatch(context: FaultContext) -> None:
     context.disconnect_peers([rank], 12)
 
 
-@fault("S02", "SYSTEM_SOFTWARE.CUDA.Host_Container_CUDA_Mismatch", "Image needs a newer CUDA than the driver has", "job", "never starts")
+@register_fault(
+    "S02", "SYSTEM_SOFTWARE.CUDA.Host_Container_CUDA_Mismatch", "Image needs a newer CUDA than the driver has", "job", "never starts"
+)
 def host_container_cuda_mismatch(context: FaultContext) -> None:
     found = CUDA_OF_BRANCH[get_driver_branch(context.node.driver)].replace(".", "0") + "0"
     context.log_xid(
@@ -71,7 +73,7 @@ def host_container_cuda_mismatch(context: FaultContext) -> None:
             context.raise_exception(rank, text, _COUNT, 6)
 
 
-@fault("S03", "SYSTEM_SOFTWARE.DRIVER.Module_Not_Loaded", "NVIDIA module not loaded after a kernel update", "node", "never starts")
+@register_fault("S03", "SYSTEM_SOFTWARE.DRIVER.Module_Not_Loaded", "NVIDIA module not loaded after a kernel update", "node", "never starts")
 def module_not_loaded(context: FaultContext) -> None:
     node = context.node
     node.driver = ""
@@ -95,7 +97,7 @@ def module_not_loaded(context: FaultContext) -> None:
     context.disconnect_peers([rank], 12)
 
 
-@fault("S08", "SYSTEM_SOFTWARE.RDMA.Peermem_Not_Loaded", "nvidia_peermem not loaded", "node", "slows")
+@register_fault("S08", "SYSTEM_SOFTWARE.RDMA.Peermem_Not_Loaded", "nvidia_peermem not loaded", "node", "slows")
 def peermem_not_loaded(context: FaultContext) -> None:
     context.node.modules.pop("nvidia_peermem", None)
     for rank in context.job.of(context.node.name):
@@ -106,7 +108,7 @@ def peermem_not_loaded(context: FaultContext) -> None:
             )
 
 
-@fault("S09", "SYSTEM_SOFTWARE.LIMITS.Memlock_Too_Low", "Locked-memory limit too low", "node", "never starts")
+@register_fault("S09", "SYSTEM_SOFTWARE.LIMITS.Memlock_Too_Low", "Locked-memory limit too low", "node", "never starts")
 def memlock_too_low(context: FaultContext) -> None:
     context.node.memlock_kib = int(context.get_number("kib", 64))
     dead = context.job.of(context.node.name)
@@ -116,7 +118,7 @@ def memlock_too_low(context: FaultContext) -> None:
     context.disconnect_peers(dead, 12)
 
 
-@fault("S14", "SYSTEM_SOFTWARE.MEMORY.Host_OOM_Kill", "Host out of memory, a rank was killed", "node", "dies")
+@register_fault("S14", "SYSTEM_SOFTWARE.MEMORY.Host_OOM_Kill", "Host out of memory, a rank was killed", "node", "dies")
 def host_oom_kill(context: FaultContext) -> None:
     rank = context.choose_rank()
     context.node.memory_used = context.node.memory_total - 3 * GIB
@@ -147,7 +149,7 @@ def host_oom_kill(context: FaultContext) -> None:
     context.time_out_peers([rank])
 
 
-@fault("S15", "SYSTEM_SOFTWARE.KERNEL.Soft_Lockup", "A processor is stuck in the kernel", "node", "hangs")
+@register_fault("S15", "SYSTEM_SOFTWARE.KERNEL.Soft_Lockup", "A processor is stuck in the kernel", "node", "hangs")
 def soft_lockup(context: FaultContext) -> None:
     cpu = context.dice.randrange(4, 96)
     for i in range(6):
@@ -161,12 +163,12 @@ def soft_lockup(context: FaultContext) -> None:
     context.time_out_peers(context.job.of(context.node.name))
 
 
-@fault("S16", "SYSTEM_SOFTWARE.PCIE.ACS_Enabled", "ACS on at the PCIe bridges", "node", "slows")
+@register_fault("S16", "SYSTEM_SOFTWARE.PCIE.ACS_Enabled", "ACS on at the PCIe bridges", "node", "slows")
 def acs_enabled(context: FaultContext) -> None:
     context.node.acs = True
 
 
-@fault("S17", "SYSTEM_SOFTWARE.TIME.Clock_Skew", "Clock of the node is wrong", "node", "never starts")
+@register_fault("S17", "SYSTEM_SOFTWARE.TIME.Clock_Skew", "Clock of the node is wrong", "node", "never starts")
 def clock_skew(context: FaultContext) -> None:
     context.node.skew = -context.get_number("seconds", 412)
     context.node.environment.synchronised = False
@@ -189,7 +191,7 @@ def clock_skew(context: FaultContext) -> None:
     context.disconnect_peers(dead, 22)
 
 
-@fault("S18", "SYSTEM_SOFTWARE.PROCESS.Orphan_GPU_Process", "Left-over process holds GPU memory", "gpu", "never starts")
+@register_fault("S18", "SYSTEM_SOFTWARE.PROCESS.Orphan_GPU_Process", "Left-over process holds GPU memory", "gpu", "never starts")
 def orphan_gpu_process(context: FaultContext) -> None:
     pid, mib = 31877 + context.gpu.index, int(context.get_number("mib", context.node.profile.memory_mib * 0.766))
     old = str(int(context.job.id) - 137)
@@ -220,7 +222,7 @@ def orphan_gpu_process(context: FaultContext) -> None:
     context.disconnect_peers([rank], 24)
 
 
-@fault("S19", "SYSTEM_SOFTWARE.CPU.Governor_Powersave", "Host processors in power-save mode", "node", "slows")
+@register_fault("S19", "SYSTEM_SOFTWARE.CPU.Governor_Powersave", "Host processors in power-save mode", "node", "slows")
 def governor_powersave(context: FaultContext) -> None:
     context.node.environment.governor = "powersave"
     context.node.environment.mhz = 1200

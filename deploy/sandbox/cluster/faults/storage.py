@@ -1,7 +1,7 @@
 """Disks, file systems, shared memory and file servers."""
 
 from deploy.sandbox.cluster.faults.context import LOADING, FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 from deploy.sandbox.cluster.machines.environment import AbandonedFile
 from deploy.sandbox.cluster.machines.healthy import SHM_PATH
 
@@ -19,7 +19,7 @@ _SAVE = (
 )
 
 
-@fault("S10", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "Root file system full", "node", "dies")
+@register_fault("S10", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "Root file system full", "node", "dies")
 def root_fs_full(context: FaultContext) -> None:
     root = context.node.mount("/")
     root.used = root.size
@@ -32,7 +32,7 @@ def root_fs_full(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("S11", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", "Shared memory too small", "job", "dies")
+@register_fault("S11", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", "Shared memory too small", "job", "dies")
 def shm_too_small(context: FaultContext) -> None:
     for node in context.nodes:
         node.environment.shm_bytes = 64 << 20
@@ -56,7 +56,7 @@ def shm_too_small(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("S12", "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding", "File server does not answer", "cluster", "hangs")
+@register_fault("S12", "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding", "File server does not answer", "cluster", "hangs")
 def nfs_not_responding(context: FaultContext) -> None:
     server = str(context.args.get("server", "nfs-a"))
     for i, node in enumerate(context.nodes):
@@ -71,7 +71,7 @@ def nfs_not_responding(context: FaultContext) -> None:
     context.time_out_peers([])
 
 
-@fault("S13", "SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "A disk failed, its file system is read-only", "node", "dies")
+@register_fault("S13", "SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "A disk failed, its file system is read-only", "node", "dies")
 def fs_remounted_ro(context: FaultContext) -> None:
     scratch = context.node.mount("/scratch")
     scratch.read_only()
@@ -89,7 +89,7 @@ def fs_remounted_ro(context: FaultContext) -> None:
     context.disconnect_peers([rank])
 
 
-@fault("F07", "FRAMEWORK.DATA.Dataloader_Worker_Leak", "Data loader workers grow until the job's limit", "job", "dies")
+@register_fault("F07", "FRAMEWORK.DATA.Dataloader_Worker_Leak", "Data loader workers grow until the job's limit", "job", "dies")
 def dataloader_worker_leak(context: FaultContext) -> None:
     rank = context.choose_rank()
     node = context.world.nodes[rank.node]

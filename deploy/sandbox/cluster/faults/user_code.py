@@ -1,10 +1,10 @@
 """Errors in the user's own program."""
 
 from deploy.sandbox.cluster.faults.context import BACKWARD, FORWARD, LOADING, FaultContext
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 
 
-@fault("U01", "USER.CODE.Illegal_Memory_Access", "Program reads outside its memory", "job", "dies")
+@register_fault("U01", "USER.CODE.Illegal_Memory_Access", "Program reads outside its memory", "job", "dies")
 def illegal_memory_access(context: FaultContext) -> None:
     dead = []
     for i, node in enumerate([*context.nodes, *context.nodes][:3]):
@@ -22,7 +22,7 @@ def illegal_memory_access(context: FaultContext) -> None:
     context.disconnect_peers(dead)
 
 
-@fault("U02", "USER.CODE.Batch_Too_Large_OOM", "Batch too large for the GPU", "job", "never starts")
+@register_fault("U02", "USER.CODE.Batch_Too_Large_OOM", "Batch too large for the GPU", "job", "never starts")
 def batch_too_large(context: FaultContext) -> None:
     total = context.node.profile.memory_mib / 1024
     for rank in context.job.ranks:
@@ -35,7 +35,7 @@ def batch_too_large(context: FaultContext) -> None:
         context.raise_exception(rank, text, FORWARD, 40 + 0.01 * rank.rank)
 
 
-@fault("U08", "USER.CODE.Rank_Exception_Others_Timeout", "One rank raised, the others wait", "job", "dies")
+@register_fault("U08", "USER.CODE.Rank_Exception_Others_Timeout", "One rank raised, the others wait", "job", "dies")
 def rank_exception(context: FaultContext) -> None:
     rank = context.choose_rank()
     key = str(context.args.get("key", "input_ids"))
@@ -44,7 +44,7 @@ def rank_exception(context: FaultContext) -> None:
     context.time_out_peers([rank])
 
 
-@fault("U10", "USER.CODE.Collective_Desync", "Ranks call different collectives", "job", "hangs")
+@register_fault("U10", "USER.CODE.Collective_Desync", "Ranks call different collectives", "job", "hangs")
 def collective_desync(context: FaultContext) -> None:
     odd = context.choose_rank()
     seq = int(context.get_number("seq", 1041))
@@ -65,7 +65,7 @@ def collective_desync(context: FaultContext) -> None:
     context.write_log(context.job.ranks[0], head, *(f"[rank0] flight recorder: {row}" for row in rows), dt=limit + 1)
 
 
-@fault("U12", "USER.CODE.Loss_NaN_Hyperparameter", "Training diverges by its own settings", "job", "dies")
+@register_fault("U12", "USER.CODE.Loss_NaN_Hyperparameter", "Training diverges by its own settings", "job", "dies")
 def loss_nan(context: FaultContext) -> None:
     first = context.job.ranks[0]
     step = int(context.get_number("step", 12400))
@@ -77,7 +77,7 @@ def loss_nan(context: FaultContext) -> None:
         context.raise_exception(rank, f"FloatingPointError: loss is nan at step {step + 5}, the same step as in the last 3 runs", BACKWARD)
 
 
-@fault("U09", "USER.DATA.File_Or_Permission", "A file is missing or not readable", "job", "never starts")
+@register_fault("U09", "USER.DATA.File_Or_Permission", "A file is missing or not readable", "job", "never starts")
 def file_or_permission(context: FaultContext) -> None:
     path = str(context.args.get("path", "/data/tokens/v8/shard-00017.bin"))
     denied = context.args.get("kind") == "permission"

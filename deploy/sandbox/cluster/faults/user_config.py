@@ -2,7 +2,7 @@
 
 from deploy.sandbox.cluster.faults.context import FaultContext
 from deploy.sandbox.cluster.faults.infiniband import completion_error, make_roce
-from deploy.sandbox.cluster.faults.row import fault
+from deploy.sandbox.cluster.faults.registry import register_fault
 
 
 def _sets(context: FaultContext, **variables: str) -> None:
@@ -10,7 +10,7 @@ def _sets(context: FaultContext, **variables: str) -> None:
         node.env |= variables
 
 
-@fault("U03", "USER.CONFIG.NCCL_IB_HCA_Wrong", "NCCL_IB_HCA names an adapter that is not for it", "job", "never starts")
+@register_fault("U03", "USER.CONFIG.NCCL_IB_HCA_Wrong", "NCCL_IB_HCA names an adapter that is not for it", "job", "never starts")
 def ib_hca_wrong(context: FaultContext) -> None:
     name = str(context.args.get("hca", "mlx5_1"))
     for node in context.world.nodes.values():
@@ -27,7 +27,7 @@ def ib_hca_wrong(context: FaultContext) -> None:
         context.raise_nccl_error(rank, "ncclSystemError", dt=9)
 
 
-@fault("U04", "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong", "NCCL_SOCKET_IFNAME names the wrong interface", "job", "never starts")
+@register_fault("U04", "USER.CONFIG.NCCL_SOCKET_IFNAME_Wrong", "NCCL_SOCKET_IFNAME names the wrong interface", "job", "never starts")
 def socket_ifname_wrong(context: FaultContext) -> None:
     name = str(context.args.get("ifname", "docker0"))
     _sets(context, NCCL_SOCKET_IFNAME=name)
@@ -42,7 +42,7 @@ def socket_ifname_wrong(context: FaultContext) -> None:
         context.raise_nccl_error(rank, "ncclSystemError", dt=10)
 
 
-@fault("U05", "USER.CONFIG.CUDA_VISIBLE_DEVICES_Wrong", "CUDA_VISIBLE_DEVICES hides GPUs from the job", "job", "never starts")
+@register_fault("U05", "USER.CONFIG.CUDA_VISIBLE_DEVICES_Wrong", "CUDA_VISIBLE_DEVICES hides GPUs from the job", "job", "never starts")
 def cuda_visible_devices_wrong(context: FaultContext) -> None:
     shown = str(context.args.get("value", "0,1,2,3"))
     _sets(context, CUDA_VISIBLE_DEVICES=shown)
@@ -58,7 +58,7 @@ def cuda_visible_devices_wrong(context: FaultContext) -> None:
     context.disconnect_peers(dead or context.job.ranks[:1], 9)
 
 
-@fault("U06", "USER.CONFIG.World_Size_Mismatch", "WORLD_SIZE does not fit the ranks started", "job", "never starts")
+@register_fault("U06", "USER.CONFIG.World_Size_Mismatch", "WORLD_SIZE does not fit the ranks started", "job", "never starts")
 def world_size_mismatch(context: FaultContext) -> None:
     started = len(context.job.ranks)
     wanted = int(context.get_number("world_size", started + 8))
@@ -81,7 +81,7 @@ def world_size_mismatch(context: FaultContext) -> None:
         )
 
 
-@fault("U07", "USER.CONFIG.NCCL_IB_GID_INDEX_Wrong", "NCCL_IB_GID_INDEX does not fit the network", "job", "never starts")
+@register_fault("U07", "USER.CONFIG.NCCL_IB_GID_INDEX_Wrong", "NCCL_IB_GID_INDEX does not fit the network", "job", "never starts")
 def gid_index_wrong(context: FaultContext) -> None:
     make_roce(context)
     _sets(context, NCCL_IB_GID_INDEX=str(context.args.get("index", 0)))
@@ -89,7 +89,7 @@ def gid_index_wrong(context: FaultContext) -> None:
         completion_error(context, rank, context.world.nodes[rank.node].hcas[rank.local % len(context.node.hcas)], 12 + 0.01 * rank.rank)
 
 
-@fault("U11", "USER.CONFIG.NCCL_P2P_Disabled", "NVLink and shared memory switched off for NCCL", "job", "slows")
+@register_fault("U11", "USER.CONFIG.NCCL_P2P_Disabled", "NVLink and shared memory switched off for NCCL", "job", "slows")
 def p2p_disabled(context: FaultContext) -> None:
     _sets(context, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
     total = len(context.job.ranks)

@@ -1,11 +1,11 @@
 """A healthy node with the incident's job: the starting point of every fault."""
 
-from deploy.sandbox.cluster.chance import make_random, make_token, make_uuid
 from deploy.sandbox.cluster.machines.environment import NodeEnvironment
-from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.log_lines import Job
 from deploy.sandbox.cluster.machines.noise import build_boot_lines, build_harmless_journal, build_harmless_lines
 from deploy.sandbox.cluster.machines.profiles import DEFAULT_DRIVER, DEFAULT_KERNEL, Profile
 from deploy.sandbox.cluster.machines.state import GpuProcess, GpuState, HcaState, HostProcess, Link, Mount, NodeState, Service
+from deploy.sandbox.cluster.seeded_random import make_random, make_token, make_uuid
 
 GIB = 1 << 30
 TIB = 1 << 40

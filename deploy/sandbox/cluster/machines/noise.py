@@ -1,8 +1,8 @@
 """Log lines of healthy machines: boot, unit starts, harmless kernel messages. None may look like a fault."""
 
-from deploy.sandbox.cluster.chance import make_random
-from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine, Level
+from deploy.sandbox.cluster.machines.log_lines import Job, JournalLine, KernelLine, Level
 from deploy.sandbox.cluster.machines.profiles import Profile
+from deploy.sandbox.cluster.seeded_random import make_random
 
 DAY = 86400.0
 HOUR = 3600.0

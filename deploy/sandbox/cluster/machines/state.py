@@ -5,7 +5,7 @@ case's t0, negative before it.
 from dataclasses import dataclass, field
 
 from deploy.sandbox.cluster.machines.environment import NodeEnvironment
-from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine
+from deploy.sandbox.cluster.machines.log_lines import Job, JournalLine, KernelLine
 from deploy.sandbox.cluster.machines.profiles import Profile
 
 

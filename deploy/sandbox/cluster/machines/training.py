@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from deploy.sandbox.cluster.chance import make_random, make_token
-from deploy.sandbox.cluster.machines.lines import Job, JobLine, Rank
+from deploy.sandbox.cluster.machines.log_lines import Job, JobLine, Rank
 from deploy.sandbox.cluster.machines.state import HcaState, NodeState
+from deploy.sandbox.cluster.seeded_random import make_random, make_token
 
 GPUS_PER_NODE = 8
 STEP_SECONDS = 4.2

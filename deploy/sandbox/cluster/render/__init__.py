@@ -23,9 +23,9 @@ from deploy.sandbox.cluster.render import (
     smi_query,
     surroundings,
 )
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
-RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
+RENDERERS: Mapping[str, Callable[[Query], ShellAnswer]] = {
     "smi.query": smi_query.render_query,
     "topo.matrix": nvidia.render_topology,
     "nvlink.status": nvidia.render_link_status,
@@ -105,7 +105,7 @@ RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
     "nccl2.torchrun": pairs.render_all_gather,
 }
 
-PRECONDITION_RENDERERS: Mapping[str, Callable[[View], ShellAnswer]] = {
+PRECONDITION_RENDERERS: Mapping[str, Callable[[Query], ShellAnswer]] = {
     "procs.stat": procfs.render_stat,
     "procs.users": nvidia.render_gpu_users,
     "procs.users_of": nvidia.render_gpu_users,

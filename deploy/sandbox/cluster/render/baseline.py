@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 Row = tuple[str, str, str]
 
@@ -47,18 +47,18 @@ _ZERO_COUNTS = (
 )
 
 
-def render_host(view: View) -> ShellAnswer:
+def render_host(query: Query) -> ShellAnswer:
     """`python3 -c PROBE`."""
-    rows = (*_iter_system_rows(view), *_iter_software_rows(view), *_iter_surroundings_rows(view), *_iter_count_rows(view))
+    rows = (*_iter_system_rows(query), *_iter_software_rows(query), *_iter_surroundings_rows(query), *_iter_count_rows(query))
     return text_answer("".join(("== baseline 1\n", *(f"{kind}\t{name}\t{value}\n" for kind, name, value in rows), "== end\n")))
 
 
-def _iter_system_rows(view: View) -> Iterator[Row]:
-    node = view.node
+def _iter_system_rows(query: Query) -> Iterator[Row]:
+    node = query.node
     yield "system", "kernel", node.kernel
     yield "system", "release", "Ubuntu 22.04.4 LTS"
     yield "system", "bios", "1.6.7"
-    yield "system", "time zone", f"{'Etc/UTC' if node.tz == 'UTC' else node.tz} {view.now:%z}"
+    yield "system", "time zone", f"{'Etc/UTC' if node.tz == 'UTC' else node.tz} {query.now:%z}"
     yield "system", "memory", f"{node.memory_total >> 30} GiB"
     yield "system", "cpus", f"0-{2 * node.profile.cpus - 1} of 0-{2 * node.profile.cpus - 1}"
     yield "system", "cgroup", "v2"
@@ -71,8 +71,8 @@ def _iter_system_rows(view: View) -> Iterator[Row]:
     yield "limit", "slurmd locked memory", "unlimited" if node.memlock_kib < 0 else str(node.memlock_kib * 1024)
 
 
-def _iter_software_rows(view: View) -> Iterator[Row]:
-    node = view.node
+def _iter_software_rows(query: Query) -> Iterator[Row]:
+    node = query.node
     for name, unit in node.services.items():
         if unit.load != "not-found":
             yield "service", name, unit.active if unit.sub in ("running", "dead", "failed") else f"{unit.active} {unit.sub}"
@@ -94,8 +94,8 @@ def _iter_software_rows(view: View) -> Iterator[Row]:
         yield "device", "/dev/infiniband/uverbs", f"{sum(hca.present for hca in node.hcas)} device 666"
 
 
-def _iter_surroundings_rows(view: View) -> Iterator[Row]:
-    node = view.node
+def _iter_surroundings_rows(query: Query) -> Iterator[Row]:
+    node = query.node
     for mount in (mount for mount in node.mounts if mount.target != "/run"):
         source = f" {mount.source}" if ":" in mount.source else ""
         yield "mount", mount.target, f"{mount.fstype} {mount.options.partition(',')[0]}{source}"
@@ -117,8 +117,8 @@ def _iter_surroundings_rows(view: View) -> Iterator[Row]:
     yield "answer", "munge", "ok"
 
 
-def _iter_count_rows(view: View) -> Iterator[Row]:
-    procs = view.node.procs
+def _iter_count_rows(query: Query) -> Iterator[Row]:
+    procs = query.node.procs
     yield "count", "processes", str(len(procs) + 2100)
     for name, letter in (("zombie", "Z"), ("blocked", "D"), ("stopped", "T")):
         yield "count", name, str(sum(proc.stat.startswith(letter) and proc.ppid != 2 for proc in procs))

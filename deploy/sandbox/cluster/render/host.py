@@ -1,14 +1,14 @@
 """Memory, limits and processes of the host."""
 
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 GIB = 1 << 30
 
 
-def render_free(view: View) -> ShellAnswer:
+def render_free(query: Query) -> ShellAnswer:
     """`free -b`."""
-    node = view.node
+    node = query.node
     shared, cache = 3 * GIB, min(node.memory_total // 12, node.memory_total - node.memory_used)
     unused = node.memory_total - node.memory_used - cache
     available = max(unused + cache - shared, 512 << 20)
@@ -21,11 +21,11 @@ def render_free(view: View) -> ShellAnswer:
     return text_answer("\n".join(rows) + "\n")
 
 
-def render_memlock(view: View) -> ShellAnswer:
+def render_memlock(query: Query) -> ShellAnswer:
     """Names, parents, uid and memlock limits below /proc. Only daemons that start jobs pass their limit on; the asking
     session has PAM's.
     """
-    limit = view.node.memlock_kib
+    limit = query.node.memlock_kib
     jobs, ours = "unlimited" if limit < 0 else str(limit * 1024), str(8 << 20)
     rows = [(1, 0, "", True, ours), (1187, 1, "slurmd", True, jobs), (1203, 1, "containerd", True, "unlimited")]
     rows += [(1311, 1, "dockerd", True, "unlimited"), (48211, 48200, "", False, ours)]
@@ -38,9 +38,9 @@ def render_memlock(view: View) -> ShellAnswer:
     return text_answer("".join(lines))
 
 
-def render_oom_events(view: View) -> ShellAnswer:
+def render_oom_events(query: Query) -> ShellAnswer:
     """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A cgroup's counts include its descendants'."""
-    kills, hits = view.node.oom_kills, view.node.oom_hits
+    kills, hits = query.node.oom_kills, query.node.oom_hits
     rows = []
     for path in kills:
         inside = [other for other in kills if other == path or other.startswith(f"{path}/")]
@@ -53,11 +53,11 @@ def render_oom_events(view: View) -> ShellAnswer:
     return text_answer("".join(rows))
 
 
-def render_processes(view: View) -> ShellAnswer:
+def render_processes(query: Query) -> ShellAnswer:
     """`ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args`."""
     rows = [f"{'PID':>7} {'PPID':>7} {'USER':<32} {'STAT':<4} {'ELAPSED':>7} {'%CPU':>4} {'CGROUP':<160} {'COMMAND':<32} COMMAND"]
-    for proc in sorted(view.node.procs, key=lambda proc: proc.pid):
-        elapsed = int(view.at - proc.started)
+    for proc in sorted(query.node.procs, key=lambda proc: proc.pid):
+        elapsed = int(query.at - proc.started)
         rows.append(
             f"{proc.pid:>7} {proc.ppid:>7} {proc.user:<32} {proc.stat:<4} {elapsed:>7} {proc.cpu:>4} {'0::' + proc.cgroup:<160} {proc.comm:<32} {proc.args}"
         )

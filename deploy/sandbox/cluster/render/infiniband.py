@@ -2,38 +2,38 @@
 
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import HcaState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 
-def render_ibstat(view: View) -> ShellAnswer:
-    profile = view.node.profile
-    return text_answer("".join(_render_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in view.node.hcas if hca.present))
+def render_ibstat(query: Query) -> ShellAnswer:
+    profile = query.node.profile
+    return text_answer("".join(_render_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in query.node.hcas if hca.present))
 
 
-def render_counters(view: View) -> ShellAnswer:
+def render_counters(query: Query) -> ShellAnswer:
     """`find -L … -exec grep -H . {} +`: one `path:value` line per file. Rising counters grow with time."""
     rows = []
-    for hca in view.node.hcas:
+    for hca in query.node.hcas:
         if not hca.present:
             continue
         port = f"/sys/class/infiniband/{hca.name}/ports/1"
         rows += [f"{port}/pkeys/{i}:{key}\n" for i, key in enumerate((*hca.pkeys, "0x0000"))]
         rows += [
-            f"{port}/counters/{name}:{_grow_counter(hca, name, value, view.at + view.age)}\n"
+            f"{port}/counters/{name}:{_grow_counter(hca, name, value, query.at + query.age)}\n"
             for name, value in sorted(hca.counters.items())
         ]
         rows += [
-            f"{port}/hw_counters/{name}:{_grow_counter(hca, name, value, view.at + view.age)}\n"
+            f"{port}/hw_counters/{name}:{_grow_counter(hca, name, value, query.at + query.age)}\n"
             for name, value in sorted(hca.hw_counters.items())
         ]
     return text_answer("".join(rows))
 
 
-def render_addresses(view: View) -> ShellAnswer:
+def render_addresses(query: Query) -> ShellAnswer:
     """`ls -l /sys/class/infiniband`."""
     rows = [
         f"lrwxrwxrwx 1 root root 0 May 20 02:11 {hca.name} -> ../../devices/pci{hca.bdf[:7]}/{hca.bdf[:7]}:01.0/{hca.bdf}/infiniband/{hca.name}\n"
-        for hca in view.node.hcas
+        for hca in query.node.hcas
         if hca.present
     ]
     return text_answer("".join(["total 0\n", *rows]))

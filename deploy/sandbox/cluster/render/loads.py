@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from deploy.sandbox.cluster.answer import HANGING, ShellAnswer, text_answer
-from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.machines import speeds
 from deploy.sandbox.cluster.machines.profiles import get_driver_branch
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.seeded_random import make_random
 
 COMPUTE_MODE_NUMBERS = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}  # compute modes by the driver API's number
 GPU_BURN_FOLDER = "/opt/gpu-burn"
@@ -25,13 +25,13 @@ def _get_visible_gpus(node: NodeState) -> list[GpuState]:
     return [gpu for gpu in node.gpus if gpu.answers]
 
 
-def _draw_noise(view: View, *purpose: object) -> float:
-    return 1 + make_random(view.seed, view.node.name, *purpose).uniform(-0.006, 0.006)
+def _draw_noise(query: Query, *purpose: object) -> float:
+    return 1 + make_random(query.seed, query.node.name, *purpose).uniform(-0.006, 0.006)
 
 
-def render_cuda_probe(view: View) -> ShellAnswer:
+def render_cuda_probe(query: Query) -> ShellAnswer:
     """Return the CUDA probe's lines, or the one error before them."""
-    node = view.node
+    node = query.node
     if any(gpu.hang for gpu in node.gpus):
         return HANGING
     whole = speeds.find_cuda_error(node, 0)
@@ -52,9 +52,9 @@ def _format_probe_line(**row: object) -> str:
     return json.dumps(row, sort_keys=True) + "\n"
 
 
-def render_step_probe(view: View) -> ShellAnswer:
+def render_step_probe(query: Query) -> ShellAnswer:
     """Training probe. A slow CPU delays the data; a GPU that corrupts results changes the loss."""
-    node = view.node
+    node = query.node
     if why := speeds.find_cuda_error(node, 0):
         return (
             text_answer(_format_probe_line(probe="step", devices=0), 0)
@@ -64,40 +64,40 @@ def render_step_probe(view: View) -> ShellAnswer:
     rows = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
     late = 14.8 if node.environment.governor == "powersave" else 1.9
     for index, gpu in enumerate(_get_visible_gpus(node)):
-        ms = 2500 / speeds.get_tflops(node, gpu) * _draw_noise(view, "step", gpu.index)
+        ms = 2500 / speeds.get_tflops(node, gpu) * _draw_noise(query, "step", gpu.index)
         loss = "1.0078125" if gpu.corrupts else "0.98828125"
         rows.append(
             _format_probe_line(
-                probe="step", gpu=index, ms=round(ms, 3), data_ms=round(late * _draw_noise(view, "data", gpu.index), 3), loss=loss
+                probe="step", gpu=index, ms=round(ms, 3), data_ms=round(late * _draw_noise(query, "data", gpu.index), 3), loss=loss
             )
         )
     return text_answer("".join(rows))
 
 
-def render_host_copies(view: View) -> ShellAnswer:
+def render_host_copies(query: Query) -> ShellAnswer:
     return _render_bandwidth(
-        view,
+        query,
         {
-            H2D: [[speeds.get_host_copy_rate(gpu) for gpu in _get_visible_gpus(view.node)]],
-            D2H: [[speeds.get_host_copy_rate(gpu) * 0.985 for gpu in _get_visible_gpus(view.node)]],
+            H2D: [[speeds.get_host_copy_rate(gpu) for gpu in _get_visible_gpus(query.node)]],
+            D2H: [[speeds.get_host_copy_rate(gpu) * 0.985 for gpu in _get_visible_gpus(query.node)]],
         },
     )
 
 
-def render_peer_copies(view: View) -> ShellAnswer:
-    seen = _get_visible_gpus(view.node)
-    return _render_bandwidth(view, {PEER: [[speeds.get_peer_copy_rate(view.node, one, other) for other in seen] for one in seen]})
+def render_peer_copies(query: Query) -> ShellAnswer:
+    seen = _get_visible_gpus(query.node)
+    return _render_bandwidth(query, {PEER: [[speeds.get_peer_copy_rate(query.node, one, other) for other in seen] for one in seen]})
 
 
-def _render_bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
-    root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": view.node.driver, "git_version": "v0.8", "version": "v0.8"}
-    if why := speeds.find_cuda_error(view.node, 0):
+def _render_bandwidth(query: Query, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
+    root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": query.node.driver, "git_version": "v0.8", "version": "v0.8"}
+    if why := speeds.find_cuda_error(query.node, 0):
         root["error"] = f"ERROR: [CUDA {speeds.CODES.get(why, 999)}] {why} in expression cuInit(0) in nvbandwidth.cpp:main() : 191"
         return text_answer(json.dumps({"nvbandwidth": root}, indent=3) + "\n\n", 1)
     cases = []
     for name, matrix in matrices.items():
         rows = [
-            ["N/A" if value is None else f"{value * _draw_noise(view, name, i, j):.2f}" for j, value in enumerate(row)]
+            ["N/A" if value is None else f"{value * _draw_noise(query, name, i, j):.2f}" for j, value in enumerate(row)]
             for i, row in enumerate(matrix)
         ]
         total = sum(float(cell) for row in rows for cell in row if cell != "N/A")
@@ -113,9 +113,9 @@ def _render_bandwidth(view: View, matrices: dict[str, list[list[float | None]]])
     return text_answer(json.dumps({"nvbandwidth": root | {"testcases": cases}}, indent=3) + "\n\n")
 
 
-def render_gpu_burn(view: View) -> ShellAnswer:
+def render_gpu_burn(query: Query) -> ShellAnswer:
     """gpu_burn: progress, then verdicts. Only a GPU that corrupts results counts errors."""
-    node, folder = view.node, view.slots.get("gpu_burn", GPU_BURN_FOLDER)
+    node, folder = query.node, query.slots.get("gpu_burn", GPU_BURN_FOLDER)
     if folder != GPU_BURN_FOLDER:
         return text_answer("", 127, f"timeout: failed to run command '{folder}/gpu_burn': No such file or directory\n")
     seen = _get_visible_gpus(node)
@@ -124,7 +124,7 @@ def render_gpu_burn(view: View) -> ShellAnswer:
         return text_answer(head, 5, f'Couldn\'t init a GPU test: Error in "init": {why}\n\n\nNo clients are alive!  Aborting\n')
     lines, done = [], [0] * len(seen)
     for part in (10.0, 30.0, 60.0, 100.0):
-        rates = [speeds.get_tflops(node, gpu) * 1000 * _draw_noise(view, "burn", gpu.index, part) for gpu in seen]
+        rates = [speeds.get_tflops(node, gpu) * 1000 * _draw_noise(query, "burn", gpu.index, part) for gpu in seen]
         done = [count + int(rate / 40) for count, rate in zip(done, rates, strict=True)]
         shown = " - ".join(f"{count} ({rate:.0f} Gflop/s)" for count, rate in zip(done, rates, strict=True))
         errors = " - ".join(f"{int(part) // 10} (WARNING!)" if gpu.corrupts else "0" for gpu in seen)
@@ -135,17 +135,17 @@ def render_gpu_burn(view: View) -> ShellAnswer:
     return text_answer(head + "".join(lines) + tail)
 
 
-def render_short_diagnosis(view: View) -> ShellAnswer:
-    return _render_diagnosis(view, 1)
+def render_short_diagnosis(query: Query) -> ShellAnswer:
+    return _render_diagnosis(query, 1)
 
 
-def render_long_diagnosis(view: View) -> ShellAnswer:
-    return _render_diagnosis(view, 2)
+def render_long_diagnosis(query: Query) -> ShellAnswer:
+    return _render_diagnosis(query, 2)
 
 
-def _render_diagnosis(view: View, level: int) -> ShellAnswer:
+def _render_diagnosis(query: Query, level: int) -> ShellAnswer:
     """`dcgmi diag -j`: DCGM 4 with driver branches from 560 on, DCGM 3 with older ones."""
-    node = view.node
+    node = query.node
     if node.services["nvidia-dcgm"].active != "active":
         return text_answer(
             "",

@@ -2,7 +2,7 @@
 
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 _MODULE_USERS = {
     "nvidia": "nvidia_uvm,nvidia_peermem,gdrdrv,nvidia_modeset", "nvidia_modeset": "nvidia_drm", "mlx5_core": "mlx5_ib",
@@ -12,9 +12,9 @@ _MODULE_USERS = {
 }  # fmt: skip
 
 
-def render_lsmod(view: View) -> ShellAnswer:
+def render_lsmod(query: Query) -> ShellAnswer:
     """`lsmod`."""
-    loaded = view.node.modules
+    loaded = query.node.modules
     rows = ["Module                  Size  Used by"]
     for name, size in loaded.items():
         users = [user for user in _MODULE_USERS.get(name, "").split(",") if user in loaded]
@@ -22,44 +22,44 @@ def render_lsmod(view: View) -> ShellAnswer:
     return text_answer("\n".join(rows) + "\n")
 
 
-def render_loaded_version(view: View) -> ShellAnswer:
+def render_loaded_version(query: Query) -> ShellAnswer:
     """`cat /proc/driver/nvidia/version`: the module in the kernel."""
-    if not view.node.driver:
+    if not query.node.driver:
         return text_answer("", 1, "cat: /proc/driver/nvidia/version: No such file or directory\n")
     version = (
-        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {view.node.driver}  Release Build  "
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {query.node.driver}  Release Build  "
         "(dvs-builder@U16-I3-B03-4-5)  Thu May  8 00:51:08 UTC 2025\n"
     )
     return text_answer(version + "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n")
 
 
-def render_modinfo(view: View) -> ShellAnswer:
+def render_modinfo(query: Query) -> ShellAnswer:
     """`modinfo -F version nvidia`: the module on disk for this kernel."""
-    if not view.node.driver_disk:
+    if not query.node.driver_disk:
         return text_answer("", 1, "modinfo: ERROR: Module nvidia not found.\n")
-    return text_answer(view.node.driver_disk + "\n")
+    return text_answer(query.node.driver_disk + "\n")
 
 
-def render_dkms(view: View) -> ShellAnswer:
+def render_dkms(query: Query) -> ShellAnswer:
     """`dkms status`."""
-    return text_answer("".join(f"{row}\n" for row in view.node.dkms))
+    return text_answer("".join(f"{row}\n" for row in query.node.dkms))
 
 
-def render_fabric_manager_version(view: View) -> ShellAnswer:
+def render_fabric_manager_version(query: Query) -> ShellAnswer:
     """`nv-fabricmanager --version`: the program on disk, on nodes with NVSwitches."""
-    if not view.node.profile.switches:
+    if not query.node.profile.switches:
         return text_answer("", 127, "bash: line 1: nv-fabricmanager: command not found\n")
-    return text_answer(f"Fabric Manager version is : {view.node.fm_version}\n")
+    return text_answer(f"Fabric Manager version is : {query.node.fm_version}\n")
 
 
-def render_uname(view: View) -> ShellAnswer:
+def render_uname(query: Query) -> ShellAnswer:
     """`uname -r`."""
-    return text_answer(view.node.kernel + "\n")
+    return text_answer(query.node.kernel + "\n")
 
 
-def render_module_table(view: View) -> ShellAnswer:
+def render_module_table(query: Query) -> ShellAnswer:
     """`cat /proc/modules`."""
-    return text_answer(format_proc_modules(view.node))
+    return text_answer(format_proc_modules(query.node))
 
 
 def format_proc_modules(node: NodeState) -> str:

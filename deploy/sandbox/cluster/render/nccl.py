@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
-from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.machines import speeds
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.seeded_random import make_random
 
 SIZES = tuple(512 * 1024**2 << i for i in range(5))
 NCCL_TESTS_FOLDER = "/usr/local/nccl-tests/build"
@@ -17,9 +17,9 @@ COLUMNS = """#
 """
 
 
-def render_all_reduce(view: View) -> ShellAnswer:
+def render_all_reduce(query: Query) -> ShellAnswer:
     """Return the table of sizes, or the error that precedes it."""
-    node, folder, ranks = view.node, view.slots.get("nccl_tests", NCCL_TESTS_FOLDER), int(view.slots.get("gpus", "8"))
+    node, folder, ranks = query.node, query.slots.get("nccl_tests", NCCL_TESTS_FOLDER), int(query.slots.get("gpus", "8"))
     if folder.rstrip("/") != NCCL_TESTS_FOLDER:
         return text_answer("", 127, f"{folder}/all_reduce_perf: No such file or directory\n")
     head = (
@@ -36,15 +36,15 @@ def render_all_reduce(view: View) -> ShellAnswer:
     )
     wrong = 2 if any(gpu.corrupts for gpu in shown) else 0
     rows, busbws = [], []
-    for row, busbw in _iter_rows(view, ranks, wrong):
+    for row, busbw in _iter_rows(query, ranks, wrong):
         rows.append(row)
         busbws.append(busbw)
     tail = f"# Out of bounds values : {2 * wrong if wrong else 0} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : {sum(busbws) / len(busbws):.3f}\n#\n"
     return text_answer(head + devices + COLUMNS + "".join(rows) + tail, 1 if wrong else 0)
 
 
-def _iter_rows(view: View, ranks: int, wrong: int) -> Iterator[tuple[str, float]]:
-    roll, plateau = make_random(view.seed, view.node.name, "nccl"), speeds.get_all_reduce_rate(view.node)
+def _iter_rows(query: Query, ranks: int, wrong: int) -> Iterator[tuple[str, float]]:
+    roll, plateau = make_random(query.seed, query.node.name, "nccl"), speeds.get_all_reduce_rate(query.node)
     for size in SIZES:
         values = [plateau * (0.94 + 0.012 * SIZES.index(size)) * (1 + roll.uniform(-0.004, 0.004)) for _ in range(2)]
         cells = []

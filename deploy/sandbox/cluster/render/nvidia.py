@@ -2,7 +2,7 @@
 
 from deploy.sandbox.cluster.answer import HANGING, ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 _NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
@@ -36,9 +36,9 @@ def list_gpus(node: NodeState) -> list[tuple[int, GpuState]]:
     return list(enumerate(gpu for gpu in node.gpus if not gpu.missing))
 
 
-def render_topology(view: View) -> ShellAnswer:
+def render_topology(query: Query) -> ShellAnswer:
     """`nvidia-smi topo -m`."""
-    node = view.node
+    node = query.node
     if trouble := find_failure(node):
         return trouble
     gpus = [(number, gpu) for number, gpu in list_gpus(node) if not gpu.lost]
@@ -66,25 +66,25 @@ def render_topology(view: View) -> ShellAnswer:
     return text_answer("\n".join(rows) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
 
 
-def render_link_status(view: View) -> ShellAnswer:
+def render_link_status(query: Query) -> ShellAnswer:
     """`nvidia-smi nvlink -s`."""
-    if trouble := find_failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
     rows = []
-    for number, gpu in _list_linked_gpus(view.node):
-        rows.append(_format_heading(number, gpu, view))
+    for number, gpu in _list_linked_gpus(query.node):
+        rows.append(_format_heading(number, gpu, query))
         for i, link in enumerate(gpu.links):
-            rows.append(f"\t Link {i}: {view.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
+            rows.append(f"\t Link {i}: {query.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
     return text_answer("".join(rows))
 
 
-def render_link_errors(view: View) -> ShellAnswer:
+def render_link_errors(query: Query) -> ShellAnswer:
     """`nvidia-smi nvlink -e`, without inactive links."""
-    if trouble := find_failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
     rows = []
-    for number, gpu in _list_linked_gpus(view.node):
-        rows.append(_format_heading(number, gpu, view))
+    for number, gpu in _list_linked_gpus(query.node):
+        rows.append(_format_heading(number, gpu, query))
         for i, link in enumerate(gpu.links):
             if link.active:
                 rows.append(
@@ -93,23 +93,23 @@ def render_link_errors(view: View) -> ShellAnswer:
     return text_answer("".join(rows))
 
 
-def render_compute_apps(view: View) -> ShellAnswer:
+def render_compute_apps(query: Query) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits`."""
-    if trouble := find_failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
     rows = [
         f"0000{gpu.bdf.upper()}, {proc.pid}, {proc.name}, {proc.mib}\n"
-        for _, gpu in list_gpus(view.node) if gpu.answers for proc in gpu.procs
+        for _, gpu in list_gpus(query.node) if gpu.answers for proc in gpu.procs
     ]  # fmt: skip
     return text_answer("".join(rows))
 
 
-def render_gpu_users(view: View) -> ShellAnswer:
+def render_gpu_users(query: Query) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=pid --format=csv,noheader [-i BDF]`."""
-    if trouble := find_failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
-    asked = view.slots.get("bdf", "")
-    gpus = [gpu for _, gpu in list_gpus(view.node) if gpu.answers and asked in ("", gpu.bdf.lower())]
+    asked = query.slots.get("bdf", "")
+    gpus = [gpu for _, gpu in list_gpus(query.node) if gpu.answers and asked in ("", gpu.bdf.lower())]
     return text_answer("".join(f"{proc.pid}\n" for gpu in gpus for proc in gpu.procs))
 
 
@@ -117,8 +117,8 @@ def _list_linked_gpus(node: NodeState) -> list[tuple[int, GpuState]]:
     return [(number, gpu) for number, gpu in list_gpus(node) if gpu.links and not gpu.lost]
 
 
-def _format_heading(number: int, gpu: GpuState, view: View) -> str:
-    return f"GPU {number}: {view.node.profile.product} (UUID: {gpu.uuid})\n"
+def _format_heading(number: int, gpu: GpuState, query: Query) -> str:
+    return f"GPU {number}: {query.node.profile.product} (UUID: {gpu.uuid})\n"
 
 
 def _count_active_links(gpu: GpuState) -> int:

@@ -1,19 +1,19 @@
 """Files below /proc: a process as the kernel shows it."""
 
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
-from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.log_lines import Job
 from deploy.sandbox.cluster.machines.state import HostProcess, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 TICKS_PER_SECOND = 100
 
 
-def render_stat(view: View) -> ShellAnswer:
+def render_stat(query: Query) -> ShellAnswer:
     """`cat /proc/PID/stat`."""
-    pid = view.slots["pid"]
-    proc = next((proc for proc in view.node.procs if str(proc.pid) == pid), None)
+    pid = query.slots["pid"]
+    proc = next((proc for proc in query.node.procs if str(proc.pid) == pid), None)
     return (
-        text_answer(format_stat_line(view.node, proc))
+        text_answer(format_stat_line(query.node, proc))
         if proc
         else text_answer("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
     )

@@ -9,16 +9,16 @@ from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, get_driver_branch
 from deploy.sandbox.cluster.machines.state import EccCounts, GpuState, NodeState
 from deploy.sandbox.cluster.render.nvidia import find_failure, list_gpus
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 LOST_TEXT = "GPU is lost"
 # one `gpu` element; a line starting with `FROM-TO|` exists only in those driver branches
 TEMPLATE = Path(__file__).with_name("smi_query.tmpl")
 
 
-def render_query(view: View) -> ShellAnswer:
+def render_query(query: Query) -> ShellAnswer:
     """All GPUs; every value of a lost one is "GPU is lost". A corrupt infoROM causes a warning on stderr."""
-    node = view.node
+    node = query.node
     if trouble := find_failure(node):
         return trouble
     gpus = list_gpus(node)
@@ -27,7 +27,7 @@ def render_query(view: View) -> ShellAnswer:
         '<?xml version="1.0" ?>\n'
         f'<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_{dtd}.dtd">\n'
         "<nvidia_smi_log>\n"
-        f"\t<timestamp>{view.now:%a %b %e %H:%M:%S %Y}</timestamp>\n"
+        f"\t<timestamp>{query.now:%a %b %e %H:%M:%S %Y}</timestamp>\n"
         f"\t<driver_version>{node.driver}</driver_version>\n"
         f"\t<cuda_version>{CUDA_OF_BRANCH[get_driver_branch(node.driver)]}</cuda_version>\n"
         f"\t<attached_gpus>{len(gpus)}</attached_gpus>\n"

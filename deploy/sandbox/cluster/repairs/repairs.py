@@ -13,7 +13,7 @@ from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.plan import ActionKind, Plan
 from deploy.sandbox.cluster.repairs import gpu_tools, node_tools
 from deploy.sandbox.cluster.repairs.tool_run import NodeTool, Slots, ToolOutcome, ToolRun
-from deploy.sandbox.cluster.simulation import remedies, turns
+from deploy.sandbox.cluster.simulation import plan_changes, remedies
 from deploy.sandbox.cluster.simulation.simulation import Simulation, SimulationRefusal
 
 # commands on a GPU node, as the kit's preconditions and remedies spell them
@@ -30,7 +30,7 @@ SCHEDULER_TOOLS: Mapping[str, Callable[[ClusterState, float, Slots, str], schedu
 }
 
 
-class Repairable(Simulation):
+class RepairableSimulation(Simulation):
     """All changes of the plan except break and heal."""
 
     def __init__(self, plan: Plan, *, t0: datetime, clock: Callable[[], datetime] | None, pace: float) -> None:
@@ -64,13 +64,13 @@ class Repairable(Simulation):
         """Stop the machine, with the job and everything in memory."""
         if host not in self.machines:
             raise SimulationRefusal(f"there is no machine {host}; there are {', '.join(self.machines)}")
-        if not turns.is_down(self._plan, host):
-            self._change(turns.add_action(self._plan, "down", host, self._now(at), why=why))
+        if not plan_changes.is_down(self._plan, host):
+            self._change(plan_changes.add_action(self._plan, "down", host, self._now(at), why=why))
 
     def come_up(self, host: str, at: float = 0.0) -> None:
         """Start the machine with a new boot id."""
-        if turns.is_down(self._plan, host):
-            self._change(turns.boot_machine(self._plan, host, self._now(at), self._scale))
+        if plan_changes.is_down(self._plan, host):
+            self._change(plan_changes.boot_machine(self._plan, host, self._now(at), self._scale))
 
     def drain(self, host: str, reason: str, at: float = 0.0) -> None:
         """Drain a node as another admin."""
@@ -103,7 +103,7 @@ class Repairable(Simulation):
     def stop_job(self, at: float = 0.0) -> None:
         """End the job as its owner would. Idempotent."""
         if self.world(at).job.ended is None:
-            self._change(turns.add_action(self._plan, "cancel", "", self._now(at)))
+            self._change(plan_changes.add_action(self._plan, "cancel", "", self._now(at)))
 
     def next_run(self, at: float = 0.0) -> None:
         """Restart the job, as the scheduler does when its last node is resumed. Raises SimulationRefusal with what it waits
@@ -111,12 +111,12 @@ class Repairable(Simulation):
         """
         if why := self.waits_for(at):
             raise SimulationRefusal(why)
-        self._change(turns.start_next_run(self._plan, self._now(at)))
+        self._change(plan_changes.start_next_run(self._plan, self._now(at)))
 
     def _do(self, host: str, what: ActionKind, at: float, **args: Any) -> None:
         if host not in self.hosts:
             raise SimulationRefusal(f"there is no node {host}; there are {', '.join(self.hosts)}")
-        self._change(turns.add_action(self._plan, what, host, self._now(at), **args))
+        self._change(plan_changes.add_action(self._plan, what, host, self._now(at), **args))
 
 
 def find_outcome(tool_run: ToolRun, argv: Sequence[str]) -> ToolOutcome | None:

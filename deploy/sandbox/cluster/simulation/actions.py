@@ -5,13 +5,13 @@ Effects on faults are in `remedies.py`.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from deploy.sandbox.cluster.chance import make_token
 from deploy.sandbox.cluster.machines.healthy import COUNTERS, HW_COUNTERS
-from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine
+from deploy.sandbox.cluster.machines.log_lines import Job, JournalLine, KernelLine
 from deploy.sandbox.cluster.machines.noise import build_boot_lines, build_harmless_journal
 from deploy.sandbox.cluster.machines.profiles import get_driver_branch
 from deploy.sandbox.cluster.machines.state import ClusterState, ControllerState, EccCounts, GpuState, NodeState
 from deploy.sandbox.cluster.plan import MachineAction
+from deploy.sandbox.cluster.seeded_random import make_token
 from deploy.sandbox.cluster.simulation import remedies
 
 FABRIC_MANAGER = "nvidia-fabricmanager"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.state import GpuState
 from deploy.sandbox.cluster.plan import InjectedFault, MachineAction, Plan
+from deploy.sandbox.cluster.seeded_random import make_random
 
 Operation = Literal[
     "gpu_reset", "reboot", "application_clocks", "locked_clocks", "power_limit", "restart_fabricmanager", "modprobe", "kill",

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from deploy.sandbox.cluster.cases.controls import CONTROLS
 from deploy.sandbox.cluster.cases.modifiers import MODIFIERS
-from deploy.sandbox.cluster.chance import make_random
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.faults.context import FaultContext
 from deploy.sandbox.cluster.machines import healthy, training
-from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.log_lines import Job
 from deploy.sandbox.cluster.machines.profiles import DEFAULT_DRIVER, PROFILES
 from deploy.sandbox.cluster.machines.state import ClusterState, ControllerState, NodeState
 from deploy.sandbox.cluster.plan import InjectedFault, MachineAction, Modifier, Plan
+from deploy.sandbox.cluster.seeded_random import make_random
 from deploy.sandbox.cluster.simulation import actions
 
 HOUR = 3600.0

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from deploy.sandbox.cluster.access.command_log import CommandLog
+from deploy.sandbox.cluster.access.durations import COMMAND_SECONDS, READ_SECONDS, REFUSED_SECONDS
+from deploy.sandbox.cluster.access.inspection import inspect_node
 from deploy.sandbox.cluster.answer import HANGING, ShellAnswer, text_answer
 from deploy.sandbox.cluster.cases.case import T0, CaseTicket, Output, SimulatedCase
 from deploy.sandbox.cluster.cases.difficulties import DIFFICULTIES
 from deploy.sandbox.cluster.cases.modifier_text import BadModifier, read_modifier
-from deploy.sandbox.cluster.cases.writer import Snapshot, text_of, written
-from deploy.sandbox.cluster.chance import make_random
-from deploy.sandbox.cluster.doors.heard import HeardCommands
-from deploy.sandbox.cluster.doors.inspection import inspected
-from deploy.sandbox.cluster.doors.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
+from deploy.sandbox.cluster.cases.writer import Snapshot, format_modifier, write_case
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import PRIVILEGED_COMMANDS, KnownCommand, recognise_command
 from deploy.sandbox.cluster.machines import scheduler
@@ -26,9 +25,10 @@ from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
 from deploy.sandbox.cluster.plan import InjectedFault, Modifier, Plan
 from deploy.sandbox.cluster.render import PRECONDITION_RENDERERS, RENDERERS
 from deploy.sandbox.cluster.render.kernel import add_dashes
-from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.repairs.repairs import Repairable
-from deploy.sandbox.cluster.simulation import turns
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.repairs.repairs import RepairableSimulation
+from deploy.sandbox.cluster.seeded_random import make_random
+from deploy.sandbox.cluster.simulation import plan_changes
 from deploy.sandbox.cluster.simulation.simulation import DEFAULT_PACE, SimulationRefusal, truncate_to_minute
 from graph.extraction.hosts import find_job_id
 
@@ -36,7 +36,7 @@ __all__ = ["Cluster", "SimulationRefusal", "UnsafeCommand"]
 
 BOOT_ID = "dmesg.boot"
 # seconds since a new fault on a live cluster began, long enough for the job's timeouts to have expired
-BEGAN_AGO = 640.0
+FAULT_AGE_SECONDS = 640.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class UnsafeCommand:
     argv: tuple[str, ...]
 
 
-class Cluster(Repairable):
+class Cluster(RepairableSimulation):
     """One simulated cluster. With a clock it is live and t0 is the current minute; without one t0 is fixed."""
 
     def __init__(
@@ -63,9 +63,9 @@ class Cluster(Repairable):
         self._outputs = outputs or {}
         self._samples: Counter[tuple[str, str]] = Counter()
         self._breaks = 0
-        self.waited = 0.0  # seconds between checks, added by `Stage.wait`
+        self.waited = 0.0  # seconds between checks, added by `CaseRun.wait`
         self.unsafe_commands: list[UnsafeCommand] = []
-        self.heard = HeardCommands()
+        self.command_log = CommandLog()
 
     @classmethod
     def of(
@@ -121,7 +121,7 @@ class Cluster(Repairable):
         if host == self.controller or command.name in scheduler.READ_COMMANDS:
             return self._answer_without_gpus(host, command, argv, at)
         answer = self._apply_r6(host, command, argv) or self._get_fixed_output(host, command) or self._render_answer(host, command, at)
-        return replace(answer, seconds=SECONDS.get(command.name, READ_SECONDS)) if answer.status != 127 else answer
+        return replace(answer, seconds=COMMAND_SECONDS.get(command.name, READ_SECONDS)) if answer.status != 127 else answer
 
     def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """Return the answer to a command that the node kit runs as root."""
@@ -140,7 +140,7 @@ class Cluster(Repairable):
     def refuse(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         """Record a command that must not run here."""
         self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
-        return _no_such_command(argv)
+        return _answer_unknown_command(argv)
 
     def faults_catalogue(self) -> list[dict[str, str]]:
         faults = (FAULTS[number] for number in sorted(FAULTS))
@@ -166,7 +166,7 @@ class Cluster(Repairable):
         if gpu is not None and not 0 <= gpu < 8:
             raise SimulationRefusal(f"there is no GPU {gpu}; a node has 0 to 7")
         self._breaks += 1
-        began = max(self._age + (-BEGAN_AGO if t is None else t), self._find_earliest_start(names))
+        began = max(self._age + (-FAULT_AGE_SECONDS if t is None else t), self._find_earliest_start(names))
         gpus = () if gpu is None else (gpu,)
         injected_fault = InjectedFault(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.actions))
         self._change(replace(self._plan, injected_faults=(*self._plan.injected_faults, injected_fault)))
@@ -176,7 +176,7 @@ class Cluster(Repairable):
         """End all faults, or those on one node."""
         if node is not None and node not in self.hosts:
             raise SimulationRefusal(f"there is no node {node}; there are {', '.join(self.hosts)}")
-        self._change(turns.heal_faults(self._plan, node, self._now()))
+        self._change(plan_changes.heal_faults(self._plan, node, self._now()))
 
     def make_hard(self, texts: Sequence[str]) -> None:
         """Replace the active modifiers. R12's healing time counts from now."""
@@ -198,17 +198,17 @@ class Cluster(Repairable):
         blamed = next((row.host for row in modifiers if row.id == "R4"), "")
         ticket = replace(ticket, blames=ticket.blames or blamed)
         left_out = tuple(f"{action.what} {action.node}".strip() for action in self._plan.actions if action.what != "nothing")
-        return name, written(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
+        return name, write_case(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
 
     def node_detail(self, name: str) -> dict[str, Any]:
         """Return a machine's state, faults and recent commands for the inspector."""
         if name not in self.machines:
             raise SimulationRefusal(f"there is no machine {name}; there are {', '.join(self.machines)}")
-        commands = {"commands": [heard.wire() for heard in self.heard.of(name)]}
+        commands = {"commands": [command.to_json() for command in self.command_log.list_recent(name)]}
         if name == self.controller:
             return {"name": name, "state": "scheduler", "faults": [], **commands}
         world = self.world()
-        return self._describe_node(world.nodes[name], world) | inspected(world.nodes[name], world) | commands
+        return self._describe_node(world.nodes[name], world) | inspect_node(world.nodes[name], world) | commands
 
     def state_summary(self) -> dict[str, Any]:
         """Return nodes, their faults and the job for the page."""
@@ -218,7 +218,7 @@ class Cluster(Repairable):
             "profile": self.profile,
             "job": {"id": world.job.id, "ranks": len(world.job.ranks), "running": world.job.ended is None},
             "nodes": [self._describe_node(node, world) for node in world.nodes.values()],
-            "modifiers": [text_of(modifier) for modifier in self._plan.modifiers],
+            "modifiers": [format_modifier(modifier) for modifier in self._plan.modifiers],
             "controller": self.controller,
             "unsafe_commands": self.unsafe_command_count,
         }
@@ -253,7 +253,7 @@ class Cluster(Repairable):
         if node.reachable:
             return scheduler.get_node_state(node, world)
         down = [action for action in self._plan.actions if action.node == node.name and action.what == "down"]
-        return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
+        return str(down[-1].args["why"]) if down and plan_changes.is_down(self._plan, node.name) else "unreachable"
 
     def _apply_r6(self, host: str, command: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
         """Apply R6: the check cannot run here. The boot id stays readable, because it needs neither a tool nor a
@@ -280,7 +280,7 @@ class Cluster(Repairable):
             return replace(scheduler.READ_COMMANDS[command.name](world, at, command.slots), seconds=READ_SECONDS)
         if command.name == BOOT_ID and world.controller:
             return replace(text_answer(add_dashes(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
-        return _no_such_command(argv)
+        return _answer_unknown_command(argv)
 
     def _get_fixed_output(self, host: str, command: KnownCommand) -> ShellAnswer | None:
         """Return the case's fixed output for this check."""
@@ -299,7 +299,7 @@ class Cluster(Repairable):
         world = self.world(at)
         if command.name == "time.clock" and not self.live:
             at = self.waited  # a case's wall clock stands still during checks; only the machine's uptime advances
-        return render(View(node, world.job, self.t0, at, self._age, command.slots, as_root, self._plan.seed, world.nodes))
+        return render(Query(node, world.job, self.t0, at, self._age, command.slots, as_root, self._plan.seed, world.nodes))
 
     def _build_seen_node(self, host: str, command: str, at: float) -> NodeState:
         """Return the node as this query sees it: an intermittent fault may be hidden, a healed one is gone."""
@@ -334,6 +334,6 @@ def _describe_fault(injected_fault: InjectedFault) -> dict[str, Any]:
     return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": injected_fault.gpus[0] if injected_fault.gpus else None}
 
 
-def _no_such_command(argv: Sequence[str]) -> ShellAnswer:
+def _answer_unknown_command(argv: Sequence[str]) -> ShellAnswer:
     word = argv[0] if argv else ""
     return replace(text_answer("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)

@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
+from deploy.sandbox.cluster.access.cluster import Cluster, SimulationRefusal
 from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
-from deploy.sandbox.cluster.doors.cluster import Cluster, SimulationRefusal
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
 MAX_TEXT_CHARS = 200_000  # of a report and of each attachment in a case
