@@ -107,9 +107,9 @@ class SimulatedPeople:
 
 
 def load_simulated_people() -> SimulatedPeople:
-    from deploy.sandbox.slack.workspace.people import cast
+    from deploy.sandbox.slack.workspace.people import create_users
 
-    rows = [user for user in cast() if not user.is_bot]
+    rows = [user for user in create_users() if not user.is_bot]
     human = {user.name: user.team_id == SIMULATED_TEAM_ID and not (user.is_restricted or user.deleted) for user in rows}
     people = {user.name: Person(user.name, user.team_id, user.name, human[user.name]) for user in rows}
     return SimulatedPeople(people, tuple(user.name for user in rows if user.role == "approver"))

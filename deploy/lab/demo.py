@@ -9,7 +9,7 @@ import yaml
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack
 from deploy.sandbox.cluster.access.control import ControlServer
-from deploy.sandbox.demo import MANIFEST, play
+from deploy.sandbox.demo import MANIFEST, run_until_stopped
 from deploy.sandbox.slack import SlackSandbox
 
 INVITATION = """
@@ -53,4 +53,4 @@ async def run_demo(rack: Rack, environ: Mapping[str, str], port: int = 0) -> int
         ControlServer(gpus.cluster) as control,
         SlackSandbox(port=port, cluster_url=control.url, manifest=manifest) as slack,
     ):
-        return await play(build_rack_world(rack, slack, rack.data), environ, rack.folder / "bot.log", INVITATION)
+        return await run_until_stopped(build_rack_world(rack, slack, rack.data), environ, rack.folder / "bot.log", INVITATION)

@@ -45,7 +45,7 @@ class Playground:
 
     def answer(self, thread: str, text: str) -> str:
         """Post in a thread as the bot."""
-        ws = self.slack.ws
+        ws = self.slack.workspace
         return str(ws.post(ws.user("rackmedic").id, ws.channel(INCIDENTS), {"text": text, "thread_ts": thread}).ts)
 
     async def begin(self, story: str) -> None:

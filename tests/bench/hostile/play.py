@@ -204,7 +204,7 @@ def _action(action: Action) -> str:
 
 def posted(here: Room) -> str:
     """Return everything the bot has sent to Slack."""
-    channels = [row.id for row in here.slack.ws.channels.values()]
+    channels = [row.id for row in here.slack.workspace.channels.values()]
     own = [
         message
         for channel in channels

@@ -30,7 +30,7 @@ from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.grammar import get_kit_words
 from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.workspace.people import HOME
+from deploy.sandbox.slack.workspace.people import HOME_TEAM
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import GraphContext
 from graph.incident.incident_graph import IncidentTurns
@@ -131,7 +131,7 @@ class Room:
 
     async def incident(self, ts: str) -> str:
         """Return the thread's incident, or ""."""
-        return await self.inbox.find_incident(HOME, CHANNEL, ts) or ""
+        return await self.inbox.find_incident(HOME_TEAM, CHANNEL, ts) or ""
 
     async def state(self, incident: str) -> IncidentState:
         return await self.turns.load_state(incident)
@@ -152,7 +152,7 @@ async def room(
     ):
         reach, inventory = Reach(cluster, toolbox, instead.alter), _inventory(case, cluster)
         if instead.name:
-            reporter = slack.ws.user(REPORTER)
+            reporter = slack.workspace.user(REPORTER)
             reporter.name = reporter.real_name = instead.name
         with tempfile.TemporaryDirectory(prefix="rackmedic-loop-") as folder:
             settings = _settings(slack, Path(folder))

@@ -17,26 +17,26 @@ from uuid import uuid4
 
 from aiohttp import ClientConnectionError, ClientError, ClientResponse, ClientSession
 
-from deploy.sandbox.slack.app.socketmode import Hub, Kind, SocketDelivery
+from deploy.sandbox.slack.app.socket_mode import Hub, Kind, SocketDelivery
 from deploy.sandbox.slack.workspace.refusal import JSON
 
-EVENTS, FORM = "application/json", "application/x-www-form-urlencoded"
-ASKED_AGAIN = 0.1  # seconds between verification attempts
+JSON_TYPE, FORM_TYPE = "application/json", "application/x-www-form-urlencoded"
+VERIFY_INTERVAL_SECONDS = 0.1  # seconds between verification attempts
 
 
-def signed(secret: str, at: float, body: bytes) -> dict[str, str]:
+def build_signature_headers(secret: str, at: float, body: bytes) -> dict[str, str]:
     """Return the timestamp and signature headers."""
     timestamp = str(int(at))
     made = hmac.new(secret.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()
     return {"X-Slack-Request-Timestamp": timestamp, "X-Slack-Signature": f"v0={made}"}
 
 
-def written(kind: Kind, payload: JSON) -> tuple[str, bytes]:
+def encode_request(kind: Kind, payload: JSON) -> tuple[str, bytes]:
     """Return content type and body: JSON for events, JSON in a form for clicks, a form for commands."""
     if kind == "events_api":
-        return EVENTS, json.dumps(payload).encode()
+        return JSON_TYPE, json.dumps(payload).encode()
     fields = payload if kind == "slash_commands" else {"payload": json.dumps(payload)}
-    return FORM, urlencode(fields).encode()
+    return FORM_TYPE, urlencode(fields).encode()
 
 
 @dataclass
@@ -59,7 +59,7 @@ class HttpHub(Hub):
             status, answer = await self._post("events_api", body, {})
             if status == 200 and answer == {"challenge": body["challenge"]}:
                 break
-            await asyncio.sleep(ASKED_AGAIN)
+            await asyncio.sleep(VERIFY_INTERVAL_SECONDS)
         self.verified = True
         self.journal.add("connections", {"connections": 1})
 
@@ -109,12 +109,17 @@ class HttpHub(Hub):
 
     async def _post(self, kind: Kind, payload: JSON, more: Mapping[str, str]) -> tuple[int, JSON]:
         """Return status and answer; 0 without a connection."""
-        content, body = written(kind, payload)
-        headers = {"Content-Type": content, "User-Agent": "Slackbot 1.0", **signed(self.secret, self.clock() + self.off, body), **more}
+        content, body = encode_request(kind, payload)
+        headers = {
+            "Content-Type": content,
+            "User-Agent": "Slackbot 1.0",
+            **build_signature_headers(self.secret, self.clock() + self.off, body),
+            **more,
+        }
         self._session = self._session or ClientSession()
         try:
             async with self._session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer:
-                return answer.status, await _said(answer)
+                return answer.status, await _read_answer(answer)
         except (ClientConnectionError, ClientError):
             return 0, {}
 
@@ -124,7 +129,7 @@ class HttpHub(Hub):
             await self._session.close()
 
 
-async def _said(answer: ClientResponse) -> JSON:
+async def _read_answer(answer: ClientResponse) -> JSON:
     """Return a JSON answer; plain text becomes {"text": …}."""
     text = await answer.text()
     try:
