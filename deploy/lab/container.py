@@ -128,7 +128,7 @@ def run_checked_in_node(rack: Rack, node: RackNode, *argv: str, stdin: str = "",
     """Run a command that must succeed and return its stdout. Raises LabRefusal if it fails."""
     result = run_in_node(rack, node, *argv, stdin=stdin, seconds=seconds)
     if result.returncode:
-        message = (result.stderr.strip() or result.stdout.strip() or "it message nothing").splitlines()[-1]
+        message = (result.stderr.strip() or result.stdout.strip() or "it said nothing").splitlines()[-1]
         raise LabRefusal(f"`{' '.join(argv)[:200]}` on {node.name} ended with {result.returncode}: {message[:300]}")
     return result.stdout
 

@@ -106,7 +106,7 @@ def checkpoint_incompatible(context: FaultContext) -> None:
         context.raise_exception(
             rank,
             (
-                "RuntimeError: Error(context) in loading state_dict for Transformer:\n\tsize mismatch for "
+                "RuntimeError: Error(s) in loading state_dict for Transformer:\n\tsize mismatch for "
                 "layers.0.attention.wq.weight: copying a param with shape torch.Size([8192, 8192]) from checkpoint, the "
                 "shape in current model is torch.Size([5120, 5120])."
             ),

@@ -45,7 +45,7 @@ def compute_mode_restricted(context: FaultContext) -> None:
     rank = context.get_rank_on(context.gpu)
     context.raise_exception(
         rank,
-        "RuntimeError: CUDA error: CUDA-capable device(context) is/are busy or unavailable",
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
         (("/workspace/train.py", 270, "main", "torch.zeros(1, device=device)"),),
         6,
     )

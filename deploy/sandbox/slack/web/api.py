@@ -118,7 +118,7 @@ class Api:
     def _connect(self, token: str) -> JSON:
         if token != self.app_token:
             raise SlackRefusal("not_allowed_token_type" if token == self.bot_token else "invalid_auth")
-        return {"url": f"{self.origin.replace('http', 'workspace', 1)}/link/?ticket={self.hub.ticket()}&app_id={self.workspace.app.id}"}
+        return {"url": f"{self.origin.replace('http', 'ws', 1)}/link/?ticket={self.hub.ticket()}&app_id={self.workspace.app.id}"}
 
     def _count(self, name: str, code: str) -> None:
         self.refusals[f"{name}:{code}"] += 1
