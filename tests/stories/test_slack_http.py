@@ -63,12 +63,12 @@ async def test_from_the_mention_to_the_form_over_http(tmp_path: Path) -> None:
 async def test_what_slack_sends_from_another_time_has_no_effect(tmp_path: Path) -> None:
     async with over_http(tmp_path) as (world, http):
         for off in (400.0, -400.0):
-            http.off, http.statuses[:] = off, []
+            http.clock_error, http.statuses[:] = off, []
             await world.slack.say("priya", OPS, "@rackmedic gpu-001 is slow")
             await world.slack.quiet()
             assert {status for _, status in http.statuses} == {401}
             assert {kind for kind, _ in http.statuses} == {"events_api 0", "events_api 1", "events_api 2"}
         assert said(world) == "[]"
-        http.off = 0.0
+        http.clock_error = 0.0
         ts = await world.slack.say("priya", OPS, "@rackmedic gpu-001 is slow")
         await world.slack.wait_for(lambda: "No fault found" in said(world, ts))

@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """A fault at a time. `at`: seconds from t0, negative before. `key`: separates its random draws from others'.
-    `after`: number of earlier deeds. `ended`: since then only its log lines remain. `jobs`: it is hidden and returns
-    with that many later runs of the job.
+    """A fault of the catalogue on some nodes from a time on.
+
+    `at`: seconds from t0, negative for the past. `key`: separates the fault's random draws from those of others.
+    `after`: number of earlier actions. `ended`: time since which only the fault's log lines remain. `jobs`: the fault is
+    hidden and returns with that many later runs of the job.
     """
 
     fault: str
@@ -32,10 +34,10 @@ ActionKind = Literal[
 @dataclass(frozen=True, slots=True)
 class MachineAction:
     """An action on a machine (or on the job if `node` is empty) by a remedy, an admin or an accident. `at` as in
-    Happening. The plan keeps deeds in order; `deeds.py` implements them.
+    InjectedFault. The plan keeps actions in order; `simulation/actions.py` implements them.
     """
 
-    what: ActionKind
+    kind: ActionKind
     node: str
     at: float
     args: Mapping[str, Any] = field(default_factory=dict)

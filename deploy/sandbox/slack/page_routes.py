@@ -103,8 +103,8 @@ class PageRoutes:
     async def cluster(self, request: web.Request) -> web.Response:
         """Forward the allowed requests to the simulated cluster's control."""
         what = request.match_info["what"]
-        known = (request.method == "GET" and what in CLUSTER_READS) or (request.method == "POST" and what in CLUSTER_CHANGES)
-        if self.cluster_url is None or self.session is None or not known:
+        is_allowed = (request.method == "GET" and what in CLUSTER_READS) or (request.method == "POST" and what in CLUSTER_CHANGES)
+        if self.cluster_url is None or self.session is None or not is_allowed:
             return web.json_response({"ok": False, "error": "no_cluster"}, status=404)
         if request.method == "POST" and request.content_type != "application/json":
             return web.json_response({"ok": False, "error": "json_expected"}, status=415)

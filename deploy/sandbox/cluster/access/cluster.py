@@ -197,7 +197,7 @@ class Cluster(RepairableSimulation):
         name = f"demo-{self.t0:%Y%m%d-%H%M}"
         blamed = next((row.host for row in modifiers if row.id == "R4"), "")
         ticket = replace(ticket, blames=ticket.blames or blamed)
-        left_out = tuple(f"{action.what} {action.node}".strip() for action in self._plan.actions if action.what != "nothing")
+        left_out = tuple(f"{action.kind} {action.node}".strip() for action in self._plan.actions if action.kind != "nothing")
         return name, write_case(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
 
     def node_detail(self, name: str) -> dict[str, Any]:
@@ -226,7 +226,7 @@ class Cluster(RepairableSimulation):
     def _find_earliest_start(self, names: Sequence[str]) -> float:
         """Return the earliest possible time of a new fault: after the last boot and the last start of the job."""
         return max(
-            (action.at + 1 for action in self._plan.actions if action.what == "job" or (action.what == "boot" and action.node in names)),
+            (action.at + 1 for action in self._plan.actions if action.kind == "job" or (action.kind == "boot" and action.node in names)),
             default=-math.inf,
         )
 
@@ -252,7 +252,7 @@ class Cluster(RepairableSimulation):
         """Return the scheduler's state of the node, or `off`, `rebooting` or `unreachable`."""
         if node.reachable:
             return scheduler.get_node_state(node, world)
-        down = [action for action in self._plan.actions if action.node == node.name and action.what == "down"]
+        down = [action for action in self._plan.actions if action.node == node.name and action.kind == "down"]
         return str(down[-1].args["why"]) if down and plan_changes.is_down(self._plan, node.name) else "unreachable"
 
     def _apply_r6(self, host: str, command: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:

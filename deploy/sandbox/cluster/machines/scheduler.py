@@ -170,7 +170,7 @@ READ_COMMANDS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], S
 
 @dataclass(frozen=True, slots=True)
 class SlurmReply:
-    """A changing command's answer and, if it changes anything, its deed."""
+    """A changing command's answer and, if it changes anything, the action."""
 
     answer: ShellAnswer
     action: MachineAction | None = None

@@ -56,7 +56,7 @@ class RepairableSimulation(Simulation):
             for operation in filter(None, (found.operation, *found.further_operations)):
                 plan = remedies.apply_operation(plan, remedies.AppliedOperation(operation, host, now, found.gpu, self._scale))
             self._change(plan)
-            if any(action.what == "resume" for action in found.actions) and not self.waits_for():
+            if any(action.kind == "resume" for action in found.actions) and not self.waits_for():
                 self.next_run(at)
         return found
 

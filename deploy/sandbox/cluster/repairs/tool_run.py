@@ -11,8 +11,10 @@ from deploy.sandbox.cluster.plan import MachineAction
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """`deeds` and `operation` are empty if nothing changes. `seconds`: virtual duration. `reboots`: the machine goes
-    down.
+    """What a tool prints and what it changes on the machine.
+
+    `actions` and `operation` are empty if nothing changes. `seconds` is the virtual duration. `reboots` says that the
+    machine goes down.
     """
 
     answer: ShellAnswer
@@ -30,8 +32,9 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """Time and place of a tool's run. `node` is None on the controller. `told`: arguments of the active faults, by
-    fault.
+    """Where and when a tool runs.
+
+    `node` is None on the controller. `fault_args` holds the arguments of the active faults by fault id.
     """
 
     world: ClusterState

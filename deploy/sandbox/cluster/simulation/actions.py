@@ -1,4 +1,4 @@
-"""Effects of a deed that do not depend on faults: a reset zeroes volatile counters, a reboot empties the ring buffer.
+"""Effects of an action that do not depend on faults: a reset zeroes volatile counters, a reboot empties the ring buffer.
 Effects on faults are in `remedies.py`.
 """
 
@@ -21,11 +21,11 @@ KERNEL_START_SECONDS = 45.0
 
 
 def apply_action(world: ClusterState, action: MachineAction, seed: int) -> None:
-    """Apply a deed to the world."""
+    """Apply an action to the world."""
     if world.controller and action.node == world.controller.name:
         _apply_to_controller(world.controller, action, seed)
     elif action.node:
-        ACTIONS[action.what](world.nodes[action.node], action, world.job, seed)
+        ACTIONS[action.kind](world.nodes[action.node], action, world.job, seed)
 
 
 def make_boot_id(seed: int, name: str, boots: int) -> str:
@@ -34,9 +34,9 @@ def make_boot_id(seed: int, name: str, boots: int) -> str:
 
 
 def _apply_to_controller(machine: ControllerState, action: MachineAction, seed: int) -> None:
-    if action.what == "down":
+    if action.kind == "down":
         machine.reachable = False
-    elif action.what == "boot":
+    elif action.kind == "boot":
         machine.boots += 1
         machine.reachable = True
         machine.boot_id = make_boot_id(seed, machine.name, machine.boots)
@@ -71,10 +71,13 @@ def _boot_node(node: NodeState, action: MachineAction, job: Job, seed: int) -> N
 
 
 def _restart_logs(node: NodeState, up: float, job: Job) -> None:
+    """Write the logs of a boot that took from `node.booted` to `up`; older lines become lines of the previous boot."""
     began, pace = node.booted, min((up - node.booted) / 30, 1.0)
-    fresh = [line for line in build_boot_lines(node.profile, node.name, began, node.driver) if node.driver or not _is_driver_line(line)]
-    said = [replace(line, t=began + (line.t - began) * pace) for line in fresh]
-    node.kernel_log = [replace(line, boot="before") if line.t < began else line for line in node.kernel_log] + said
+    boot_lines = [
+        line for line in build_boot_lines(node.profile, node.name, began, node.driver) if node.driver or not _is_driver_line(line)
+    ]
+    timed_lines = [replace(line, t=began + (line.t - began) * pace) for line in boot_lines]
+    node.kernel_log = [replace(line, boot="before") if line.t < began else line for line in node.kernel_log] + timed_lines
     units = [line for line in build_harmless_journal(node.profile, began, node.driver, job) if began <= line.t <= began + 60]
     node.journal = [replace(line, boot="before") if line.t < began else line for line in node.journal]
     node.journal += [replace(line, t=began + (line.t - began) * (up - began) / 60) for line in units]

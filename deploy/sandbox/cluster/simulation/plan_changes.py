@@ -8,7 +8,7 @@ from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.plan import ActionKind, InjectedFault, MachineAction, Plan
 from deploy.sandbox.cluster.simulation import remedies
 
-KEPT_ACTIONS = ("boot",)  # deeds that healing keeps, because a boot id never returns
+KEPT_ACTIONS = ("boot",)  # actions that healing keeps, because a boot id never returns
 
 
 def add_action(plan: Plan, what: ActionKind, node: str, at: float, **args: Any) -> Plan:
@@ -16,8 +16,8 @@ def add_action(plan: Plan, what: ActionKind, node: str, at: float, **args: Any) 
 
 
 def is_down(plan: Plan, name: str) -> bool:
-    power = [action.what for action in plan.actions if action.node == name and action.what in ("down", "boot")]
-    return power[-1:] == ["down"]
+    power_actions = [action.kind for action in plan.actions if action.node == name and action.kind in ("down", "boot")]
+    return power_actions[-1:] == ["down"]
 
 
 def boot_machine(plan: Plan, name: str, at: float, scale: float) -> Plan:
@@ -28,34 +28,37 @@ def boot_machine(plan: Plan, name: str, at: float, scale: float) -> Plan:
 def start_next_run(plan: Plan, at: float) -> Plan:
     """Restart the job. Remaining faults strike again at once; faults waiting for the next run return."""
     after = len(plan.actions) + 1
-    rows: list[InjectedFault] = []
-    for row in plan.injected_faults:
-        if row.jobs:
-            back = row.jobs == 1
-            rows.append(replace(row, jobs=row.jobs - 1, at=at if back else math.inf, after=after))
-        elif row.ended is None and row.at <= at and FAULTS[row.fault].job != "runs":
-            rows += [replace(row, ended=at), replace(row, at=at, after=after, key=f"{row.key}+")]
+    faults: list[InjectedFault] = []
+    for fault in plan.injected_faults:
+        if fault.jobs:
+            returns_now = fault.jobs == 1
+            faults.append(replace(fault, jobs=fault.jobs - 1, at=at if returns_now else math.inf, after=after))
+        elif fault.ended is None and fault.at <= at and FAULTS[fault.fault].job != "runs":
+            faults += [replace(fault, ended=at), replace(fault, at=at, after=after, key=f"{fault.key}+")]
         else:
-            rows.append(row)
-    return add_action(replace(plan, injected_faults=tuple(rows)), "job", "", at)
+            faults.append(fault)
+    return add_action(replace(plan, injected_faults=tuple(faults)), "job", "", at)
 
 
 def heal_faults(plan: Plan, node: str | None, at: float) -> Plan:
-    """Remove all faults of a node and return it to service; without a node, of all nodes, and undo deeds."""
-    rows = []
-    for injected_fault in plan.injected_faults:
-        names = () if node is None else tuple(name for name in injected_fault.nodes if name != node)
-        rows += [replace(injected_fault, nodes=names)] if names else []
+    """Remove all faults of a node and return it to service; without a node, of all nodes, and undo actions."""
+    remaining_faults = []
+    for fault in plan.injected_faults:
+        other_nodes = () if node is None else tuple(name for name in fault.nodes if name != node)
+        if other_nodes:
+            remaining_faults.append(replace(fault, nodes=other_nodes))
     machines = [node] if node else list(filter(None, (*plan.names, plan.controller)))
-    off = [name for name in machines if is_down(plan, name)]
-    kept = tuple(action if _survives_healing(action, node) else replace(action, what="nothing", args={}) for action in plan.actions)
-    plan = replace(plan, injected_faults=tuple(rows), actions=kept)
-    for name in off:
+    stopped_machines = [name for name in machines if is_down(plan, name)]
+    actions = tuple(action if _survives_healing(action, node) else replace(action, kind="nothing", args={}) for action in plan.actions)
+    plan = replace(plan, injected_faults=tuple(remaining_faults), actions=actions)
+    for name in stopped_machines:
         plan = add_action(plan, "boot", name, at)
-    return plan if rows or any(action.what != "nothing" for action in plan.actions) else replace(plan, actions=())
+    if remaining_faults or any(action.kind != "nothing" for action in plan.actions):
+        return plan
+    return replace(plan, actions=())
 
 
 def _survives_healing(action: MachineAction, node: str | None) -> bool:
     if node is None:
-        return action.what in KEPT_ACTIONS
-    return action.node != node or action.what in (*KEPT_ACTIONS, "down") or bool(action.args.get("ends_job"))
+        return action.kind in KEPT_ACTIONS
+    return action.node != node or action.kind in (*KEPT_ACTIONS, "down") or bool(action.args.get("ends_job"))

@@ -96,9 +96,9 @@ class Hub:
     async def _listen(self, connection: Connection) -> None:
         async for message in connection.socket:
             if message.type == WSMsgType.TEXT and message.data.startswith("{"):
-                self._acked(json.loads(message.data))
+                self._receive_ack(json.loads(message.data))
 
-    def _acked(self, ack: JSON) -> None:
+    def _receive_ack(self, ack: JSON) -> None:
         if self.drop:
             self.drop -= 1
             self.counts["dropped"] += 1
@@ -158,7 +158,7 @@ class Hub:
         for attempt, delay in enumerate((0.0, *self.patience.retries)):
             if delay:
                 await asyncio.sleep(delay)
-            if not await self._somebody():
+            if not await self._wait_for_app():
                 self.counts["lost_events"] += 1
                 return SocketDelivery(acked=False, attempts=attempt, reason="nobody_connected")
             delivery = await self._send("events_api", payload, False, attempt, delivery.reason)
@@ -167,7 +167,7 @@ class Hub:
         self.counts["lost_events"] += 1
         return delivery
 
-    async def _somebody(self) -> bool:
+    async def _wait_for_app(self) -> bool:
         try:
             await self.journal.until(lambda: self.live, self.patience.offline)
         except TimeoutError:
@@ -183,7 +183,7 @@ class Hub:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.patience.ack):
-                await self._next().socket.send_json(envelope)
+                await self._choose_connection().socket.send_json(envelope)
                 self.sent.append(envelope)
                 self.counts[kind] += 1
                 answer = await future
@@ -198,7 +198,7 @@ class Hub:
         self.counts["acked"] += 1
         return SocketDelivery(True, seconds, answer, attempt + 1)
 
-    def _next(self) -> Connection:
+    def _choose_connection(self) -> Connection:
         live = self.live
         self._turn += 1
         return live[self._turn % len(live)]
@@ -206,9 +206,9 @@ class Hub:
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._forget_task)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         self.journal.ring()
 

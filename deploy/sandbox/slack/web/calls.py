@@ -29,8 +29,8 @@ class ApiCall:
             raise SlackRefusal("invalid_arguments", f"[ERROR] missing required field: {name}")
         return value
 
-    def number(self, name: str, otherwise: int) -> int:
-        value = self.text(name) or str(otherwise)
+    def number(self, name: str, default: int) -> int:
+        value = self.text(name) or str(default)
         if not value.isdigit():
             raise SlackRefusal("invalid_arguments", f"[ERROR] must be an integer [json-pointer:/{name}]")
         return int(value)
@@ -59,6 +59,7 @@ class ApiCall:
 
     def message(self, ts: str = "ts") -> Message:
         channel = self.channel()
-        if (found := channel.messages.get(self.need(ts))) is None:
+        message = channel.messages.get(self.need(ts))
+        if message is None:
             raise SlackRefusal("message_not_found")
-        return found
+        return message
