@@ -215,9 +215,9 @@ class SshTransport:
 
     def _get_admission(self, host: Host) -> AdmissionControl:
         """Return the limit of the bastion, else of the sshd, shared by all its names."""
-        door = host.jump or f"{host.address}:{host.port}"
-        most = self._limits.per_bastion if host.jump else self._limits.handshakes
-        return self._admissions.setdefault(door, AdmissionControl(most))
+        access_point = host.jump or f"{host.address}:{host.port}"
+        max_connections = self._limits.per_bastion if host.jump else self._limits.handshakes
+        return self._admissions.setdefault(access_point, AdmissionControl(max_connections))
 
     async def _open_connection(
         self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: AdmissionControl
