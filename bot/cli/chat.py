@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bot.cli.answer_files import AnswerFiles
     from bot.cli.local_thread import LocalThread, ReplyOutcome
     from bot.cli.simulated_approvals import ApprovalSession
-    from deploy.sandbox.cluster.doors.stage import Stage
+    from deploy.sandbox.cluster.access.case_run import CaseRun
 
 SLASH_COMMANDS: Mapping[str, str] = {
     "/attach FILE": "hand in a log",
@@ -74,7 +74,7 @@ async def run_chat(settings: Settings, request: DiagnoseRequest, by: str, *, as_
 
 @contextlib.asynccontextmanager
 async def _open_chat_session(
-    settings: Settings, runtime: DiagnosisRuntime, stage: "Stage | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
+    settings: Settings, runtime: DiagnosisRuntime, stage: "CaseRun | None", item: InboxItem, by: str, *, as_json: bool, save: Path | None
 ) -> "AsyncIterator[ChatSession]":
     from bot.cli.answer_files import AnswerFiles
     from bot.cli.local_thread import LocalThread, skip_waiting  # LangGraph, the slowest import

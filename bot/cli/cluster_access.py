@@ -11,7 +11,7 @@ from bot.refusal import Refusal
 from bot.settings import Settings
 
 if TYPE_CHECKING:
-    from deploy.sandbox.cluster.doors.stage import Stage
+    from deploy.sandbox.cluster.access.case_run import CaseRun
 
 NO_INVENTORY_TEXT = (
     "no inventory is set, so no host is known: give one with -i FILE, or in RACKMEDIC_INVENTORY; `rackmedic init` writes one, "
@@ -20,7 +20,7 @@ NO_INVENTORY_TEXT = (
 
 
 @contextlib.asynccontextmanager
-async def open_command_runtime(settings: Settings, inventory: Path | None, stage: "Stage | None") -> AsyncIterator[DiagnosisRuntime]:
+async def open_command_runtime(settings: Settings, inventory: Path | None, stage: "CaseRun | None") -> AsyncIterator[DiagnosisRuntime]:
     """Open the runtime of the site, or of a simulated case."""
     if stage is None:
         opened = open_diagnosis_runtime(replace_inventory(settings, inventory))
@@ -45,17 +45,17 @@ def refuse_without_inventory(settings: Settings, inventory: Path | None, case: P
         raise Refusal(NO_INVENTORY_TEXT, 2)
 
 
-def open_stage(case: Path | None) -> "Stage | None":
+def open_stage(case: Path | None) -> "CaseRun | None":
     """Open a case. The sandbox is imported only here, as it may be absent."""
     if case is None:
         return None
     try:
+        from deploy.sandbox.cluster.access.case_run import load_case_run
         from deploy.sandbox.cluster.cases.reader import BadCase
-        from deploy.sandbox.cluster.doors.stage import stage
     except ModuleNotFoundError as error:
         raise Refusal(f"--sandbox needs the sandbox, which is not installed here ({error.name})", 2) from error
     try:
-        return stage(case)
+        return load_case_run(case)
     except BadCase as error:
         raise Refusal("\n".join([f"--sandbox: {error.source} is no usable case:", *error.problems]), 2) from error
 

@@ -29,7 +29,7 @@ from tools.inventory.host_ranges import BadRange
 
 if TYPE_CHECKING:
     from bot.cli.local_thread import ReplyOutcome
-    from deploy.sandbox.cluster.doors.stage import Stage
+    from deploy.sandbox.cluster.access.case_run import CaseRun
 
 MESSAGE_INTERVAL_SECONDS = 60.0  # time between messages, on a case's clock
 
@@ -50,7 +50,7 @@ async def run_diagnose_command(settings: Settings, request: DiagnoseRequest, *, 
     return 0
 
 
-def build_first_message(runtime: DiagnosisRuntime, request: DiagnoseRequest, stage: "Stage | None") -> InboxItem:
+def build_first_message(runtime: DiagnosisRuntime, request: DiagnoseRequest, stage: "CaseRun | None") -> InboxItem:
     """Build the first inbox item; a case adds ticket and attachments."""
     text = request.text or (stage.text if stage else "")
     data = {"hosts": _resolve_host_names(runtime, request.hosts)} if request.hosts else {}
@@ -114,7 +114,7 @@ def show_live_progress(*, quiet: bool) -> Iterator[LiveProgressLine]:
 
 
 async def _run_turns(
-    runtime: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "Stage | None", *, quiet: bool
+    runtime: DiagnosisRuntime, item: InboxItem, request: DiagnoseRequest, stage: "CaseRun | None", *, quiet: bool
 ) -> tuple[IncidentState, Report, "list[ReplyOutcome]"]:
     """Load LangGraph, the slowest import, only after all refusals."""
     from bot.cli.local_thread import LocalThread, skip_waiting

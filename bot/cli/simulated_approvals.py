@@ -40,7 +40,7 @@ from tools.ledger.refusals import Refused
 from tools.ledger.states import OPEN_STATES, State
 
 if TYPE_CHECKING:
-    from deploy.sandbox.cluster.doors.stage import Stage
+    from deploy.sandbox.cluster.access.case_run import CaseRun
 
 SIMULATED_TEAM_ID = "T0RACK"  # the simulated workspace
 POLL_REAL_SECONDS = 0.02  # real time for a simulated process to advance while one second passes on the case's clock
@@ -107,9 +107,9 @@ class SimulatedPeople:
 
 
 def load_simulated_people() -> SimulatedPeople:
-    from deploy.sandbox.slack.workspace.people import cast
+    from deploy.sandbox.slack.workspace.people import create_users
 
-    rows = [user for user in cast() if not user.is_bot]
+    rows = [user for user in create_users() if not user.is_bot]
     human = {user.name: user.team_id == SIMULATED_TEAM_ID and not (user.is_restricted or user.deleted) for user in rows}
     people = {user.name: Person(user.name, user.team_id, user.name, human[user.name]) for user in rows}
     return SimulatedPeople(people, tuple(user.name for user in rows if user.role == "approver"))
@@ -240,7 +240,7 @@ class ApprovalSession:
     ledger: Ledger
     inbox: InMemoryInbox
     wakeups: QueuedWakeups
-    stage: "Stage"
+    stage: "CaseRun"
     incident: str = ""
     _votes: int = 0
 
@@ -318,7 +318,7 @@ def _build_decision_row(number: int, record: ActionRecord) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def open_approval_session(
-    settings: Settings, runtime: DiagnosisRuntime, stage: "Stage", incident: str, wait: Callable[[], None]
+    settings: Settings, runtime: DiagnosisRuntime, stage: "CaseRun", incident: str, wait: Callable[[], None]
 ) -> AsyncIterator[ApprovalSession]:
     """Open a thread over a case; its ledger is discarded at the end."""
     people = load_simulated_people()
@@ -351,6 +351,6 @@ async def open_approval_session(
                 yield ApprovalSession(thread, people, cards, action_runtime, ledger, inbox, wakeups, stage, incident)
 
 
-async def _advance_stage_clock(stage: "Stage", seconds: float) -> None:
+async def _advance_stage_clock(stage: "CaseRun", seconds: float) -> None:
     stage.wait(seconds)
     await asyncio.sleep(POLL_REAL_SECONDS)

@@ -8,8 +8,8 @@ import yaml
 
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack
-from deploy.sandbox.cluster.doors.control import ControlServer
-from deploy.sandbox.demo import MANIFEST, play
+from deploy.sandbox.cluster.access.control import ControlServer
+from deploy.sandbox.demo import MANIFEST, run_until_stopped
 from deploy.sandbox.slack import SlackSandbox
 
 INVITATION = """
@@ -32,20 +32,20 @@ class RackWorld:
     settings: Mapping[str, str]
 
 
-def rack_world(rack: Rack, slack: SlackSandbox, data: Path, more: Mapping[str, str] | None = None) -> RackWorld:
-    """Return the settings for a bot with data folder `data`; `more` overrides them."""
+def build_rack_world(rack: Rack, slack: SlackSandbox, data: Path, overrides: Mapping[str, str] | None = None) -> RackWorld:
+    """Return the rack's world with the settings of a bot whose data folder is `data`; `overrides` win."""
     settings = {
         "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
         "RACKMEDIC_SLACK_APP_TOKEN": slack.app_token,
         "RACKMEDIC_SLACK_API_URL": slack.api_url,
         "RACKMEDIC_INVENTORY": str(rack.inventory),
         "RACKMEDIC_DATA_DIR": str(data),
-        **(more or {}),
+        **(overrides or {}),
     }
     return RackWorld(slack, settings)
 
 
-async def on_the_rack(rack: Rack, environ: Mapping[str, str], port: int = 0) -> int:
+async def run_demo(rack: Rack, environ: Mapping[str, str], port: int = 0) -> int:
     """Run the demo until Ctrl-C and return the exit code."""
     manifest = yaml.safe_load(MANIFEST.read_text())
     async with (
@@ -53,4 +53,4 @@ async def on_the_rack(rack: Rack, environ: Mapping[str, str], port: int = 0) -> 
         ControlServer(gpus.cluster) as control,
         SlackSandbox(port=port, cluster_url=control.url, manifest=manifest) as slack,
     ):
-        return await play(rack_world(rack, slack, rack.data), environ, rack.folder / "bot.log", INVITATION)
+        return await run_until_stopped(build_rack_world(rack, slack, rack.data), environ, rack.folder / "bot.log", INVITATION)

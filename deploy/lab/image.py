@@ -20,7 +20,7 @@ PACKAGES = (
     *("munge", "slurmd", "slurmctld", "slurm-client", "infiniband-diags", "opensm", "ibsim-utils"),
     *("slurmdbd", "mariadb-server", "docker.io", "openipmi", "prometheus", "prometheus-alertmanager"),
 )
-NEEDLESS = (
+REMOVED_FOLDERS = (
     *("usr/share/doc", "usr/share/man", "usr/share/locale", "var/lib/apt/lists", "var/cache/apt"),
     *("usr/share/javascript", "usr/share/fonts", "var/lib/mysql"),
 )
@@ -30,7 +30,7 @@ UNUSED_DAYS = 30
 SOURCE_FORMAT = "$(CREATED_BY)|$(REPO_URI)|$(CODENAME)|$(SUITE)|$(RELEASE)|$(COMPONENT)"
 
 
-def release() -> str:
+def get_system_codename() -> str:
     """Return this system's code name, or "" if it has none."""
     try:
         return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
@@ -38,82 +38,104 @@ def release() -> str:
         return ""
 
 
-def source() -> tuple[str, tuple[str, ...]]:
-    """Return (address, components) of apt's source for this release. Raises LabRefusal."""
-    wanted = release()
-    rows = [line.split("|") for line in run("apt-get", "indextargets", "--format", SOURCE_FORMAT).splitlines()]
-    found = [(row[1], row[5]) for row in rows if len(row) == 6 and row[0] == "Packages" and wanted and wanted in row[2:5]]
-    if not found:
+def find_package_source() -> tuple[str, tuple[str, ...]]:
+    """Return (address, components) of apt's source for this release. Raises LabRefusal if apt has none."""
+    codename = get_system_codename()
+    sources = _list_apt_sources(codename) if codename else []
+    if not sources:
         raise LabRefusal(
-            f"apt knows no package source of {wanted or 'this system'}: add one to /etc/apt/sources.list and run apt-get update"
+            f"apt knows no package source of {codename or 'this system'}: add one to /etc/apt/sources.list and run apt-get update"
         )
-    address = found[0][0]
-    return address, tuple(dict.fromkeys(component for uri, component in found if uri == address))
+    address = sources[0][0]
+    components = dict.fromkeys(component for uri, component in sources if uri == address)
+    return address, tuple(components)
 
 
-def folder(cache: Path) -> Path:
+def _list_apt_sources(codename: str) -> list[tuple[str, str]]:
+    """Return (address, component) of each of apt's binary package sources for a release."""
+    sources: list[tuple[str, str]] = []
+    for line in run("apt-get", "indextargets", "--format", SOURCE_FORMAT).splitlines():
+        columns = line.split("|")
+        if len(columns) != 6:
+            continue
+        creator, address, *releases, component = columns
+        if creator == "Packages" and codename in releases:
+            sources.append((address, component))
+    return sources
+
+
+def get_image_folder(cache: Path) -> Path:
     """Return the folder of the image for the current package list, release and architecture, built or not."""
-    said = " ".join((release(), platform.machine(), *PACKAGES))
-    return cache / f"image-{release()}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+    codename = get_system_codename()
+    content = " ".join((codename, platform.machine(), *PACKAGES))
+    return cache / f"image-{codename}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
-def cache_folder(environ: Mapping[str, str]) -> Path:
+def get_cache_folder(environ: Mapping[str, str]) -> Path:
     """Return the lab's cache folder of the current user."""
     home = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "/root")) / ".cache")
     return Path(home) / "rackmedic" / "lab"
 
 
-def image(cache: Path, environ: Mapping[str, str]) -> Path:
-    """Return the image's root, building it if missing (two minutes, 300 MB). Raises LabRefusal."""
-    made = folder(cache)
-    if made.is_dir():
-        os.utime(made)
-        return made
+def build_image(cache: Path, environ: Mapping[str, str]) -> Path:
+    """Return the image's root, building it if missing (two minutes, 300 MB). Raises LabRefusal if the build fails."""
+    image_folder = get_image_folder(cache)
+    if image_folder.is_dir():
+        os.utime(image_folder)
+        return image_folder
     cache.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / "lock"):
-        if not made.is_dir():
-            _build(made, cache / "packages", environ)
-            _forget_unused(made)
-    return made
+    with _lock_file(cache / "lock"):
+        if not image_folder.is_dir():
+            _run_debootstrap(image_folder, cache / "packages", environ)
+            _delete_unused_images(image_folder)
+    return image_folder
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _lock_file(path: Path) -> Iterator[None]:
     """Hold the build lock, so that of two concurrent builders the second finds the image built."""
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _build(made: Path, packages: Path, environ: Mapping[str, str]) -> None:
+def _run_debootstrap(image_folder: Path, packages: Path, environ: Mapping[str, str]) -> None:
     """Build the image. Downloaded packages are kept between attempts, so a flaky source is asked only for the rest."""
-    part = made.with_name(f"{made.name}.part")
+    unfinished = image_folder.with_name(f"{image_folder.name}.part")
     packages.mkdir(exist_ok=True)
-    address, components = source()
+    address, components = find_package_source()
     options = ("--variant=minbase", f"--include={','.join(PACKAGES)}", f"--components={','.join(components)}", f"--cache-dir={packages}")
     for attempt in range(ATTEMPTS):
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         try:
-            run("debootstrap", *options, release(), part, address, seconds=BUILD_SECONDS, env={**environ, **_proxy()})
+            run(
+                "debootstrap",
+                *options,
+                get_system_codename(),
+                unfinished,
+                address,
+                seconds=BUILD_SECONDS,
+                env={**environ, **_read_apt_proxy()},
+            )
             break
         except LabRefusal as error:
             if attempt + 1 == ATTEMPTS:
                 raise LabRefusal(f"the image could not be built from {address}, tried {ATTEMPTS} times: {error}") from error
-    for name in NEEDLESS:
-        shutil.rmtree(part / name, ignore_errors=True)
-    part.rename(made)
+    for name in REMOVED_FOLDERS:
+        shutil.rmtree(unfinished / name, ignore_errors=True)
+    unfinished.rename(image_folder)
     shutil.rmtree(packages, ignore_errors=True)
 
 
-def _proxy() -> dict[str, str]:
+def _read_apt_proxy() -> dict[str, str]:
     """Return apt's HTTP proxy for debootstrap, which does not read apt's configuration."""
-    said = run("apt-config", "shell", "proxy", "Acquire::http::Proxy").strip().removeprefix("proxy=").strip("'")
-    return {"http_proxy": said} if said and said != "DIRECT" else {}
+    proxy = run("apt-config", "shell", "proxy", "Acquire::http::Proxy").strip().removeprefix("proxy=").strip("'")
+    return {"http_proxy": proxy} if proxy and proxy != "DIRECT" else {}
 
 
-def _forget_unused(made: Path) -> None:
+def _delete_unused_images(image_folder: Path) -> None:
     """Delete images unused for UNUSED_DAYS, except those that a rack has mounted."""
     mounted, oldest = Path("/proc/mounts").read_text(), time.time() - UNUSED_DAYS * 86400
-    for other in made.parent.glob("image-*"):
-        if other != made and str(other) not in mounted and other.stat().st_mtime < oldest:
+    for other in image_folder.parent.glob("image-*"):
+        if other != image_folder and str(other) not in mounted and other.stat().st_mtime < oldest:
             shutil.rmtree(other, ignore_errors=True)

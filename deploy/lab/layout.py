@@ -9,9 +9,9 @@ from pathlib import Path
 
 from deploy.lab.programs import LabRefusal
 
-RUN = Path("/run/rackmedic-lab")  # folder of all racks: a record and a file system of each
-RACKS = 64
-GPUS = 8
+RACKS_FOLDER = Path("/run/rackmedic-lab")  # folder of all racks: a record and a file system of each
+MAX_RACKS = 64
+GPUS_PER_NODE = 8
 
 
 class Role(StrEnum):
@@ -56,17 +56,17 @@ class Rack:
     @property
     def folder(self) -> Path:
         """Return the mount point of the rack's own tmpfs."""
-        return RUN / self.name
+        return RACKS_FOLDER / self.name
 
     @property
     def record(self) -> Path:
         """Return the JSON file that names the keeper; it exists before anything is made and until everything is gone."""
-        return RUN / f"{self.name}.json"
+        return RACKS_FOLDER / f"{self.name}.json"
 
     @property
     def log(self) -> Path:
         """Return the keeper's stderr log."""
-        return RUN / f"{self.name}.log"
+        return RACKS_FOLDER / f"{self.name}.log"
 
     @property
     def bridge(self) -> str:
@@ -102,7 +102,7 @@ class Rack:
         return self.folder / "nodes" / node.name / "root"
 
 
-def node_of(name: str) -> RackNode:
+def find_node(name: str) -> RackNode:
     """Return the node of that name. Raises LabRefusal if there is none."""
     for node in NODES:
         if node.name == name:
@@ -110,7 +110,7 @@ def node_of(name: str) -> RackNode:
     raise LabRefusal(f"there is no node {name!r} in a rack; there are {', '.join(node.name for node in NODES)}")
 
 
-def named(name: str) -> str:
+def check_rack_name(name: str) -> str:
     """Return `name` if it is a valid rack name. Raises LabRefusal."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
         raise LabRefusal(f"a rack cannot be called {name!r}: small letters, digits and dashes, beginning with a letter")

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 
 import yaml
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.control import ControlServer
-from deploy.sandbox.cluster.doors.sshd import SshCluster
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.control import ControlServer
+from deploy.sandbox.cluster.access.sshd import SshCluster
 from deploy.sandbox.slack import SlackSandbox
 
 NODES, JOB = 4, "4711"
@@ -48,7 +48,7 @@ INVITATION = """
 """
 
 
-class BotsWorld(Protocol):
+class BotEnvironment(Protocol):
     """An environment for a bot: a Slack and settings."""
 
     @property
@@ -69,7 +69,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpDoor:
+class HttpEndpoint:
     """Port of a bot in HTTP mode, and `url`, where Slack reaches it (perhaps a proxy's)."""
 
     port: int
@@ -85,21 +85,21 @@ class HttpDoor:
         return {"RACKMEDIC_SLACK_SIGNING_SECRET": self.secret, "RACKMEDIC_HTTP_PORT": str(self.port)}
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
 @contextlib.asynccontextmanager
-async def sandbox(
+async def run_sandbox(
     directory: Path,
     nodes: int = NODES,
     port: int = 0,
     job: str = JOB,
     scheduler: str = "slurm",
     language: str = "",
-    http: HttpDoor | None = None,
+    http: HttpEndpoint | None = None,
 ) -> AsyncIterator[Sandbox]:
     """Start cluster, control and Slack on loopback; stop them afterwards. `job` runs on all nodes, none if empty.
     `scheduler`: the one the inventory names; the controller has both. `language`: of the tenant, if there is one.
@@ -119,7 +119,7 @@ async def sandbox(
     ):
         inventory = directory / "inventory.yaml"
         site = ssh.inventory() | {"channels": CHANNELS}
-        inventory.write_text(yaml.safe_dump(with_customer(site, language) if language else site, sort_keys=False))
+        inventory.write_text(yaml.safe_dump(add_customer(site, language) if language else site, sort_keys=False))
         settings = {
             "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
             "RACKMEDIC_SLACK_API_URL": slack.api_url,
@@ -131,14 +131,14 @@ async def sandbox(
         yield Sandbox(slack, cluster, ssh, settings)
 
 
-def with_customer(site: Mapping[str, Any], language: str) -> dict[str, Any]:
+def add_customer(site: Mapping[str, Any], language: str) -> dict[str, Any]:
     """Return the inventory with a tenant added."""
     channel = {**CUSTOMER["channel"], "language": language}
     return {**site, "groups": {**site["groups"], **CUSTOMER["group"]}, "channels": [*site["channels"], channel]}
 
 
 @contextlib.asynccontextmanager
-async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def run_bot(world: BotEnvironment, environ: Mapping[str, str], log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run the real bot, `rackmedic serve`, as a child process; stop it as a service manager would."""
     clean = {name: value for name, value in environ.items() if not name.startswith("RACKMEDIC_")}
     with log.open("ab") as sink:
@@ -157,33 +157,33 @@ async def bot(world: BotsWorld, environ: Mapping[str, str], log: Path) -> AsyncI
                 await child.wait()
 
 
-async def demo(environ: Mapping[str, str], port: int = 0, *, http: bool = False) -> int:
+async def run_demo(environ: Mapping[str, str], port: int = 0, *, http: bool = False) -> int:
     """Run the demo until Ctrl-C and return the exit code. `http`: use HTTP mode."""
     with tempfile.TemporaryDirectory(prefix="rackmedic-demo-") as folder:
-        async with sandbox(Path(folder), port=port, language="en", http=HttpDoor(free_port()) if http else None) as world:
-            return await play(world, environ, Path(folder) / "bot.log", INVITATION)
+        async with run_sandbox(Path(folder), port=port, language="en", http=HttpEndpoint(find_free_port()) if http else None) as world:
+            return await run_until_stopped(world, environ, Path(folder) / "bot.log", INVITATION)
 
 
-async def play(world: BotsWorld, environ: Mapping[str, str], log: Path, invitation: str) -> int:
+async def run_until_stopped(world: BotEnvironment, environ: Mapping[str, str], log: Path, invitation: str) -> int:
     """Run the bot until Ctrl-C or its death and return the exit code."""
     began, stop = monotonic(), asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
-    async with bot(world, environ, log) as child:
-        listening = await _until_ready(world, child, stop)
+    async with run_bot(world, environ, log) as child:
+        listening = await _wait_until_ready(world, child, stop)
         if listening:
             print(
                 f"\n  RackMedic is listening ({monotonic() - began:.0f} s). Open  {world.slack.url}\n{invitation.format(log=log)}",
                 flush=True,
             )
-            await _until_the_end(child, stop)
+            await _wait_until_stopped(child, stop)
         died = not stop.is_set()
         if died:
-            print(f"the bot {'ended by itself' if listening else 'did not start'}; the end of its log:\n{_tail(log)}", file=sys.stderr)
+            print(f"the bot {'ended by itself' if listening else 'did not start'}; the end of its log:\n{_read_tail(log)}", file=sys.stderr)
         return 1 if died else 0
 
 
-async def _until_ready(world: BotsWorld, child: asyncio.subprocess.Process, stop: asyncio.Event) -> bool:
+async def _wait_until_ready(world: BotEnvironment, child: asyncio.subprocess.Process, stop: asyncio.Event) -> bool:
     """Wait until the bot listens (True), dies, or a stop is requested."""
     listening = asyncio.create_task(world.slack.connected(timeout=START_SECONDS))
     waits = {listening, asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
@@ -194,12 +194,12 @@ async def _until_ready(world: BotsWorld, child: asyncio.subprocess.Process, stop
     return listening in done and listening.exception() is None
 
 
-async def _until_the_end(child: asyncio.subprocess.Process, stop: asyncio.Event) -> None:
+async def _wait_until_stopped(child: asyncio.subprocess.Process, stop: asyncio.Event) -> None:
     waits = {asyncio.create_task(child.wait()), asyncio.create_task(stop.wait())}
     _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
 
 
-def _tail(log: Path, lines: int = 15) -> str:
+def _read_tail(log: Path, lines: int = 15) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.controls import CONTROLS
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from kb.taxonomy.loader import load_taxonomy
 from kb.taxonomy.taxonomy import SYMPTOMS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bot.refusal import Refusal
-from deploy.sandbox.cluster.plan import Happening
+from deploy.sandbox.cluster.plan import InjectedFault
 from tests.bench.case_files.steps import DOABLE, bare_plan, names_of, of_product, plan_steps
 from tests.bench.case_files.truth import Culprit, Plans, Truth, truth_of
 from tests.bench.loop.people import right
@@ -55,7 +55,7 @@ def play(*actions: dict[str, Any], fault: str = "G01", ends: str = "recovered", 
         "seconds": 9000.0,
         "people_seconds": 60.0,
     }
-    truth = truth_of([Happening(fault, ("n1",), -600.0, (5,) if fault.startswith("G") else ())], ["n1", "n2"])
+    truth = truth_of([InjectedFault(fault, ("n1",), -600.0, (5,) if fault.startswith("G") else ())], ["n1", "n2"])
     return Played("c", "easy", truth, row | more)
 
 
@@ -104,8 +104,8 @@ def test_machines_are_left_behind_only_where_nothing_is_wrong_any_more() -> None
 
 
 def test_a_fault_is_recovered_masked_or_unchanged_by_what_is_to_come() -> None:
-    gone = Happening("G01", ("n1",), -600.0, ended=100.0, key="faults[0]")
-    back = Happening("G01", ("n1",), 1900.0, key="faults[0] again")
+    gone = InjectedFault("G01", ("n1",), -600.0, ended=100.0, key="faults[0]")
+    back = InjectedFault("G01", ("n1",), 1900.0, key="faults[0] again")
     assert fate("G01", [gone], 500.0)["is"] == "recovered"
     assert fate("G01", [gone, back], 500.0) == {"fault": "G01", "nodes": ["n1"], "is": "masked", "at": 100.0, "back": False}
     assert fate("G01", [gone, back], 2000.0)["is"] == "unchanged"
@@ -113,15 +113,15 @@ def test_a_fault_is_recovered_masked_or_unchanged_by_what_is_to_come() -> None:
 
 
 def test_what_was_not_in_the_case_is_a_new_fault(case: Any) -> None:
-    assert new_faults(case, [Happening("G06", ("n1",), -1.0), Happening("G08", ("n1",), 50.0)], 100.0) == {"G08"}
-    assert new_faults(case, [Happening("G08", ("n1",), 500.0)], 100.0) == set()
+    assert new_faults(case, [InjectedFault("G06", ("n1",), -1.0), InjectedFault("G08", ("n1",), 50.0)], 100.0) == {"G08"}
+    assert new_faults(case, [InjectedFault("G08", ("n1",), 500.0)], 100.0) == set()
 
 
 @pytest.fixture
 def case() -> Any:
     from deploy.sandbox.cluster.cases.case import SimulatedCase
 
-    return SimulatedCase("c", "dgx-h100-8", ("n1",), faults=(Happening("G06", ("n1",), -1.0),))
+    return SimulatedCase("c", "dgx-h100-8", ("n1",), faults=(InjectedFault("G06", ("n1",), -1.0),))
 
 
 def test_an_execution_needs_as_many_clicks_on_its_digest_as_its_quorum() -> None:

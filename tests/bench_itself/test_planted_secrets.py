@@ -16,10 +16,10 @@ from fakeredis.aioredis import FakeAsyncRedisConnection
 
 from bot.app.logs import set_up_logs
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.grammar import recognise
-from deploy.sandbox.slack.workspace.blockkit import elements_of
+from deploy.sandbox.cluster.grammar import recognise_command
+from deploy.sandbox.slack.workspace.blockkit import list_elements
 from deploy.sandbox.slack.workspace.journal import Change
-from deploy.sandbox.slack.workspace.people import BOT
+from deploy.sandbox.slack.workspace.people import BOT_USER
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from graph.model.client import ModelReasoner
 from kb.history.incidents import PastIncident
@@ -58,7 +58,7 @@ SOURCES = frozenset(PLANTED) - {"ticket", "attachment", "reply", "site", "past",
 
 def planting(host: str, argv: Sequence[str], printed: bytes) -> bytes:
     """Print each secret in its command's output."""
-    asked = recognise(argv)
+    asked = recognise_command(argv)
     lines = [line for where, (_, line) in PLANTED.items() if asked is not None and asked.name == where]
     lines += [PLANTED["site"][1]] if tuple(argv) == SITE_ARGV else []
     return printed.rstrip(b"\n") + "".join(f"\n{line}" for line in lines).encode() + b"\n" if lines and printed else printed
@@ -111,9 +111,9 @@ async def pressed(here: Room) -> None:
     """Use every button and menu option of the bot's messages as a person without approval rights, so that all forms
     open.
     """
-    every = [message.body for channel in here.slack.ws.channels.values() for message in channel.messages.values()]
+    every = [message.body for channel in here.slack.workspace.channels.values() for message in channel.messages.values()]
     for message in [body for body in every if body.get("bot_id")]:
-        for element in [element for block in message.get("blocks", ()) for element in elements_of(block)]:
+        for element in [element for block in message.get("blocks", ()) for element in list_elements(block)]:
             chosen = [option["value"] for option in element.get("options", ())] or [element.get("value")]
             for value in chosen:
                 with contextlib.suppress(SlackRefusal):  # the previous click may have changed the card
@@ -122,11 +122,11 @@ async def pressed(here: Room) -> None:
 
 
 async def left(here: Room, known: Knowledge, folder: Path, obeys: Obeys) -> dict[str, str]:
-    stored, ws = DirectoryEvidence(folder), here.slack.ws
+    stored, ws = DirectoryEvidence(folder), here.slack.workspace
     digests = [file.parent.name + file.stem for file in folder.rglob("*.z")]
     kept = [str(await stored.get_text(digest)) for digest in digests]
     changes = ws.journal.since(0)
-    uploads = ws.files.by(BOT)
+    uploads = ws.files.by(BOT_USER)
     history = PastIncidentIndex(known.past)
     return {
         "Redis": await dumped(here),

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.case_files.generate import cases
 from tests.bench.run.setup import world_seed
 from tests.support.redacted import MOST, facts_that_differ

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.fact_history import MAX_OLD_EVENTS_LOG_ODDS, MIN_RECURRING_COUNT, format_old_event
 from graph.engine.reference_data import ReferenceData
@@ -128,7 +128,7 @@ def test_two_old_events_of_two_causes_are_both_told() -> None:
 
 async def pasted(hours: tuple[float, ...], words: str = "please look at this log", ahead: timedelta = timedelta()) -> str:
     """Return the outcome of a log attached on a healthy site; `ahead`: how far its clock is ahead of ours."""
-    talk = Talk.over(staged(case_of(nodes=("gpu-001", "gpu-002"))))
+    talk = Talk.over(build_case_run(case_of(nodes=("gpu-001", "gpu-002"))))
     by = talk.stage.clock.now() + ahead
     last = f"{by - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S.000000+00:00} {HOST} kernel: eth0: Link is Up\n"
     report = await talk.reports(words, Attachment(name="kern.log", text=log(LINES["xid"], hours, by) + last))

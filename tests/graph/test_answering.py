@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from tests.support.talk import Talk, case_of
 
 pytestmark = pytest.mark.slow
@@ -21,18 +21,18 @@ DOWN = (
 
 @pytest.mark.parametrize("text", DOWN)
 async def test_a_node_that_answers_is_said_to_answer(text: str) -> None:
-    talk = Talk.over(staged(case_of()))
+    talk = Talk.over(build_case_run(case_of()))
     report = await talk.reports(text)
     assert report.headline.startswith("gpu-004 answers. "), report.headline
 
 
 @pytest.mark.parametrize("text", ["gpu-004 is slow", "job 4711 hangs on gpu-004", "is gpu-004 ok?"])
 async def test_other_reports_do_not_begin_with_it(text: str) -> None:
-    talk = Talk.over(staged(case_of()))
+    talk = Talk.over(build_case_run(case_of()))
     assert "answers." not in (await talk.reports(text)).headline
 
 
 async def test_a_node_that_does_not_answer_is_not_said_to() -> None:
-    talk = Talk.over(staged(case_of({"id": "O01", "node": "gpu-004", "t": -420})))
+    talk = Talk.over(build_case_run(case_of({"id": "O01", "node": "gpu-004", "t": -420})))
     report = await talk.reports("NodeDown on gpu-004: node exporter down")
     assert "gpu-004 answers" not in report.headline

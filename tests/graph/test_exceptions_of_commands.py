@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import in_plain_notation, parse_message
 from graph.dialogue.said import ALL, OTHERS, ParsedMessage, Vocabulary
@@ -15,7 +15,7 @@ N1, N2, N3, N4 = "gpu-001", "gpu-002", "gpu-003", "gpu-004"
 
 @pytest.fixture(scope="module")
 def names() -> Vocabulary:
-    ports = Talk.over(staged(case_of(), controller="slurm-controller")).ports
+    ports = Talk.over(build_case_run(case_of(), controller="slurm-controller")).ports
     return build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, HERE)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.engine.assessment import Assessment, assess_facts
 from graph.engine.check_selection import rank_exclusive_offers
 from graph.engine.reference_data import ReferenceData
@@ -102,7 +102,7 @@ def test_a_slow_word_without_what_is_slow_measures_nothing() -> None:
     ],
 )
 async def test_busy_hosts_see_a_card_only_where_it_is_asked_for(text: str, log: str, target: str) -> None:
-    talk = Talk.over(staged(case_of(nodes=NODES)))
+    talk = Talk.over(build_case_run(case_of(nodes=NODES)))
     given = [Attachment(name="kern.log", text=f"Nov 20 03:00:00 gpu-099 kernel: {log}\n")] if log else []
     await talk.reports(text, *given)
     assert [row.target for row in (await talk.rows()).remediations] == ([target] if target else [])

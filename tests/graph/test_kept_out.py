@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.engine.derived_facts import find_unreachable_hosts
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
 from tests.support.clock import T0
@@ -74,7 +74,7 @@ def test_only_what_answers_in_the_latest_look_makes_a_host_seen(fact: Fact, name
     ],
 )
 async def test_a_host_that_keeps_us_out_is_told_apart_from_those_that_answer(barrier: AccessBarrier, status: Status) -> None:
-    stage = staged(case_of(FAULT), controller="slurm-controller")
+    stage = build_case_run(case_of(FAULT), controller="slurm-controller")
     door = Door(stage.transport)
     talk = Talk.over(replace(stage, transport=door))  # type: ignore[arg-type]  # the part of InProcess that is used
     await talk.reports(stage.text)

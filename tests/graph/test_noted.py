@@ -85,9 +85,9 @@ async def told(pages: tuple[SitePage, ...], *faults: dict[str, Any], text: str =
 
 
 def case_stage(*faults: dict[str, Any]) -> Any:
-    from deploy.sandbox.cluster.doors.stage import staged
+    from deploy.sandbox.cluster.access.case_run import build_case_run
 
-    return staged(case_of(*faults, nodes=("gpu-003", "gpu-004")))
+    return build_case_run(case_of(*faults, nodes=("gpu-003", "gpu-004")))
 
 
 async def test_a_diagnosis_comes_with_what_the_pages_say_of_it() -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.incident.conclude import MAX_UNOBSERVED_CHECKS, select_unobserved_checks
 from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 from graph.state import UnobservedCheck
@@ -49,7 +49,7 @@ class PartlyDark:
 
 
 def partly_dark(*hosts: str, reasons: tuple[str, ...], answering: frozenset[str] = frozenset()) -> Talk:
-    talk = Talk.over(staged(case_of(), controller="slurm-controller"))
+    talk = Talk.over(build_case_run(case_of(), controller="slurm-controller"))
     fleet = PartlyDark(talk.ports.fleet, frozenset(hosts), reasons, answering)
     talk.ports = replace(talk.ports, fleet=fleet)  # type: ignore[arg-type]  # the part of Fleet that is used
     return talk

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bot.incidents.dispatch.sweeper import plan_timers
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.context import IncidentTimeouts
 from graph.engine.assessment import assess_facts
 from graph.engine.counter_rises import MIN_COUNTER_RISES, format_rise, mark_counter_rises
@@ -101,7 +101,7 @@ def test_the_same_look_once_more_keeps_what_it_is_compared_with() -> None:
 
 
 def talk_of(*faults: dict[str, Any], counters: timedelta = MINUTE, look_again: timedelta = FIVE) -> Talk:
-    talk = Talk.over(staged(case_of(*faults, nodes=("gpu-001", "gpu-002", "gpu-003"))))
+    talk = Talk.over(build_case_run(case_of(*faults, nodes=("gpu-001", "gpu-002", "gpu-003"))))
     talk.ports = replace(talk.ports, waits=IncidentTimeouts(counters=counters, look_again=look_again))
     return talk
 

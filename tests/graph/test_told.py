@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.state import InboxItem
 from graph.ticket_export.document import TicketDocument
 from graph.ticket_export.received_ticket import MAX_TICKET_FACTS, build_item_data, parse_ticket_facts
@@ -25,7 +25,7 @@ LOG = {
 
 
 def item(document: TicketDocument) -> InboxItem:
-    talk = staged(case_of())
+    talk = build_case_run(case_of())
     return InboxItem(
         id="t", kind="mention", incident="inc-1", at=talk.clock.now(), user="provider_link", text="hangs", data=build_item_data(document)
     )
@@ -65,7 +65,7 @@ async def test_on_healthy_hosts_a_ticket_confirms_nothing_and_is_not_no_fault(
     rows: list[dict[str, Any]], whole: list[dict[str, Any]]
 ) -> None:
     document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows or whole})
-    talk = Talk.over(staged(case_of(), controller="slurm-controller"))
+    talk = Talk.over(build_case_run(case_of(), controller="slurm-controller"))
     report = await talk._turn(item(document))
     assert report.root_causes == ()
     assert report.outcome != "no_fault"
@@ -78,14 +78,14 @@ async def test_the_same_rows_handed_in_by_our_own_customer_may_confirm(rows: lis
     document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-001", "gpu-002"], "facts": rows})
     given = item(document)
     plain = [{**row, "attrs": {name: value for name, value in row["attrs"].items() if name != "told"}} for row in given.data["told"]]
-    talk = Talk.over(staged(case_of(), controller="slurm-controller"))
+    talk = Talk.over(build_case_run(case_of(), controller="slurm-controller"))
     report = await talk._turn(given.model_copy(update={"data": {**given.data, "told": plain}}))
     assert report.root_causes != ()
 
 
 async def test_our_own_look_decides() -> None:
     document = TicketDocument.model_validate({**SAID.model_dump(), "hosts": ["gpu-003"]})
-    talk = Talk.over(staged(case_of({"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}), controller="slurm-controller"))
+    talk = Talk.over(build_case_run(case_of({"id": "G07", "node": "gpu-003", "gpu": 5, "t": -420}), controller="slurm-controller"))
     report = await talk._turn(item(document))
     assert [row.label for row in report.root_causes] == ["GPU.BUS.Fallen_Off_Bus"]
     assert all(row.host for row in report.root_causes[0].evidence[:1])

@@ -2,7 +2,7 @@
 
 from bot.incidents.cards import diagnosis, incident_card
 from bot.incidents.cards.incident_card import IncidentCardView
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.context import GraphContext
 from graph.state import InboxItem
 from kb.history.incidents import load_seeds
@@ -23,7 +23,7 @@ class FullDisk(MemoryEvidence):
 
 
 async def test_a_full_disk_is_said_once_and_the_cause_is_found_all_the_same() -> None:
-    stage, evidence, skus = staged(case_of(FAULT), controller="slurm-controller"), FullDisk(), load_skus()
+    stage, evidence, skus = build_case_run(case_of(FAULT), controller="slurm-controller"), FullDisk(), load_skus()
     fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)
     talk = Talk(
         stage, GraphContext(fleet, stage.inventory, load_taxonomy(), PastIncidentIndex(load_seeds()), evidence, stage.clock, skus=skus)

@@ -82,6 +82,6 @@ async def test_a_note_that_lies_finds_and_clears_nothing() -> None:
 
 
 def stage_of(*faults: dict[str, Any]) -> Any:
-    from deploy.sandbox.cluster.doors.stage import staged
+    from deploy.sandbox.cluster.access.case_run import build_case_run
 
-    return staged(case_of(*faults, nodes=("gpu-003", "gpu-004")))
+    return build_case_run(case_of(*faults, nodes=("gpu-003", "gpu-004")))

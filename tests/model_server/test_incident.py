@@ -2,8 +2,8 @@
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.grammar import TARGETS
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
+from deploy.sandbox.cluster.grammar import SITE_SERVICES
 from graph.context import GraphContext
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.model.budget import Budget
@@ -33,10 +33,10 @@ UNSEEN = "O07@gpu-017"
 async def test_whatever_a_weak_model_says_the_incident_ends_and_nothing_of_it_runs(real_model: RealModel) -> None:
     rack = cluster(UNSEEN, nodes=["gpu-017", "gpu-018"])
     before, clock, evidence = rack.state_hash(), SetClock(rack.t0), MemoryEvidence()
-    site = inventory(defaults={"kit": True, **TARGETS}, groups={"g": {"hosts": "gpu-[017-018]"}}, channels=[])
+    site = inventory(defaults={"kit": True, **SITE_SERVICES}, groups={"g": {"hosts": "gpu-[017-018]"}}, channels=[])
     endpoint = Shaped(OpenAIEndpoint(real_model.url, "", MODEL, seconds=LONG, most_out=MOST_OUT), terse)
     model = ModelReasoner(endpoint, budget=Budget(calls=MOST_CALLS), context=CONTEXT)
-    fleet = Fleet(InProcess(rack), site, CHECKS, evidence, clock, profiles())
+    fleet = Fleet(InProcessTransport(rack), site, CHECKS, evidence, clock, profiles())
     ports = GraphContext(fleet, site, load_taxonomy(), PastIncidentIndex(), evidence, clock, skus=profiles(), model=model)
     graph = build_incident_graph(InMemorySaver())
 

@@ -14,9 +14,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import WITHOUT_NVLINK
 from deploy.sandbox.cluster.machines.state import ClusterState, HcaState, NodeState
@@ -85,7 +85,7 @@ SILENT = {
 }
 
 
-class AtOnce(InProcess):
+class AtOnce(InProcessTransport):
     """An in-process transport at a fixed time, so that no counter rises between two checks."""
 
     def _at(self, host: str) -> float:
@@ -111,7 +111,7 @@ class Healed(Cluster):
 
     def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
         world = super().world(at, faded=True)
-        if not any(row.fault in BUILT for row in self.happenings):
+        if not any(row.fault in BUILT for row in self.injected_faults):
             return world
         sick = super().world(at).nodes
         return replace(world, nodes={name: _with_adapters(node, sick[name].hcas) for name, node in world.nodes.items()})

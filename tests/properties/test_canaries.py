@@ -15,7 +15,7 @@ import pytest
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.answers import AnswerKind, render_answer
 from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.dialogue.intents import Intent
 from graph.state import Origin, TenantThread
 from kb.customers.cause_words import load_customer_words
@@ -91,7 +91,7 @@ async def asked(
 ) -> tuple[Talk, TenantView]:
     """Return A's view after this report. `closed`: additional past incidents; `pages`: the site's."""
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
-    stage = staged(case, controller="slurm-controller")
+    stage = build_case_run(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
     if closed:
         told.ports = replace(told.ports, history=PastIncidentIndex((*load_seeds(), *closed)))

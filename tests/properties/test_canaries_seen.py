@@ -27,7 +27,7 @@ from bot.slack.manifest import SHORTCUT
 from bot.tenants.cards import internal_thread, tenant_card
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.tenant_cards import TenantCards
-from deploy.sandbox.slack.workspace.people import BOT, UserGroup
+from deploy.sandbox.slack.workspace.people import BOT_USER, UserGroup
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Channel
 from graph.incident.visibility import build_vocabulary
@@ -183,8 +183,8 @@ async def bot() -> AsyncIterator[Behind]:
 
 async def planted(bot: Behind) -> None:
     """Plant B's channel, people, messages, files and incident, and internal messages about it."""
-    ws, name = bot.slack.ws, PLANTED.name
-    ws.channels[BETA] = Channel(BETA, name("channel"), ["U0OLGA", "U0STRANGE", BOT], name("topic"), shared_with={"T0GLOBEX"})
+    ws, name = bot.slack.workspace, PLANTED.name
+    ws.channels[BETA] = Channel(BETA, name("channel"), ["U0OLGA", "U0STRANGE", BOT_USER], name("topic"), shared_with={"T0GLOBEX"})
     ws.users["U0STRANGE"].real_name = name("person")
     ws.groups["S0CANARY"] = UserGroup("S0CANARY", name("user group"), name("user group"), ["U0OLGA"])
     await bot.slack.say("olga", OPS, f"{name('message of ours')} on {HOST}")
@@ -201,7 +201,7 @@ async def planted(bot: Behind) -> None:
     bot.states[received.incident] = bot.states[THEIRS] = of_theirs()
     await cards_of(bot.context, bot.redis).update_card(received.incident)
     await bot.settled()
-    bot.slack.ws.users["U0CARLA"].stranger = None
+    bot.slack.workspace.users["U0CARLA"].stranger = None
 
 
 async def does_everything(bot: Behind, who: str) -> None:
@@ -218,7 +218,9 @@ async def does_everything(bot: Behind, who: str) -> None:
     for incident in incidents:
         for action in BUTTONS:
             rows = [{**actions(button("Press", action, encode_button_value(incident, "beta-1"))), "block_id": "copied"}]
-            copied = bot.slack.ws.post(BOT, bot.slack.ws.channel(ACME), {"text": "A copied card", "blocks": rows, "thread_ts": thread})
+            copied = bot.slack.workspace.post(
+                BOT_USER, bot.slack.workspace.channel(ACME), {"text": "A copied card", "blocks": rows, "thread_ts": thread}
+            )
             await bot.slack.click(who, copied.ts, action)
         for form in FORM_IDS:
             await submits(bot, who, form, incident)
@@ -232,7 +234,7 @@ async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
     title = {"type": "plain_text", "text": "Form"}
     field_ = {"type": "plain_text_input", "action_id": internal_thread.WORDS_BLOCK_ID, "multiline": True}
     user, blocks = (
-        bot.slack.ws.user(who).id,
+        bot.slack.workspace.user(who).id,
         [{"type": "input", "block_id": internal_thread.WORDS_BLOCK_ID, "label": title, "element": field_}],
     )
     metadata = json.dumps({"incident": incident, "approval": incident, "digest": "0" * 64})
@@ -246,7 +248,7 @@ async def submits(bot: Behind, who: str, form: str, incident: str) -> None:
 
 def seen_by(bot: Behind, who: str) -> str:
     """Return everything Slack shows a person: of pictures the alt text, of files name and text."""
-    ws, user = bot.slack.ws, bot.slack.ws.user(who).id
+    ws, user = bot.slack.workspace, bot.slack.workspace.user(who).id
     rooms = [channel for channel in ws.channels.values() if user in channel.members]
     parts: list[Any] = [[message.body for message in channel.messages.values()] for channel in rooms]
     parts += [bot.slack.whispers(who), ws.homes.get(user), bot.slack.views.stacks.get(user), list(ANSWERED)]
@@ -258,7 +260,7 @@ def seen_by(bot: Behind, who: str) -> str:
 
 @pytest.mark.parametrize("who", ["carla", "gus"])
 async def test_nothing_of_bs_is_in_anything_that_a_sees(bot: Behind, who: str) -> None:
-    ws = bot.slack.ws
+    ws = bot.slack.workspace
     ws.channel(ACME).members.append("U0GUEST")
     ws.channel(OPS).members.remove("U0GUEST")
     ANSWERED.clear()

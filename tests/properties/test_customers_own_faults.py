@@ -14,7 +14,7 @@ import pytest
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.driver_versions import add_driver_versions
 from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, get_no_slot_values
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from deploy.sandbox.cluster.faults import FAULTS, Fault
 from graph.state import Attachment
 from kb.customers.cause_words import load_customer_words
@@ -110,7 +110,7 @@ async def handed_in(label: str) -> Answered:
 
 
 def talk(*faults: dict[str, Any]) -> Talk:
-    stage = staged(case_of(*faults, nodes=OURS), controller="slurm-controller")
+    stage = build_case_run(case_of(*faults, nodes=OURS), controller="slurm-controller")
     return Talk.over(replace(stage, inventory=of_acme(stage.inventory)), ORIGIN)
 
 

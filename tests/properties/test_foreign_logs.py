@@ -20,7 +20,7 @@ from bot.reports.tenant_report import render_tenant_page
 from bot.tenants.cards import past_incidents, tenant_card
 from bot.tenants.cards.answers import AnswerKind, render_answer
 from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view, build_tenant_view_context, get_no_slot_values
-from deploy.sandbox.cluster.doors.stage import Stage, staged
+from deploy.sandbox.cluster.access.case_run import CaseRun, build_case_run
 from graph.incident_view import IncidentView
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, FileSource, InboxItem, IncidentState, Origin
 from kb.history.lessons import Lesson
@@ -55,7 +55,7 @@ FOREIGN = {
 class LaidBeside:
     """A cluster with one more log in the folder of its first machine, marked with `owner`."""
 
-    stage: Stage
+    stage: CaseRun
     owner: str
 
     def __getattr__(self, name: str) -> Any:
@@ -79,7 +79,7 @@ def two_tenants(inventory: Inventory) -> Inventory:
 
 
 def talk(owner: str | None = None, origin: Origin = ORIGIN) -> Talk:
-    stage = staged(case_of(nodes=OURS), controller="slurm-controller")
+    stage = build_case_run(case_of(nodes=OURS), controller="slurm-controller")
     stage = replace(stage, inventory=two_tenants(stage.inventory))
     return Talk.over(replace(stage, transport=cast(Any, LaidBeside(stage, owner))) if owner is not None else stage, origin)
 
@@ -234,7 +234,7 @@ async def hands_in(told: Talk, sha256: str, **data: Any) -> None:
 async def test_what_only_a_foreign_log_shows_beside_a_fault_of_ours_does_not_hide_it() -> None:
     told = talk()
     case = case_of({"id": "G07", "node": "gpu-004", "gpu": 5, "t": -420}, nodes=OURS)
-    stage = staged(case, controller="slurm-controller")
+    stage = build_case_run(case, controller="slurm-controller")
     stage = replace(stage, inventory=two_tenants(stage.inventory))
     told = Talk.over(replace(stage, transport=cast(Any, LaidBeside(stage, FOREIGN["no job"]))), ORIGIN)
     await told.reports("job 4711 died on gpu-[003-004]")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.provider.ticket_documents import list_private_names
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.state import Attachment, InboxItem
 from graph.ticket_export.document_builder import ExportPrivacy, build_ticket_document
 from graph.ticket_export.received_ticket import parse_ticket
@@ -35,7 +35,9 @@ FAULTS = ("G07", "U04", "U01", "U09", "F01", "S01", "O01")
 
 async def diagnosed(fault: str) -> tuple[str, Talk]:
     """Return the document of an incident with this fault, and its thread."""
-    stage = staged(case_of({"id": fault, "node": "gpu-003"}, nodes=(*HOSTS, "canary-node-7"), job=JOB), controller="canary-controller")
+    stage = build_case_run(
+        case_of({"id": fault, "node": "gpu-003"}, nodes=(*HOSTS, "canary-node-7"), job=JOB), controller="canary-controller"
+    )
     talk = Talk.over(stage)
     log = "\n".join(LOG.replace("{n}", str(number)) for number in range(40))
     at = stage.clock.now()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bot.tenants.cards.view import TenantView, TenantViewContext, build_tenant_view
-from deploy.sandbox.cluster.doors.stage import staged
+from deploy.sandbox.cluster.access.case_run import build_case_run
 from graph.dialogue.read import parse_message
 from graph.incident.visibility import build_vocabulary
 from graph.state import SIDE_KEY, TENANT_SIDE, IncidentState, Origin, Remediation
@@ -24,7 +24,7 @@ WIDER = ("check canary-b1 too", "what about canary-b1?", "check group canary-ten
 
 async def reported(*faults: dict[str, Any]) -> Talk:
     case = case_of(*faults, nodes=(*OURS, *THEIRS), job={"id": "4711", "user": "canary_user", "name": "canary_job"})
-    stage = staged(case, controller="slurm-controller")
+    stage = build_case_run(case, controller="slurm-controller")
     told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
     await told.reports("training is slow on gpu-[003-004], job 4711")
     return told
@@ -96,7 +96,7 @@ async def test_a_job_of_bs_and_a_job_of_nobodys_get_the_same_words() -> None:
 
     shown = []
     for job in places:
-        stage = staged(case_of(nodes=(*OURS, *THEIRS)), controller="slurm-controller")
+        stage = build_case_run(case_of(nodes=(*OURS, *THEIRS)), controller="slurm-controller")
         told = Talk.over(replace(stage, inventory=shared(stage.inventory)), ORIGIN)
         told.ports = replace(told.ports, own_job=place)
         await told.reports(f"job {job} hangs")

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.image import cache_folder, folder, image
+from deploy.lab.image import build_image, get_cache_folder, get_image_folder
+from deploy.lab.launcher import start_rack
 from deploy.lab.layout import Rack
-from deploy.lab.needs import incapable, uninstalled
 from deploy.lab.programs import LabRefusal
-from deploy.lab.settle import slurm_ready
-from deploy.lab.started import start
+from deploy.lab.readiness import wait_for_slurm
+from deploy.lab.requirements import describe_missing_programs, find_obstacle
 from tests.real.nodes import calm
 
 # the only skip reason allowed in a run without skips: the machine itself cannot run a rack
@@ -21,20 +21,20 @@ ABSENT = "no real rack can stand here"
 def rack() -> Iterator[Rack]:
     """Yield a running rack with the node kit on all nodes but cpu-001."""
     environ = dict(os.environ)
-    cache = cache_folder(environ)
-    if why := incapable():
+    cache = get_cache_folder(environ)
+    if why := find_obstacle():
         pytest.skip(f"{ABSENT}: {why}")
-    if why := uninstalled():
+    if why := describe_missing_programs():
         pytest.skip(why)
-    if not folder(cache).is_dir() and not environ.get("RACKMEDIC_NO_SKIPS"):
+    if not get_image_folder(cache).is_dir() and not environ.get("RACKMEDIC_NO_SKIPS"):
         pytest.skip("the image of the rack is not built: python -m deploy.lab image")
     try:
-        made = image(cache, environ)
+        made = build_image(cache, environ)
     except LabRefusal as error:
         pytest.skip(f"{ABSENT}: {error}")
-    if why := incapable(made):
+    if why := find_obstacle(made):
         pytest.skip(f"{ABSENT}: {why}")
-    with start(f"tests-{os.getpid()}", made) as started:
+    with start_rack(f"tests-{os.getpid()}", made) as started:
         yield started.rack
 
 
@@ -42,6 +42,6 @@ def rack() -> Iterator[Rack]:
 def in_service(rack: Rack) -> Iterator[None]:
     """Start and end the test with idle nodes."""
     calm(rack)
-    slurm_ready(rack)
+    wait_for_slurm(rack)
     yield
     calm(rack)

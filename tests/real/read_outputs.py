@@ -9,21 +9,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deploy.lab.fabric import FabricPlan, start_fabric
-from deploy.lab.furnish import ENGINE_HOST
-from deploy.lab.image import cache_folder, image
-from deploy.lab.layout import Rack, node_of
+from deploy.lab.image import build_image, get_cache_folder
+from deploy.lab.launcher import start_rack
+from deploy.lab.layout import Rack, find_node
 from deploy.lab.parts.accounting import start_accounting
-from deploy.lab.parts.bmc import PSU_FAILED, WELL, start_bmc
+from deploy.lab.parts.bmc import HEALTHY_SENSORS, PSU_FAILED, start_bmc
 from deploy.lab.parts.engine import start_engine
-from deploy.lab.settle import slurm_ready
-from deploy.lab.started import start
+from deploy.lab.provision import DOCKER_HOST
+from deploy.lab.readiness import wait_for_slurm
 from tests.conftest import CAPTURES
 from tests.real.looking import PASSIVE, look
 from tests.real.nodes import submit
 from tools.checks import CHECKS
 from tools.fact import Fact, Status
 
-HOSTS = ("gpu-001", ENGINE_HOST)
+HOSTS = ("gpu-001", DOCKER_HOST)
 MOCK = "MOCK"  # name prefix of captures that their authors invented
 
 
@@ -34,7 +34,7 @@ def tells(facts: Iterable[Fact]) -> bool:
 
 async def on_a_rack() -> Mapping[str, str]:
     """Return the rack's nodes on which each check read something."""
-    with start(f"outputs-{os.getpid()}", image(cache_folder(os.environ), dict(os.environ))) as started:
+    with start_rack(f"outputs-{os.getpid()}", build_image(get_cache_folder(os.environ), dict(os.environ))) as started:
         furnish(started.rack)
         answers = await look(started.rack, HOSTS)
     seen: dict[str, list[str]] = {}
@@ -47,10 +47,10 @@ async def on_a_rack() -> Mapping[str, str]:
 def furnish(rack: Rack) -> None:
     """Start every real part of a rack, and a job."""
     start_accounting(rack)
-    slurm_ready(rack)
+    wait_for_slurm(rack)
     start_fabric(rack, FabricPlan())
     start_engine(rack)
-    start_bmc(rack, node_of(HOSTS[0]), WELL, (PSU_FAILED,))
+    start_bmc(rack, find_node(HOSTS[0]), HEALTHY_SENSORS, (PSU_FAILED,))
     submit(rack, HOSTS[0], "echo 'rank 0: step 1'; export NCCL_DEBUG=INFO WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500; sleep 600")
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import yaml
 
-from deploy.lab.demo import rack_world
+from deploy.lab.demo import build_rack_world
 from deploy.lab.layout import Rack
-from deploy.sandbox.demo import MANIFEST, bot
+from deploy.sandbox.demo import MANIFEST, run_bot
 from deploy.sandbox.slack import SlackSandbox
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ def _asks(message: dict[str, Any]) -> bool:
 async def team(rack: Rack, folder: Path, **settings: str) -> AsyncIterator[Team]:
     """Run RackMedic for a local Slack and the rack, with its own data."""
     async with SlackSandbox(manifest=yaml.safe_load(MANIFEST.read_text())) as slack:
-        world = rack_world(rack, slack, folder / "data", settings)
-        async with bot(world, dict(os.environ), folder / "bot.log"):
+        world = build_rack_world(rack, slack, folder / "data", settings)
+        async with run_bot(world, dict(os.environ), folder / "bot.log"):
             await slack.connected()
             yield Team(slack)

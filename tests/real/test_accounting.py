@@ -6,7 +6,7 @@ import pytest
 
 from deploy.lab.layout import CONTROLLER, Rack
 from deploy.lab.parts.accounting import forget_jobs, start_accounting, stop_accounting
-from deploy.lab.settle import slurm_ready, until
+from deploy.lab.readiness import wait_for_slurm, wait_until
 from tests.real.looking import fact, look, told
 from tests.real.nodes import calm, on, submit
 from tests.support.inventories import inventory_of
@@ -20,17 +20,17 @@ pytestmark = pytest.mark.usefixtures("in_service")
 @pytest.fixture
 def accounts(rack: Rack) -> Iterator[None]:
     start_accounting(rack)
-    slurm_ready(rack)
+    wait_for_slurm(rack)
     yield
     calm(rack)
     stop_accounting(rack)
-    slurm_ready(rack)
+    wait_for_slurm(rack)
 
 
 def ended_job(rack: Rack) -> str:
     """Return a failed job that ran on gpu-002."""
     job = submit(rack, "gpu-002", "exit 3")
-    until(lambda: "FAILED" in on(rack, CONTROLLER.name, "scontrol", "show", "job", job), "the job did not end")
+    wait_until(lambda: "FAILED" in on(rack, CONTROLLER.name, "scontrol", "show", "job", job), "the job did not end")
     return job
 
 
@@ -58,7 +58,7 @@ async def test_without_accounts_a_forgotten_job_is_nowhere_and_that_is_an_answer
 async def test_the_accounts_know_a_job_that_the_controller_forgot_and_their_silence_is_no_answer(rack: Rack) -> None:
     job = ended_job(rack)
     listed = ("sacct", "-nPXa", "-N", "gpu-002", "-S", "now-1days", "-o", "JobID,State")
-    until(lambda: f"{job}|FAILED" in on(rack, CONTROLLER.name, *listed), "it was not accounted")
+    wait_until(lambda: f"{job}|FAILED" in on(rack, CONTROLLER.name, *listed), "it was not accounted")
     forget_jobs(rack)
     assert await place_of(rack, job) == JobHosts(("gpu-002",))
     assert (await place_of(rack, "99999")).why == "not_known"

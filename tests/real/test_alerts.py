@@ -14,7 +14,7 @@ from fakeredis import FakeAsyncRedis
 
 from bot.app.health import Health, run_health_server
 from bot.slack.payloads import parse_message
-from deploy.lab.image import cache_folder, folder
+from deploy.lab.image import get_cache_folder, get_image_folder
 from deploy.lab.layout import Rack
 from graph.extraction.hosts import find_hosts
 from tests.real.looking import GPU_NODES
@@ -42,7 +42,7 @@ scrape_configs: [{job_name: rackmedic, static_configs: [{targets: ['127.0.0.1:@P
 @pytest.fixture
 def programs(rack: Rack) -> Path:
     """Return the image's program folder; the image has this system's release, so they run here."""
-    return folder(cache_folder(os.environ)) / "usr/bin"
+    return get_image_folder(get_cache_folder(os.environ)) / "usr/bin"
 
 
 @contextlib.asynccontextmanager

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.clear import beside, end_beside
 from deploy.lab.layout import Rack
+from deploy.lab.teardown import end_host_processes, find_host_processes
 from tests.support.terminal import ROOT, environment
 
 WAITS = "import sys; sys.stdin.read()"
@@ -61,7 +61,7 @@ def bot(rack: RackElsewhere) -> Iterator["subprocess.Popen[str]"]:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         yield process
-        end_beside(rack)
+        end_host_processes(rack)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_only_the_racks_own_bot_and_redis_end_with_it(
     if killed:
         bot.kill()
         bot.wait()
-    assert len(beside(rack)) == (1 if killed else 2), "its Redis outlives it"
-    end_beside(rack)
-    assert beside(rack) == []
+    assert len(find_host_processes(rack)) == (1 if killed else 2), "its Redis outlives it"
+    end_host_processes(rack)
+    assert find_host_processes(rack) == []
     assert [process.poll() for process in strangers] == [None, None]

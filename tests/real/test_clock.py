@@ -8,7 +8,7 @@ import pytest
 
 from deploy.lab.gpus import RackGpus
 from deploy.lab.layout import Rack
-from deploy.lab.settle import until
+from deploy.lab.readiness import wait_until
 from tests.real.clocks import lying_clock
 from tests.real.looking import fact, look
 from tests.real.nodes import on
@@ -25,7 +25,7 @@ async def misled(rack: Rack) -> AsyncIterator[str]:
     async with lying_clock(rack, AHEAD) as server:
         await asyncio.to_thread(_follow, rack, f"server {server} iburst minpoll 0 maxpoll 2\n")
         await asyncio.to_thread(
-            until, lambda: "Not synchronised" not in on(rack, "gpu-003", "chronyc", "tracking"), "chrony did not believe it"
+            wait_until, lambda: "Not synchronised" not in on(rack, "gpu-003", "chronyc", "tracking"), "chrony did not believe it"
         )
         yield "gpu-003"
     _follow(rack, honest + "\n")

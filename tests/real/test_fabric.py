@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.lab.fabric import FabricPlan, start_fabric, stop_fabric, topology
+from deploy.lab.fabric import FabricPlan, build_topology, start_fabric, stop_fabric
 from deploy.lab.layout import Rack
 from tests.real.looking import GPU_NODES, Answers, fact, look
 
@@ -60,6 +60,6 @@ async def test_of_two_subnet_managers_one_is_master(rack: Rack) -> None:
 
 
 def test_a_plan_is_a_net_file_in_which_every_cable_has_two_ends() -> None:
-    text = topology(FabricPlan(dead=("gpu-003",), widths=(("gpu-002", "1xEDR"),)))
+    text = build_topology(FabricPlan(dead=("gpu-003",), widths=(("gpu-002", "1xEDR"),)))
     assert '"gpu-003"[1]' not in text
     assert text.count("1xEDR") == 2

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 
 from deploy.lab.gpus import RackGpus
-from deploy.lab.layout import Rack, node_of
-from deploy.lab.settle import until
-from deploy.sandbox.cluster.answer import said
+from deploy.lab.layout import Rack, find_node
+from deploy.lab.readiness import wait_until
+from deploy.sandbox.cluster.answer import text_answer
 from tests.real.looking import GPU_NODES, fact, look, told
 from tests.real.nodes import on
 from tools.fact import Status
@@ -22,7 +22,7 @@ DROP_IN = "/etc/ssh/sshd_config.d/10-narrow.conf"
 def narrow(rack: Rack, node: str, rule: str = r"Match User rackmedic\n    MaxSessions 2\nMatch all\n") -> Iterator[None]:
     """Limit the node's sshd to two sessions per connection, or apply another rule."""
     on(rack, node, "sh", "-c", f"printf '{rule}' > {DROP_IN} && systemctl reload ssh")
-    until(lambda: ":22 " in on(rack, node, "ss", "-ltnH"), "sshd did not listen again")
+    wait_until(lambda: ":22 " in on(rack, node, "ss", "-ltnH"), "sshd did not listen again")
     try:
         yield
     finally:
@@ -46,7 +46,7 @@ async def test_no_check_is_lost_to_an_sshd_that_opens_two_sessions(rack: Rack) -
 async def test_an_sshd_that_refuses_logins_is_unobserved_and_asked_again_once_it_accepts(rack: Rack) -> None:
     host, checks = "gpu-002", ("disk", "mem")
     with narrow(rack, host, r"MaxStartups 1:100:1\n"):
-        _, stranger = await asyncio.open_connection(rack.address(node_of(host)), 22)
+        _, stranger = await asyncio.open_connection(rack.address(find_node(host)), 22)
         try:
             full = await look(rack, (host, "gpu-001"), checks, SshLimits(attempts=2))
         finally:
@@ -71,7 +71,7 @@ async def test_what_changes_between_two_looks_is_seen_by_the_second(rack: Rack, 
 
 
 async def test_an_nvidia_smi_that_dies_or_hangs_is_told_as_that_and_the_other_nodes_answer(rack: Rack, gpus: RackGpus) -> None:
-    gpus.die("gpu-002", said("Unable to determine the device handle for GPU0000:BB:00.0: Unknown Error\n", 15))
+    gpus.die("gpu-002", text_answer("Unable to determine the device handle for GPU0000:BB:00.0: Unknown Error\n", 15))
     died = await look(rack, ("gpu-001", "gpu-002"), ("smi",))
     assert fact(died["gpu-002", "smi"], "smi.error").value == "unknown_error"
     assert not [row for row in died["gpu-002", "smi"].facts if row.key == "gpu.count"]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deploy.lab.layout import CONTROLLER, Rack
-from deploy.lab.settle import until
+from deploy.lab.readiness import wait_until
 from tests.real.hands import Hands, hands
 from tests.real.looking import fact, look
 from tests.real.nodes import fewer_gpus, job_state, on, slurm_reason, slurm_state, submit, works
@@ -28,7 +28,7 @@ async def test_a_drain_and_a_resume_are_slurms_own(rack: Rack, acting: Hands) ->
     seen = (await look(rack, ("gpu-003",), ("sched",)))["gpu-003", "sched"]
     assert fact(seen, "sched.state").value == "IDLE+DRAIN"
     assert (await acting.do("resume_node", "gpu-003", node="gpu-003")).state == "done"
-    until(lambda: slurm_state(rack, "gpu-003") == "idle", "the node did not come back")  # "idle*" until the node answers Slurm
+    wait_until(lambda: slurm_state(rack, "gpu-003") == "idle", "the node did not come back")  # "idle*" until the node answers Slurm
 
 
 async def test_a_node_drained_by_another_admin_is_neither_drained_again_nor_returned(rack: Rack, acting: Hands) -> None:
@@ -40,15 +40,15 @@ async def test_a_node_drained_by_another_admin_is_neither_drained_again_nor_retu
 
 async def test_a_job_is_cancelled_and_another_runs_on(rack: Rack, acting: Hands) -> None:
     stuck, other = submit(rack, "gpu-003"), submit(rack, "gpu-001")
-    until(lambda: job_state(rack, stuck) == job_state(rack, other) == "RUNNING", "the jobs did not start")
+    wait_until(lambda: job_state(rack, stuck) == job_state(rack, other) == "RUNNING", "the jobs did not start")
     assert (await acting.do("cancel_job", "gpu-003", job=stuck)).state == "done"
-    until(lambda: job_state(rack, stuck) in ("", "CANCELLED"), "the job was not cancelled")
+    wait_until(lambda: job_state(rack, stuck) in ("", "CANCELLED"), "the job was not cancelled")
     assert job_state(rack, other) == "RUNNING"
 
 
 async def test_a_busy_node_drains_and_is_not_called_drained_while_its_job_runs(rack: Rack, acting: Hands) -> None:
     job = submit(rack, "gpu-003")
-    until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
+    wait_until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
     assert (await acting.do("drain_node", "gpu-003", **DRAIN)).state == "done"
     assert slurm_state(rack, "gpu-003") == "draining"
     assert await acting.unmet(await acting.action("reboot", "gpu-003")) == ["draining allocated+drain"]
@@ -65,7 +65,7 @@ async def test_a_drained_node_that_lacks_a_gpu_after_its_boot_is_drained_still_a
         assert (refused.state, "`inval`" in refused.says) == ("failed", True)
     assert (await acting.do("resume_node", "gpu-003", node="gpu-003")).state == "done"
     job = submit(rack, "gpu-003", "sleep 600", "--gres=gpu:1")
-    until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
+    wait_until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
     with fewer_gpus(rack, "gpu-003", 7):
         assert await acting.unmet(await acting.action("reboot", "gpu-003")) == ["inval allocated+drain+invalid_reg"]
         assert await acting.unmet(await acting.action("drain_node", "gpu-003", **DRAIN)) == ["inval"], "it is out of service already"
@@ -91,7 +91,7 @@ async def test_a_process_is_killed_once_it_is_known_to_be_the_same(rack: Rack, a
     assert (other.state, "the process is still the one" in other.says) == ("failed", True)
     assert works(rack, "gpu-003", "systemctl", "is-active", "left-behind")
     assert (await acting.do("kill_gpu_process", "gpu-003", pid=pid, ticks=ticks, signal="TERM")).state == "done"
-    until(lambda: not works(rack, "gpu-003", "systemctl", "is-active", "left-behind"), "it lives on")
+    wait_until(lambda: not works(rack, "gpu-003", "systemctl", "is-active", "left-behind"), "it lives on")
 
 
 async def test_old_files_go_when_the_disk_is_full_and_only_those(rack: Rack, acting: Hands) -> None:

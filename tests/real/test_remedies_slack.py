@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.gpus import BMC, ENGINE, RackGpus
+from deploy.lab.gpus import BMC_TOOLS, ENGINE_TOOLS, RackGpus
 from deploy.lab.layout import Rack
 from tests.real.nodes import boot_of, on, slurm_state
 from tests.real.team import team
@@ -31,7 +31,7 @@ async def test_a_root_file_system_without_a_byte_left_is_cleaned_up_and_its_reco
 
 
 async def test_a_service_of_systemd_is_restarted_on_its_drained_node(rack: Rack, tmp_path: Path) -> None:
-    async with RackGpus.healthy(rack, ENGINE) as gpus, team(rack, tmp_path) as people:
+    async with RackGpus.healthy(rack, ENGINE_TOOLS) as gpus, team(rack, tmp_path) as people:
         before = {host: on(rack, host, "systemctl", "show", "-P", "MainPID", "docker") for host in ("gpu-001", "gpu-002")}
         gpus.cluster.break_("S07", "gpu-002", outcome="cures")
         await people.report("containers do not start on gpu-002: could not select device driver with capabilities gpu")
@@ -44,7 +44,7 @@ async def test_a_service_of_systemd_is_restarted_on_its_drained_node(rack: Rack,
 
 async def test_the_power_of_a_node_that_no_reboot_helps_is_cut_and_comes_back(rack: Rack, tmp_path: Path) -> None:
     boots = [boot_of(rack, "gpu-002")]
-    async with RackGpus.healthy(rack, BMC) as gpus, team(rack, tmp_path) as people:
+    async with RackGpus.healthy(rack, BMC_TOOLS) as gpus, team(rack, tmp_path) as people:
         gpus.cluster.break_("G07", "gpu-002", gpu=4, outcome="power_cycle")
         await people.report("training hangs on gpu-002")
         await people.approve_until(lambda: "re-check at" in people.said)

@@ -4,18 +4,18 @@ simulated.
 
 from pathlib import Path
 
-from deploy.lab.container import done, inside
+from deploy.lab.container import run_checked_in_node, run_in_node
 from deploy.lab.gpus import RackGpus
-from deploy.lab.layout import CONTROLLER, Rack, node_of
+from deploy.lab.layout import CONTROLLER, Rack, find_node
 from tests.real.team import team
 
 
 def boot_of(rack: Rack, host: str) -> str:
-    return done(rack, node_of(host), "cat", "/proc/sys/kernel/random/boot_id").strip()
+    return run_checked_in_node(rack, find_node(host), "cat", "/proc/sys/kernel/random/boot_id").strip()
 
 
 def slurm_state(rack: Rack, host: str) -> str:
-    return inside(rack, CONTROLLER, "sinfo", "--noheader", "--node", host, "-o", "%T").stdout.strip()
+    return run_in_node(rack, CONTROLLER, "sinfo", "--noheader", "--node", host, "-o", "%T").stdout.strip()
 
 
 async def test_a_node_is_drained_rebooted_and_returned_with_two_approvals_for_the_reboot(rack: Rack, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli.node_kit import write_kit
-from deploy.lab.container import done
-from deploy.lab.layout import Rack, node_of
+from deploy.lab.container import run_checked_in_node
+from deploy.lab.layout import Rack, find_node
 from deploy.lab.programs import run
 from tests.real.looking import told
 from tests.support.clock import WallClock
@@ -22,7 +22,7 @@ from tools.fleet.fleet import Fleet
 from tools.ssh.client import SshTransport
 
 PLAYBOOK = Path(__file__).parents[2] / "deploy" / "ansible" / "rollout.yml"
-NODE = node_of("cpu-001")
+NODE = find_node("cpu-001")
 
 
 class Administrator:
@@ -33,7 +33,7 @@ class Administrator:
         write_kit(self.kit)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "root")
         key = (folder / "root.pub").read_text()
-        done(rack, NODE, "sh", "-c", "install -d -m 700 /root/.ssh && cat > /root/.ssh/authorized_keys", stdin=key)
+        run_checked_in_node(rack, NODE, "sh", "-c", "install -d -m 700 /root/.ssh && cat > /root/.ssh/authorized_keys", stdin=key)
         options = f"-o UserKnownHostsFile={rack.folder / 'known_hosts'} -o ControlPath=none"
         hosts = {"ansible_host": rack.address(NODE), "ansible_user": "root", "ansible_ssh_private_key_file": str(folder / "root")}
         inventory = {"all": {"hosts": {NODE.name: hosts | {"ansible_ssh_common_args": options}}}}
@@ -59,7 +59,7 @@ def administrator(rack: Rack, tmp_path: Path) -> Iterator[Administrator]:
     """Restore the machine for the other tests: an account, and no kit."""
     administrator = Administrator(rack, tmp_path)
     yield administrator
-    done(
+    run_checked_in_node(
         rack, NODE, "sh", "-c", "rm -rf /usr/local/sbin/rackmedic-* /etc/sudoers.d/rackmedic /etc/ssh/sshd_config.d/50-* /var/lib/rackmedic"
     )
     administrator.plays(rackmedic_only_look=True)
@@ -89,7 +89,7 @@ async def test_a_machine_is_rolled_out_to_once_and_left_as_it_was(rack: Rack, ad
     administrator.plays(rackmedic_state="absent", rackmedic_forget=True)
     assert "login refused" in (await dmesg(rack)).could_not
     assert (
-        done(
+        run_checked_in_node(
             rack, NODE, "sh", "-c", "ls /usr/local/sbin /etc/sudoers.d /etc/ssh/sshd_config.d /var/lib | grep -c rackmedic || true"
         ).strip()
         == "0"

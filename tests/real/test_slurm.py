@@ -4,7 +4,7 @@ import pytest
 
 from bot.cli.doctor.schedulers import check_schedulers
 from deploy.lab.layout import CONTROLLER, Rack
-from deploy.lab.settle import until
+from deploy.lab.readiness import wait_until
 from graph.engine.abnormal_facts import is_abnormal
 from tests.real.looking import GPU_NODES, fact, look
 from tests.real.nodes import fewer_gpus, job_state, on, submit
@@ -26,7 +26,7 @@ def update(rack: Rack, *words: str) -> None:
 async def test_an_idle_and_a_busy_node(rack: Rack) -> None:
     assert (await read(rack, "sched.state")).value == "IDLE"
     job = submit(rack, "gpu-001")
-    until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
+    wait_until(lambda: job_state(rack, job) == "RUNNING", "the job did not start")
     assert str((await read(rack, "sched.state")).value).startswith(("ALLOCATED", "MIXED"))
 
 
@@ -51,7 +51,7 @@ async def test_a_reservation_is_no_fault(rack: Rack) -> None:
         "Nodes=gpu-001", "Flags=maint",
     )  # fmt: skip
     try:
-        until(lambda: "MAINT" in on(rack, CONTROLLER.name, "scontrol", "show", "node", "gpu-001"), "the reservation did not begin")
+        wait_until(lambda: "MAINT" in on(rack, CONTROLLER.name, "scontrol", "show", "node", "gpu-001"), "the reservation did not begin")
         seen = await read(rack, "sched.state")
         assert {"MAINTENANCE", "MAINT", "RESERVED"} & set(str(seen.value).split("+"))
     finally:

@@ -7,10 +7,10 @@ from datetime import datetime
 import pytest
 from defusedxml.ElementTree import fromstring
 
-from deploy.sandbox.cluster.doors.cluster import Cluster, UnsafeCommand
-from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.doors.timing import SECONDS
-from deploy.sandbox.cluster.grammar import COMMANDS, TARGETS, recognise, unwrap
+from deploy.sandbox.cluster.access.cluster import Cluster, UnsafeCommand
+from deploy.sandbox.cluster.access.durations import COMMAND_SECONDS
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
+from deploy.sandbox.cluster.grammar import COMMANDS, SITE_SERVICES, recognise_command, unwrap_command
 from tests.support.fakes_cluster import argv, cluster, everything, plain_argv
 from tools.checks import CHECKS
 from tools.ssh.client import build_remote_command
@@ -124,10 +124,10 @@ def test_the_commands_are_exactly_those_of_the_checks() -> None:
         "nodes": "n0,n1",
         "ranks": "16",
         "count": "2",
-        **TARGETS,
+        **SITE_SERVICES,
     }
     asked = {f"{check.id}.{command.name}": command.fill_argv(slots) for check in CHECKS.values() for command in check.commands}
-    assert asked.keys() == set(COMMANDS) == SECONDS.keys()
+    assert asked.keys() == set(COMMANDS) == COMMAND_SECONDS.keys()
     assert {name: plain_argv(name) for name in asked} == asked
 
 
@@ -135,7 +135,7 @@ def test_a_checks_commands_share_its_seconds() -> None:
     for check in (check for check in CHECKS.values() if check.together is None):
         for scheduler in {command.scheduler for command in check.asked} - {""} or {""}:
             own = [command for command in check.asked if command.scheduler in ("", scheduler)]
-            assert sum(SECONDS[f"{check.id}.{command.name}"] for command in own) == pytest.approx(check.seconds)
+            assert sum(COMMAND_SECONDS[f"{check.id}.{command.name}"] for command in own) == pytest.approx(check.seconds)
 
 
 REFUSED = (
@@ -156,10 +156,10 @@ def test_anything_else_is_refused_and_counted(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_the_ssh_client_sends_is_recognised(command: str) -> None:
-    words, limit = unwrap(build_remote_command(argv(command), 20))
+    words, limit = unwrap_command(build_remote_command(argv(command), 20))
     assert limit == 20
     assert words == argv(command)
-    asked = recognise(words)
+    asked = recognise_command(words)
     assert asked is not None
     assert asked.name == command
 
@@ -173,9 +173,9 @@ def test_without_the_kit_an_ordinary_user_is_kept_out() -> None:
 
 
 async def test_in_process_a_command_costs_virtual_seconds_only() -> None:
-    transport = InProcess(cluster("G10"))
+    transport = InProcessTransport(cluster("G10"))
     quick = await transport.run("n1", argv("mods.kernel"), timeout=20, cap=1 << 20)
-    assert (quick.exit_status, quick.seconds, quick.timed_out) == (0, SECONDS["mods.kernel"], False)
+    assert (quick.exit_status, quick.seconds, quick.timed_out) == (0, COMMAND_SECONDS["mods.kernel"], False)
     hung = await transport.run("n1", argv("smi.query"), timeout=20, cap=1 << 20)
     assert (hung.exit_status, hung.seconds, hung.timed_out) == (124, 20, True)
     cut = await transport.run("n0", argv("smi.query"), timeout=20, cap=1000)
@@ -184,7 +184,7 @@ async def test_in_process_a_command_costs_virtual_seconds_only() -> None:
 
 
 async def test_a_node_that_is_off_or_unknown_is_unreachable() -> None:
-    transport = InProcess(cluster("O01"))
+    transport = InProcessTransport(cluster("O01"))
     for host in ("n1", "nowhere"):
         with pytest.raises(Unreachable):
             await transport.run(host, argv("smi.query"), timeout=20, cap=1 << 20)

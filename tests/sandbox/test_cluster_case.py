@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.reader import BadCase, load_case, parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.support.fakes_cluster import argv
 
 GOOD: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pytest
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.state import ClusterState
 from deploy.sandbox.cluster.render import RENDERERS
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 from tests.support.fakes_cluster import cluster, facts
 
 # checks, except the job log, whose output differs from a healthy node's with a job that ended alike
@@ -69,7 +69,7 @@ LOGS = ("dmesg.ring", "dmesg.journal", "sysd.journal", "joblog.tail")
 def _states(world: ClusterState) -> dict[str, bytes]:
     """Return the faulty node's outputs without logs and clock skew."""
     node = replace(world.nodes["n1"], skew=0.0)
-    view = View(node, world.job, cluster().t0, 0.0, 0.0, {}, True, 0)
+    view = Query(node, world.job, cluster().t0, 0.0, 0.0, {}, True, 0)
     return {command: render(view).stdout + render(view).stderr for command, render in RENDERERS.items() if command not in LOGS}
 
 

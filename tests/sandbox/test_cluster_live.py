@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import aiohttp
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
-from deploy.sandbox.cluster.doors.control import ControlServer
+from deploy.sandbox.cluster.access.cluster import Cluster, SimulationRefusal
+from deploy.sandbox.cluster.access.control import ControlServer
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_repairs import START
@@ -47,7 +47,7 @@ def test_a_live_cluster_grows_older_with_its_clock() -> None:
 )
 def test_what_cannot_be_broken_is_refused(fault: str, node: str | list[str], gpu: int | None) -> None:
     of = _cluster(SetClock(START))
-    with pytest.raises(NoSuchThing, match="there is no"):
+    with pytest.raises(SimulationRefusal, match="there is no"):
         of.break_(fault, node, gpu=gpu)
     assert of.state_summary()["nodes"][0]["faults"] == []
 

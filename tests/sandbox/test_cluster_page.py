@@ -13,15 +13,15 @@ import yaml
 from typer.testing import CliRunner
 
 from bot.cli.main import app
-from deploy.sandbox.cluster.answer import HANGS, said
+from deploy.sandbox.cluster.access.cluster import Cluster, SimulationRefusal
+from deploy.sandbox.cluster.access.command_log import MAX_COMMANDS, MAX_OUTPUT_CHARS
+from deploy.sandbox.cluster.access.control import ControlServer
+from deploy.sandbox.cluster.answer import HANGING, text_answer
 from deploy.sandbox.cluster.cases.difficulties import DIFFICULTIES
 from deploy.sandbox.cluster.cases.modifier_text import read_modifier
-from deploy.sandbox.cluster.cases.modifiers import KNOWN
+from deploy.sandbox.cluster.cases.modifiers import MODIFIER_IDS
 from deploy.sandbox.cluster.cases.reader import load_case, parse_case
-from deploy.sandbox.cluster.cases.writer import text_of
-from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
-from deploy.sandbox.cluster.doors.control import ControlServer
-from deploy.sandbox.cluster.doors.heard import MOST, OUTPUT
+from deploy.sandbox.cluster.cases.writer import format_modifier
 from deploy.sandbox.cluster.plan import Modifier
 from tests.bench.case_files.folder import read_case
 from tests.bench.case_files.truth import read_truth
@@ -69,18 +69,18 @@ async def test_a_broken_node_is_inspected(door: Door) -> None:
 
 
 async def test_what_a_node_was_asked_is_there_newest_first_and_bounded(door: Door) -> None:
-    heard = door.cluster.heard
-    heard.note("gpu-001", argv("dmesg.ring"), said("x" * (OUTPUT + 1)))
-    heard.note("gpu-001", ("rm", "-rf", "/"), said("", 127, "bash: line 1: rm: command not found\n"))
-    heard.note("gpu-001", argv("smi.query"), HANGS)
+    log = door.cluster.command_log
+    log.append("gpu-001", argv("dmesg.ring"), text_answer("x" * (MAX_OUTPUT_CHARS + 1)))
+    log.append("gpu-001", ("rm", "-rf", "/"), text_answer("", 127, "bash: line 1: rm: command not found\n"))
+    log.append("gpu-001", argv("smi.query"), HANGING)
     hung, refused, long = (await door.get("/node?name=gpu-001"))["commands"]
     assert (hung["asks"], hung["status"]) == ("smi.query", None)
     assert (refused["asks"], refused["line"], refused["status"]) == ("", "rm -rf /", 127)
-    assert (len(long["stdout"]), long["cut"]) == (OUTPUT, True)
-    for _ in range(MOST + 5):
-        heard.note("gpu-001", ("uptime",), said("up"))
-    assert len(heard.of("gpu-001")) == MOST
-    assert heard.of("gpu-002") == []
+    assert (len(long["stdout"]), long["cut"]) == (MAX_OUTPUT_CHARS, True)
+    for _ in range(MAX_COMMANDS + 5):
+        log.append("gpu-001", ("uptime",), text_answer("up"))
+    assert len(log.list_recent("gpu-001")) == MAX_COMMANDS
+    assert log.list_recent("gpu-002") == []
 
 
 async def test_several_nodes_are_broken_by_a_range(door: Door) -> None:
@@ -127,13 +127,13 @@ def test_each_choice_of_the_menu_is_understood(row: Any) -> None:
     of = Cluster.of(nodes=["gpu-001", "gpu-002"], clock=SetClock(START).now)
     for name, values in row.choices.items():
         for value in values:
-            text = text_of(Modifier(row.id, {key: all_[0] for key, all_ in row.choices.items()} | {name: value}, "gpu-001"))
+            text = format_modifier(Modifier(row.id, {key: all_[0] for key, all_ in row.choices.items()} | {name: value}, "gpu-001"))
             of.make_hard([text])
             assert of.state_summary()["nodes"]
 
 
 def test_the_menu_has_every_difficulty_there_is() -> None:
-    assert tuple(row.id for row in DIFFICULTIES) == KNOWN
+    assert tuple(row.id for row in DIFFICULTIES) == MODIFIER_IDS
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_the_menu_has_every_difficulty_there_is() -> None:
 )
 def test_a_modifier_is_written_as_it_is_read(text: str) -> None:
     once = read_modifier(text)
-    assert read_modifier(text_of(once)) == once
+    assert read_modifier(format_modifier(once)) == once
 
 
 async def test_what_is_broken_now_leaves_as_a_case_that_is_diagnosed_again(door: Door, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ async def test_what_is_broken_now_leaves_as_a_case_that_is_diagnosed_again(door:
     lost = await _lost(door.cluster)
     assert [(row.fault, row.nodes, row.at) for row in case.faults] == [("G07", ("gpu-003",), -640.0)]
     assert await _lost(Cluster.from_case(case)) == lost
-    assert [text_of(row) for row in case.modifiers] == ["R3(gpu=1)@gpu-001", "R4@gpu-001", "R12(after=9000)@gpu-003"]
+    assert [format_modifier(row) for row in case.modifiers] == ["R3(gpu=1)@gpu-001", "R4@gpu-001", "R12(after=9000)@gpu-003"]
     assert (case.ticket.text, case.ticket.blames, case.ticket.attachments[0].name) == (body["text"], "gpu-001", "nccl.log")
     truth = read_truth(case.truth)
     assert (truth.primary.label, truth.hosts) == ("GPU.BUS.Fallen_Off_Bus", frozenset({"gpu-003"}))
@@ -179,7 +179,7 @@ async def test_a_case_of_nothing_broken_says_that_there_is_no_fault_and_what_it_
 
 
 def test_what_is_no_modifier_is_refused() -> None:
-    with pytest.raises(NoSuchThing, match="R6 needs check="):
+    with pytest.raises(SimulationRefusal, match="R6 needs check="):
         Cluster.of().make_hard(["R6"])
 
 

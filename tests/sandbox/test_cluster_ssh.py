@@ -8,9 +8,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.doors.sshd import SshCluster
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
+from deploy.sandbox.cluster.access.sshd import SshCluster
 from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import argv, cluster
 from tests.support.inventories import inventory_of
@@ -38,7 +38,7 @@ async def _ask(
 
 
 async def test_ssh_and_in_process_answers_are_the_same(tmp_path: Path) -> None:
-    of, twin = cluster("G07@n0", nodes=2), InProcess(cluster("G07@n0", nodes=2))
+    of, twin = cluster("G07@n0", nodes=2), InProcessTransport(cluster("G07@n0", nodes=2))
     async with reached(of, tmp_path) as (_, client):
         for command in ("smi.query", "dmesg.ring", "lspci.gpus", "joblog.tail", "ibstat.counters", "env.job", "mods.loaded"):
             for host in of.hosts:

@@ -15,10 +15,10 @@ import pytest_asyncio
 import yaml
 from playwright.async_api import Browser, FloatRect, Page, async_playwright, expect
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.control import ControlServer
 from deploy.sandbox.cluster.cases.modifier_text import read_modifier
 from deploy.sandbox.cluster.cases.reader import load_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.control import ControlServer
 from deploy.sandbox.slack import SlackSandbox
 from tests.bench.case_files.folder import read_case
 from tests.support.clock import PATIENCE
@@ -45,7 +45,7 @@ class Playground:
 
     def answer(self, thread: str, text: str) -> str:
         """Post in a thread as the bot."""
-        ws = self.slack.ws
+        ws = self.slack.workspace
         return str(ws.post(ws.user("rackmedic").id, ws.channel(INCIDENTS), {"text": text, "thread_ts": thread}).ts)
 
     async def begin(self, story: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Frame, Page
 
-from deploy.sandbox.demo import sandbox
+from deploy.sandbox.demo import run_sandbox
 from tests.sandbox.test_slack_page import CARD, MODAL
 from tests.support.fixtures_browser import browser_page, needs_chromium
 
@@ -38,7 +38,7 @@ async def clean(page: Page | Frame, view: str) -> list[str]:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, NARROW])
 async def test_every_view_is_clean(tmp_path: Path, width: int, theme: str) -> None:
-    async with sandbox(tmp_path) as world, browser_page(width, 844) as page:
+    async with run_sandbox(tmp_path) as world, browser_page(width, 844) as page:
         slack, found = world.slack, list[str]()
         world.cluster.break_("G07", "gpu-003", gpu=5)
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
@@ -47,8 +47,8 @@ async def test_every_view_is_clean(tmp_path: Path, width: int, theme: str) -> No
         found += await clean(page, "welcome")
         root = await slack.say("olga", "C0GPUINC", "@rackmedic `job 4711` hangs ⚠️ on gpu-[001-004]")
         slack.acts.react("priya", "C0GPUINC", root, "red_circle")
-        bot = slack.ws.user("rackmedic").id
-        slack.ws.post(bot, slack.ws.channel("C0GPUINC"), {"text": "card", "blocks": [*CARD, TABLE], "thread_ts": root})
+        bot = slack.workspace.user("rackmedic").id
+        slack.workspace.post(bot, slack.workspace.channel("C0GPUINC"), {"text": "card", "blocks": [*CARD, TABLE], "thread_ts": root})
         if width > NARROW:
             await page.get_by_test_id("open-thread").click()  # a phone opens the thread automatically
         found += await clean(page, "thread")

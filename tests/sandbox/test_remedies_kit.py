@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.grammar import LOOK, PRIVILEGED
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
+from deploy.sandbox.cluster.grammar import KIT_LOOK, PRIVILEGED_COMMANDS
 from tests.support.clock import PATIENCE
 from tests.support.fakes_cluster import facts
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, condition_of, faults_of, live, some_digest, unsound
@@ -19,8 +19,8 @@ from tools.remedies import REMEDIES
 
 
 @contextlib.asynccontextmanager
-async def reached(of: Cluster) -> AsyncIterator[tuple[Repairs, InProcess]]:
-    transport = InProcess(of)
+async def reached(of: Cluster) -> AsyncIterator[tuple[Repairs, InProcessTransport]]:
+    transport = InProcessTransport(of)
     try:
         yield Repairs(of, transport), transport
     finally:
@@ -339,7 +339,7 @@ async def test_the_kit_is_the_one_that_the_product_would_install() -> None:
         for host in (NODE, CONTROL):
             assert await read_kit_state(host, work.transport) == await read_kit_state("gpu-002", work.transport)
         assert (await read_kit_state(NODE, work.transport)).version == get_current_kit_version()
-        assert (await work.read(NODE, *LOOK, "version")).text.strip() == get_current_kit_version()
+        assert (await work.read(NODE, *KIT_LOOK, "version")).text.strip() == get_current_kit_version()
     assert not of.unsafe_commands
 
 
@@ -348,9 +348,9 @@ async def test_asking_the_script_and_asking_the_cluster_is_the_same(fault: str) 
     of = live(nodes=1)
     if fault:
         of.break_(fault, NODE, gpu=5)
-    async with InProcess(of).toolbox as box:
-        for name in (name for name, argv in PRIVILEGED.items() if argv[0] != "rackmedic-look" or name == "env.job"):
-            told = of.answer(NODE, (*LOOK, name))
+    async with InProcessTransport(of).toolbox as box:
+        for name in (name for name, argv in PRIVILEGED_COMMANDS.items() if argv[0] != "rackmedic-look" or name == "env.job"):
+            told = of.answer(NODE, (*KIT_LOOK, name))
             said = await box.run(NODE, ("rackmedic-look", name), 30)
             assert (said.stdout, said.stderr, said.status) == (told.stdout, told.stderr, told.status), name
     assert not of.unsafe_commands
@@ -370,7 +370,7 @@ async def test_nothing_but_the_kits_own_words_gets_to_it_and_the_rest_is_counted
 async def test_a_tool_that_no_remedy_has_is_refused_and_counted() -> None:
     of = live()
     before = of.state_hash()
-    async with InProcess(of).toolbox as box:
+    async with InProcessTransport(of).toolbox as box:
         folder = box.records(NODE).parent / "bin"
         for words in (("shutdown", "-h", "now"), ("nvidia-smi", "-mig", "1"), ("kill", "-9", "1"), ("systemctl", "stop", "sshd")):
             child = await asyncio.create_subprocess_exec(folder / words[0], *words[1:], stderr=asyncio.subprocess.DEVNULL)
@@ -381,7 +381,7 @@ async def test_a_tool_that_no_remedy_has_is_refused_and_counted() -> None:
 
 async def test_what_the_kit_finds_on_its_path_acts_on_files_only() -> None:
     of = live(nodes=1)
-    async with InProcess(of).toolbox as box:
+    async with InProcessTransport(of).toolbox as box:
         there = {path.name: path for path in (box.records(NODE).parent / "bin").iterdir()}
         stubs = {name for name, path in there.items() if not path.is_symlink()}
         assert {"nvidia-smi", "systemctl", "reboot", "shutdown", "modprobe", "kill", "scontrol", "scancel"} <= stubs

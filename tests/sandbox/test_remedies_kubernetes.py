@@ -5,8 +5,8 @@ check.
 import contextlib
 from collections.abc import AsyncIterator
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from tests.support.fakes_repairs import CONTROL, NODE, Repairs, faults_of, live, unsound
 from tools.checks import CHECKS
 from tools.execution.drain_status import read_drain_reason, read_drain_status
@@ -19,7 +19,7 @@ HOST = Host(name=NODE, address="127.0.0.1", controller=CONTROL, scheduler="kuber
 
 @contextlib.asynccontextmanager
 async def repairs(of: Cluster) -> AsyncIterator[Repairs]:
-    transport = InProcess(of)
+    transport = InProcessTransport(of)
     try:
         yield Repairs(of, transport, scheduler="kubernetes")
     finally:

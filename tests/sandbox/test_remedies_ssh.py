@@ -9,9 +9,9 @@ from pathlib import Path
 import aiohttp
 from fakeredis import FakeAsyncRedis
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.control import ControlServer
-from deploy.sandbox.cluster.doors.sshd import SshCluster
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.control import ControlServer
+from deploy.sandbox.cluster.access.sshd import SshCluster
 from tests.support.clock import PATIENCE, WallClock
 from tests.support.fakes_cluster import argv, facts
 from tests.support.fakes_ledger import Desk

@@ -2,9 +2,9 @@
 
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import NoSuchThing
+from deploy.sandbox.cluster.access.cluster import SimulationRefusal
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.plan import Happening, Plan
+from deploy.sandbox.cluster.plan import InjectedFault, Plan
 from deploy.sandbox.cluster.simulation import remedies
 from tests.support.clock import SetClock
 from tests.support.fakes_repairs import NODE, START, condition_of, do, faults_of, live, unsound
@@ -114,9 +114,9 @@ def test_the_seed_decides_what_chance_decides() -> None:
 
 
 def _reboots(seed: int, fault: str) -> bool:
-    plan = Plan("dgx-h100-8", (NODE,), seed, (Happening(fault, (NODE,), -600.0, (5,)),))
+    plan = Plan("dgx-h100-8", (NODE,), seed, (InjectedFault(fault, (NODE,), -600.0, (5,)),))
     after = remedies.apply_operation(plan, remedies.AppliedOperation("reboot", NODE, 0.0))
-    return not [row for row in after.happenings if row.ended is None]
+    return not [row for row in after.injected_faults if row.ended is None]
 
 
 def test_what_is_only_masked_comes_back_with_the_next_run() -> None:
@@ -143,7 +143,7 @@ def test_the_job_starts_again_when_its_last_node_is_resumed_and_meets_what_is_st
     of = live(nodes=2)
     of.break_("G02", NODE, gpu=5)
     do(of, f"scontrol update NodeName={NODE} State=DRAIN Reason=rackmedic:apr-000000000000")
-    with pytest.raises(NoSuchThing, match="the job needs gpu-001"):
+    with pytest.raises(SimulationRefusal, match="the job needs gpu-001"):
         of.next_run()
     do(of, f"scontrol update NodeName={NODE} State=RESUME")
     job = of.world().job

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.render.containers import container_id
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
+from deploy.sandbox.cluster.render.containers import make_container_id
 from tests.support.fakes_repairs import NODE, Repairs, do, faults_of, live, unsound
 from tools.execution.conditions import read_condition
 from tools.execution.delete_preview import preview_delete
@@ -19,7 +19,7 @@ from tools.remedies import REMEDIES
 @contextlib.asynccontextmanager
 async def repairs(of: Cluster, *, idle: bool = True) -> AsyncIterator[Repairs]:
     """Return repairs, by default with the job ended, as after a drain."""
-    transport = InProcess(of)
+    transport = InProcessTransport(of)
     if idle and of.world().job.ended is None:
         do(of, "scancel 4711")
     try:
@@ -48,7 +48,7 @@ SIMPLE = {
 
 
 def values(of: Cluster, work: Repairs) -> dict[str, str]:
-    return {"bdf": work.bdf(5), "container": container_id(0, NODE, of.world().job.id), "hours": "72"}
+    return {"bdf": work.bdf(5), "container": make_container_id(0, NODE, of.world().job.id), "hours": "72"}
 
 
 @pytest.mark.parametrize("fault", SIMPLE)
@@ -143,7 +143,7 @@ async def test_a_configured_runtime_counts_from_dockers_next_start() -> None:
 async def test_only_a_container_that_lost_its_gpus_is_restarted() -> None:
     of = live()
     async with repairs(of, idle=False) as work:
-        said = await work.do("restart_container", container=container_id(0, NODE, "4711"))
+        said = await work.do("restart_container", container=make_container_id(0, NODE, "4711"))
         assert said.says.startswith("the container runs and has lost its GPUs: found 'GPU 0: NVIDIA H100")
         unknown = await work.do("restart_container", container="0f" * 32)
         assert "No such container" in unknown.says
@@ -155,7 +155,7 @@ async def test_a_silent_container_engine_is_named() -> None:
     of = broken("S06")
     do(of, "systemctl stop docker.service")
     async with repairs(of) as work:
-        said = await work.do("restart_container", container=container_id(0, NODE, "4711"))
+        said = await work.do("restart_container", container=make_container_id(0, NODE, "4711"))
     assert said.word == "refused"
     assert "the container engine is down" in explain_refusal(REMEDIES["restart_container"], said.says)
 
@@ -183,7 +183,7 @@ async def test_a_power_cycle_brings_back_what_a_reboot_does_not() -> None:
     of = live(pace=0.0003)
     of.break_("G07", NODE, gpu=5, outcome="cures")
     do(of, "scancel 4711")
-    transport = InProcess(of)
+    transport = InProcessTransport(of)
     try:
         work = Repairs(of, transport)
         action = await work.action("power_cycle")

@@ -11,7 +11,7 @@ from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetry
 from slack_sdk.web.async_client import AsyncWebClient
 
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.workspace.blockkit import problems
+from deploy.sandbox.slack.workspace.blockkit import find_problems
 from tests.support.clock import SetClock
 from tests.support.fixtures_slack import Bolt, bolt_bot
 
@@ -104,8 +104,8 @@ def test_blocks_at_the_limit_pass() -> None:
         {"type": "header", "text": plain("x" * 150)},
         actions(*(button(f"a{n}", value="v" * 2000) for n in range(25))),
     ]
-    assert problems(full + [{"type": "divider"}] * 47, "message") == []
-    assert problems([{"type": "divider"}] * 100, "modal") == []
+    assert find_problems(full + [{"type": "divider"}] * 47, "message") == []
+    assert find_problems([{"type": "divider"}] * 100, "modal") == []
 
 
 async def test_other_refusals_of_a_message(client: AsyncWebClient, slack: SlackSandbox) -> None:
@@ -114,7 +114,7 @@ async def test_other_refusals_of_a_message(client: AsyncWebClient, slack: SlackS
             await client.api_call("chat.postMessage", json={"channel": CHANNEL, "text": "x"} | message)
         return str(refused.value.response["error"])
 
-    slack.ws.channels["C0RANDOM"].members.remove("U0RACKMED")
+    slack.workspace.channels["C0RANDOM"].members.remove("U0RACKMED")
     slack.rates.set("*", None)
     assert await why(channel="C0NOWHERE") == "channel_not_found"
     assert await why(channel="C0RANDOM") == "not_in_channel"
@@ -366,7 +366,7 @@ async def test_the_control_surface_takes_json_only_and_answers_a_waiting_reader(
             assert answer.status == 415
         async with session.post("/control/say", json={"user": "olga"}) as answer:
             assert answer.status == 400
-        since = slack.ws.journal.seq
+        since = slack.workspace.journal.seq
         waiting = session.get("/control/changes", params={"since": since, "wait": 5, "user": "olga"})
         async with session.post("/control/say", json={"user": "olga", "channel": "random", "text": "hello"}) as answer:
             ts = (await answer.json())["ts"]

@@ -222,4 +222,4 @@ async def test_a_file_is_attached_and_shown(page: Page, slack: SlackSandbox) -> 
     await page.get_by_test_id("composer").press("Enter")
     await expect(page.get_by_test_id("file").first).to_contain_text("nccl.log")
     [file] = slack.messages("C0GPUINC")[0]["files"]
-    assert slack.ws.files.get(file["id"]).content == b"Watchdog timeout"
+    assert slack.workspace.files.get(file["id"]).content == b"Watchdog timeout"

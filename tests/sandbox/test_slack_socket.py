@@ -7,14 +7,14 @@ import pytest
 from slack_bolt.async_app import AsyncAck, AsyncSay
 
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.app.socketmode import Patience
+from deploy.sandbox.slack.app.socket_mode import DeliveryTimeouts
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from tests.support.fixtures_slack import EAGER, Bolt, bolt_bot
 
 
 @pytest.fixture
 async def slack() -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox(patience=Patience(EAGER.ack, EAGER.retries, EAGER.offline)) as slack:
+    async with SlackSandbox(patience=DeliveryTimeouts(EAGER.ack, EAGER.retries, EAGER.offline)) as slack:
         yield slack
 
 
@@ -119,7 +119,7 @@ async def test_a_click_is_delivered_once_and_its_person_is_told_of_a_missing_ans
     bolt.slack.hub.patience.ack = 0.05
     done = await bolt.slack.click("olga", posted["ts"], "go")
     assert (done.acked, done.reason) == (False, "timeout")
-    trouble = [change for change in bolt.slack.ws.journal.since(0) if change.kind == "trouble"]
+    trouble = [change for change in bolt.slack.workspace.journal.since(0) if change.kind == "trouble"]
     assert [change.user for change in trouble] == ["U0OLGA"]
     assert [e["type"] for e in bolt.slack.hub.sent].count("interactive") == 1
 

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from bot.store.keys import RedisKeys
 from bot.tasks import to_coroutine
-from deploy.sandbox.demo import Sandbox, sandbox
+from deploy.sandbox.demo import Sandbox, run_sandbox
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.workspace import Channel
 from tests.soak.disasters import Disasters, Plan
@@ -199,7 +199,7 @@ async def soaking(folder: Path, size: Sized, say: Callable[[str], None]) -> Asyn
     server = RealServer(folder / "redis", "always")
     server.start()
     try:
-        async with sandbox(folder, nodes=size.at_once + 4, job="") as plain:
+        async with run_sandbox(folder, nodes=size.at_once + 4, job="") as plain:
             apart(plain)
             hurried(plain.slack, size.slack_pace)
             settings = dict(plain.settings) | SETTINGS | {"RACKMEDIC_REDIS_URL": server.url}
@@ -223,8 +223,8 @@ def apart(world: Sandbox) -> None:
     row = site["channels"][0]
     site["channels"] = [{**row, "channel": channel_of(node), "name": node, "groups": [node]} for node in nodes]
     file.write_text(yaml.safe_dump(site, sort_keys=False))
-    members = world.slack.ws.channels[row["channel"]].members
-    world.slack.ws.channels |= {channel_of(node): Channel(channel_of(node), node, list(members)) for node in nodes}
+    members = world.slack.workspace.channels[row["channel"]].members
+    world.slack.workspace.channels |= {channel_of(node): Channel(channel_of(node), node, list(members)) for node in nodes}
 
 
 def hurried(slack: SlackSandbox, pace: float) -> None:

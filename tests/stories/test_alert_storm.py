@@ -18,7 +18,7 @@ import pytest
 import yaml
 from aiohttp import ClientConnectionError, ClientSession
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.support.fixtures_sshd import free_port
 
 OPS, FABRIC, TOKEN, AT_ONCE = "C0GPUINC", "C0RANDOM", "a-token-of-some-length", 150
@@ -106,12 +106,12 @@ async def storm(folder: Path) -> AsyncIterator[tuple[Sandbox, Sender]]:
     """Run a bot with alert intake and a sender."""
     port, file = free_port(), folder / "alerts.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\nroutes: [{{channel: {FABRIC}, matchers: ['team=~\"fab.*\"']}}]\n")
-    async with sandbox(folder, nodes=6) as made, ClientSession() as session:
+    async with run_sandbox(folder, nodes=6) as made, ClientSession() as session:
         inventory = Path(made.settings["RACKMEDIC_INVENTORY"])
         site = yaml.safe_load(inventory.read_text())
         inventory.write_text(yaml.safe_dump({**site, "channels": [*site["channels"], {"channel": FABRIC, "kind": "operators"}]}))
         world = replace(made, settings={**made.settings, "RACKMEDIC_HTTP_PORT": str(port), "RACKMEDIC_ALERTS": str(file)})
-        async with bot(world, dict(os.environ), folder / "bot.log"):
+        async with run_bot(world, dict(os.environ), folder / "bot.log"):
             await world.slack.connected()
             yield world, Sender(f"http://127.0.0.1:{port}/alerts/alertmanager", session)
 

@@ -18,7 +18,7 @@ import yaml
 from aiohttp import ClientConnectionError, ClientSession
 
 from bot.trackers import cards
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.stories.test_provider_link import button, said, view
 from tests.support.clock import WallClock
 from tests.support.fixtures_sshd import free_port
@@ -88,11 +88,11 @@ async def watched(folder: Path, *, jira: str = "") -> AsyncIterator[tuple[Sandbo
     port, file, trackers = free_port(), folder / "alerts.yaml", folder / "trackers.yaml"
     file.write_text(f"channel: {OPS}\ntoken: {TOKEN}\n")
     trackers.write_text(yaml.safe_dump({"jira": config_of("jira", jira)}))
-    async with sandbox(folder) as made, alertmanager(folder, port) as url:
+    async with run_sandbox(folder) as made, alertmanager(folder, port) as url:
         more = {"RACKMEDIC_HTTP_PORT": str(port), "RACKMEDIC_ALERTS": str(file)}
         more |= {"RACKMEDIC_TRACKERS": str(trackers), "RACKMEDIC_TRACKER_POLL_SECONDS": "1"} if jira else {}
         world = replace(made, settings={**made.settings, **more})
-        async with bot(world, dict(os.environ), folder / "bot.log"):
+        async with run_bot(world, dict(os.environ), folder / "bot.log"):
             await world.slack.connected()
             yield world, url
 

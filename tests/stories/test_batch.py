@@ -8,7 +8,7 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from bot.remediation.cards import approval_card as approval
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
@@ -16,7 +16,7 @@ BROKEN = ("gpu-001", "gpu-002", "gpu-003")
 
 
 async def test_one_press_for_three_hosts_mends_two_and_the_third_refuses_what_it_does_not_need(tmp_path: Path) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(height=1500) as page:
+    async with run_sandbox(tmp_path) as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(height=1500) as page:
         await world.slack.connected()
         for node in BROKEN:
             world.cluster.break_("S08", node)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
 
 
 async def test_a_mention_becomes_a_diagnosis_a_ticket_and_a_closed_incident(tmp_path: Path) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 1200) as page:
+    async with run_sandbox(tmp_path) as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 1200) as page:
         await world.slack.connected()
         await page.goto(f"{world.slack.url}/?as=olga&channel=C0GPUINC")
 

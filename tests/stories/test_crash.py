@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.stories.test_remedies import asking, mended
 from tests.support.redis_server import RealServer
 
@@ -24,7 +24,7 @@ APART = "<@U0RACKMED> training hangs with NCCL timeout"  # a shared remediation'
 @asynccontextmanager
 async def night(tmp_path: Path, redis: RealServer) -> AsyncIterator[Sandbox]:
     """Run the sandbox with a durable Redis and a GPU off the bus."""
-    async with sandbox(tmp_path) as world:
+    async with run_sandbox(tmp_path) as world:
         world.cluster.break_("G07", "gpu-003", gpu=5)
         shared = {"RACKMEDIC_REDIS_URL": redis.url, "RACKMEDIC_LEASE_SECONDS": "2"}
         yield replace(world, settings={**world.settings, **shared})
@@ -50,7 +50,7 @@ async def reported(world: Sandbox, ts: str) -> list[dict[str, Any]]:
 async def test_two_replicas_on_one_redis_report_once(tmp_path: Path, durable_server: RealServer) -> None:
     async with night(tmp_path / "n", durable_server) as world:
         environ = dict(os.environ)
-        async with bot(world, environ, tmp_path / "a.log"), bot(world, environ, tmp_path / "b.log"):
+        async with run_bot(world, environ, tmp_path / "a.log"), run_bot(world, environ, tmp_path / "b.log"):
             await world.slack.connected(2)
             stamps = [await world.slack.say("U0OLGA", "C0GPUINC", f"{APART} ({i})") for i in range(4)]
             for ts in stamps:
@@ -65,13 +65,13 @@ async def test_two_replicas_on_one_redis_report_once(tmp_path: Path, durable_ser
 
 async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path: Path, durable_server: RealServer) -> None:
     async with night(tmp_path / "n", durable_server) as world:
-        async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
+        async with run_bot(world, dict(os.environ), tmp_path / "a.log") as child:
             await world.slack.connected()
             ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
             await world.slack.quiet()
             os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
-        async with bot(world, dict(os.environ), tmp_path / "b.log"):
+        async with run_bot(world, dict(os.environ), tmp_path / "b.log"):
             [report] = await reported(world, ts)
         assert "fell off the PCIe bus" in str(report)
         said = [m for m in world.slack.thread("C0GPUINC", ts) if m.get("bot_id")]
@@ -80,7 +80,7 @@ async def test_kill_nine_right_after_the_acknowledgement_loses_nothing(tmp_path:
 
 
 async def test_redis_killed_and_back_does_not_stop_the_work(tmp_path: Path, durable_server: RealServer) -> None:
-    async with night(tmp_path / "n", durable_server) as world, bot(world, dict(os.environ), tmp_path / "a.log"):
+    async with night(tmp_path / "n", durable_server) as world, run_bot(world, dict(os.environ), tmp_path / "a.log"):
         await world.slack.connected()
         first = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
         await reported(world, first)
@@ -93,7 +93,7 @@ async def test_redis_killed_and_back_does_not_stop_the_work(tmp_path: Path, dura
 
 @pytest.mark.parametrize("how", ["dead", "frozen_key", "sudo", "garbage"])
 async def test_a_host_that_cannot_be_looked_at_is_never_called_healthy(tmp_path: Path, how: str) -> None:
-    async with sandbox(tmp_path / "n") as world, bot(alone(world), dict(os.environ), tmp_path / "a.log"):
+    async with run_sandbox(tmp_path / "n") as world, run_bot(alone(world), dict(os.environ), tmp_path / "a.log"):
         await world.slack.connected()
         match how:
             case "dead":
@@ -116,7 +116,7 @@ async def test_kill_nine_between_click_and_proof_runs_nothing_twice(tmp_path: Pa
     async with night(tmp_path / "n", durable_server) as world:
         world.cluster.heal()
         world.cluster.break_("G17", "gpu-002", gpu=5)
-        async with bot(world, dict(os.environ), tmp_path / "a.log") as child:
+        async with run_bot(world, dict(os.environ), tmp_path / "a.log") as child:
             await world.slack.connected()
             ts = await world.slack.say("U0OLGA", "C0GPUINC", "<@U0RACKMED> gpu-[001-004] are half as fast as yesterday")
             [card] = await world.slack.wait_for(lambda: asking(world, ts))
@@ -126,6 +126,6 @@ async def test_kill_nine_between_click_and_proof_runs_nothing_twice(tmp_path: Pa
                 await world.slack.wait_for(lambda: "Approve?" not in str(here(world, ts, card["ts"])))
             os.killpg(child.pid, signal.SIGKILL)
             await child.wait()
-        async with bot(world, dict(os.environ), tmp_path / "b.log"):
+        async with run_bot(world, dict(os.environ), tmp_path / "b.log"):
             await world.slack.wait_for(lambda: mended(world, ts))
         assert set(world.cluster.executions.values()) == {1}

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
 from bot.tenants.cards import tenant_card
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 
 ACME, OPS = "C0CUSTACME", "C0GPUINC"
 # internal words that no tenant may read: other machines, commands, people, actions
@@ -28,11 +28,11 @@ def with_button(world: Sandbox, channel: str, action: str) -> str:
 
 
 def messages(world: Sandbox, channel: str) -> list[dict[str, Any]]:
-    return [message.body for message in world.slack.ws.channel(channel).messages.values()]
+    return [message.body for message in world.slack.workspace.channel(channel).messages.values()]
 
 
 async def test_a_customers_mistake_is_theirs_to_mend_and_a_fault_of_ours_is_mended_by_us(tmp_path: Path) -> None:
-    async with sandbox(tmp_path, language="en") as world, bot(world, dict(os.environ), tmp_path / "bot.log"):
+    async with run_sandbox(tmp_path, language="en") as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"):
         await world.slack.connected()
 
         world.cluster.break_("U04", "gpu-003")

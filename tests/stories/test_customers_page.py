@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.async_api import FrameLocator, Locator, Page, expect
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
@@ -45,8 +45,8 @@ async def top(thread: Locator, text: str) -> None:
 
 async def test_both_sides_of_three_incidents_in_one_window(tmp_path: Path) -> None:
     async with (
-        sandbox(tmp_path, language="en") as world,
-        bot(world, dict(os.environ), tmp_path / "bot.log"),
+        run_sandbox(tmp_path, language="en") as world,
+        run_bot(world, dict(os.environ), tmp_path / "bot.log"),
         browser_page(1900, 1100) as page,
     ):
         await world.slack.connected()

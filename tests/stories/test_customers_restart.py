@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from bot.incidents.cards import handoff_card
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.stories.test_customers import ACME, OPS, said, with_button
 
 REPORT, REPLY = "@rackmedic training on gpu-[003-004] is half as fast as yesterday", "the slow rank is 11, since noon"
@@ -17,16 +17,16 @@ def inside(world: Sandbox) -> str:
 
 
 async def test_a_customers_incident_goes_on_after_a_kill_in_both_threads_and_once(tmp_path: Path) -> None:
-    async with sandbox(tmp_path, language="en") as world:
+    async with run_sandbox(tmp_path, language="en") as world:
         world.cluster.break_("G17", "gpu-003")
-        async with bot(world, dict(os.environ), tmp_path / "before.log") as running:
+        async with run_bot(world, dict(os.environ), tmp_path / "before.log") as running:
             await world.slack.connected()
             theirs = await world.slack.say("carla", ACME, REPORT)
             await world.slack.wait_for(lambda: "--exclude=gpu-003" in said(world, ACME, theirs))
             running.kill()
             await running.wait()
         root = inside(world)
-        async with bot(world, dict(os.environ), tmp_path / "after.log"):
+        async with run_bot(world, dict(os.environ), tmp_path / "after.log"):
             await world.slack.connected()
             await world.slack.say("carla", ACME, f"@rackmedic {REPLY}", thread_ts=theirs)
             await world.slack.wait_for(lambda: REPLY in said(world, OPS, root))

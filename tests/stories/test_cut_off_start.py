@@ -11,7 +11,7 @@ from bot.app.health import Health
 from bot.app.store_startup import run_with_store
 from bot.settings import load_settings
 from bot.store.store import Store, StoreNotAnswering, open_store
-from deploy.sandbox.demo import Sandbox, sandbox
+from deploy.sandbox.demo import Sandbox, run_sandbox
 from tests.support.clock import PATIENCE
 from tests.support.redis_gate import RedisGate
 from tests.support.redis_server import RealServer
@@ -46,7 +46,7 @@ async def started(world: Sandbox, redis: RealServer, folder: Path, cut_at: int) 
 
 
 async def test_it_works_wherever_it_was_cut_off(tmp_path: Path, durable_server: RealServer) -> None:
-    async with sandbox(tmp_path / "demo", nodes=1, job="") as world:
+    async with run_sandbox(tmp_path / "demo", nodes=1, job="") as world:
         spoken = await started(world, durable_server, tmp_path, cut_at=0)
         assert spoken > 20
         few = asyncio.Semaphore(AT_ONCE)

@@ -13,13 +13,13 @@ from functools import cache
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.cases.case import T0
 from deploy.sandbox.cluster.cases.controls import CONTROLS
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.grammar import TARGETS
-from deploy.sandbox.cluster.plan import Deed, Happening, Modifier, Plan
+from deploy.sandbox.cluster.grammar import SITE_SERVICES
+from deploy.sandbox.cluster.plan import InjectedFault, MachineAction, Modifier, Plan
 from graph.context import GraphContext
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.report import Report
@@ -66,12 +66,12 @@ def profiles() -> Mapping[str, Sku]:
     return load_skus()
 
 
-def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targets: Mapping[str, str] = TARGETS) -> Outcome:
+def diagnose(plan: Plan, text: str, known: Mapping[str, Sku] | None = None, targets: Mapping[str, str] = SITE_SERVICES) -> Outcome:
     """Run one incident from ticket to report. `known`: machine profiles, default all."""
     cluster = Cluster(plan)
     inventory = parse_inventory({"defaults": {"kit": True, **targets}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, skus = MemoryEvidence(), profiles() if known is None else known
-    fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, SetClock(T0), skus)
+    fleet = Fleet(InProcessTransport(cluster), inventory, CHECKS, evidence, SetClock(T0), skus)
     ports = GraphContext(fleet, inventory, taxonomy(), PastIncidentIndex(), evidence, SetClock(T0), skus=skus)
     item = InboxItem(id="1", kind="mention", incident="inc-1", at=T0, text=text)
     graph = build_incident_graph(InMemorySaver())
@@ -90,7 +90,7 @@ def plan_of(fault: str) -> tuple[Plan, set[str]]:
     nodes = {"gpu": (SICK,), "node": (SICK,), "switch": HOSTS[:2], "rack": HOSTS[:2]}.get(row.scope, HOSTS)
     gpus = (5,) if row.scope == "gpu" else ()
     guilty = set() if row.scope in ("job", "cluster", "switch") else set(nodes)
-    return Plan("dgx-h100-8", HOSTS, 7, (Happening(fault, nodes, -620.0, gpus),)), guilty
+    return Plan("dgx-h100-8", HOSTS, 7, (InjectedFault(fault, nodes, -620.0, gpus),)), guilty
 
 
 @pytest.mark.parametrize("fault", sorted(set(FAULTS) - UNSEEN))
@@ -177,7 +177,7 @@ def test_healthy_machines_without_a_profile_are_healthy_and_compared_with_peers_
 
 
 NO_LOG = Modifier("R6", {"check": "joblog", "how": "missing"}, "*")
-STARTED_AGAIN = Deed("job", HOSTS[0], -300.0)  # the job's next run is on the GPUs
+STARTED_AGAIN = MachineAction("job", HOSTS[0], -300.0)  # the job's next run is on the GPUs
 WRONG_NUMBERS = "the loss goes to nan on gpu-[017-019]"
 
 
@@ -189,7 +189,7 @@ def test_what_no_passive_look_can_show_is_looked_at_with_an_exclusive_one_where_
 
 def test_what_no_passive_look_can_show_is_not_called_healthy_but_offered_where_the_gpus_are_busy() -> None:
     plan, _ = plan_of("G14")
-    report = diagnose(replace(plan, modifiers=(NO_LOG,), deeds=(STARTED_AGAIN,)), WRONG_NUMBERS).report
+    report = diagnose(replace(plan, modifiers=(NO_LOG,), actions=(STARTED_AGAIN,)), WRONG_NUMBERS).report
     assert (report.outcome, report.root_causes) == ("abstained", ())
     assert "Silent data corruption (SDC) on a GPU" in report.headline
     assert [(row.remedy, row.args, row.target) for row in report.actions] == [("run_check", {"check": "nccl1"}, ",".join(HOSTS))]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.async_api import ViewportSize, expect
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
@@ -13,7 +13,7 @@ PHONE, DESK = ViewportSize(width=390, height=844), ViewportSize(width=1200, heig
 
 
 async def test_a_drained_node_is_found_on_the_home_tab_and_asked_for_there(tmp_path: Path) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
+    async with run_sandbox(tmp_path) as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
         await world.slack.connected()
         await page.goto(f"{world.slack.url}/?as=priya&channel=C0GPUINC")
         await page.get_by_test_id("break-menu").click()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.cases.case import T0, Output
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from deploy.sandbox.cluster.plan import Plan
 from graph.context import GraphContext
 from graph.engine.peer_differences import HostBaseline
@@ -60,7 +60,7 @@ def diagnose(changes: str, text: str, memory: Remembered | None = None, hosts: t
     cluster = Cluster(plan, outputs={SICK: {"base.host": Output(changed(usual, changes))}} if changes else {})
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"g": {"hosts": ",".join(plan.names)}}})
     evidence, clock = MemoryEvidence(), SetClock(T0)
-    fleet = Fleet(InProcess(cluster), inventory, CHECKS, evidence, clock, SKUS)
+    fleet = Fleet(InProcessTransport(cluster), inventory, CHECKS, evidence, clock, SKUS)
     ports = GraphContext(fleet, inventory, TAXONOMY, PastIncidentIndex(), evidence, clock, skus=SKUS)
     if memory is not None:
         ports = GraphContext(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.sandbox.test_page_clean import NARROW, clean
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
@@ -19,8 +19,8 @@ Seen = Callable[[str], Awaitable[None]]
 
 async def test_what_the_bot_shows_is_clean(tmp_path: Path) -> None:
     async with (
-        sandbox(tmp_path, language="en") as world,
-        bot(world, dict(os.environ), tmp_path / "bot.log"),
+        run_sandbox(tmp_path, language="en") as world,
+        run_bot(world, dict(os.environ), tmp_path / "bot.log"),
         browser_page(WIDE, 1000) as page,
     ):
         await world.slack.connected()

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
@@ -69,7 +69,11 @@ class Visit:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def visit(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Visit]:
     folder = tmp_path_factory.mktemp("stories")
-    async with sandbox(folder, language="en") as world, bot(world, dict(os.environ), folder / "bot.log"), browser_page(1280, 1000) as page:
+    async with (
+        run_sandbox(folder, language="en") as world,
+        run_bot(world, dict(os.environ), folder / "bot.log"),
+        browser_page(1280, 1000) as page,
+    ):
         await world.slack.connected()
         await page.goto(f"{world.slack.url}/?as=olga&channel=C0GPUINC")
         await page.wait_for_selector("body[data-ready]")
@@ -100,7 +104,7 @@ def _answers(visit: Visit) -> list[dict[str, Any]]:
     """Return the bot's messages in the open thread."""
     root = re.search(r"thread=([\d.]+)", visit.page.url)
     assert root, "no thread is open"
-    return [row for row in visit.world.slack.thread("C0GPUINC", root[1]) if row["user"] == visit.world.slack.ws.user("rackmedic").id]
+    return [row for row in visit.world.slack.thread("C0GPUINC", root[1]) if row["user"] == visit.world.slack.workspace.user("rackmedic").id]
 
 
 async def broken(visit: Visit, step: Any, _: Ending) -> None:

@@ -7,14 +7,14 @@ from playwright.async_api import expect
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.incidents.cards.direct_messages import SUGGESTED_PROMPTS
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = needs_chromium
 
 
 async def test_a_suggested_prompt_is_clicked_and_answered(tmp_path: Path) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 900) as page:
+    async with run_sandbox(tmp_path) as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page(1280, 900) as page:
         await world.slack.connected()
         for n in range(1, 5):
             await world.slack.say("olga", "C0GPUINC", f"@rackmedic gpu-00{n} is slow")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.stories import test_alertmanager as real
 from tests.stories.test_alert_storm import roots, told
 from tests.support.fixtures_sshd import free_port
@@ -32,7 +32,9 @@ receivers:
 def post(world: Sandbox, body: Mapping[str, Any]) -> None:
     """Post as an incoming webhook."""
     whole = {"text": "", **body, "subtype": "bot_message", "bot_id": POSTER}
-    world.slack.ws.post("U0PRIYA", world.slack.ws.channel(OPS), {name: value for name, value in whole.items() if name != "channel"})
+    world.slack.workspace.post(
+        "U0PRIYA", world.slack.workspace.channel(OPS), {name: value for name, value in whole.items() if name != "channel"}
+    )
 
 
 def heard_by(world: Sandbox) -> Sandbox:
@@ -45,7 +47,7 @@ async def test_a_real_alertmanager_posts_to_slack_and_its_alert_opens_an_inciden
 ) -> None:
     ours = free_port()
     monkeypatch.setattr(real, "CONFIG", CONFIG)
-    async with sandbox(tmp_path, nodes=4) as made, bot(heard_by(made), dict(os.environ), tmp_path / "bot.log"):
+    async with run_sandbox(tmp_path, nodes=4) as made, run_bot(heard_by(made), dict(os.environ), tmp_path / "bot.log"):
         posted = list[Mapping[str, Any]]()
 
         async def hook(request: web.Request) -> web.Response:
@@ -86,7 +88,7 @@ def message(cause: str, n: int, *, over: bool = False) -> dict[str, Any]:
 @pytest.mark.tier3
 async def test_five_hundred_messages_are_a_first_card_a_cause_and_each_ends(tmp_path: Path) -> None:
     causes = [f"sw-{n}" for n in range(5)]
-    async with sandbox(tmp_path, nodes=6) as made, bot(heard_by(made), dict(os.environ), tmp_path / "bot.log"):
+    async with run_sandbox(tmp_path, nodes=6) as made, run_bot(heard_by(made), dict(os.environ), tmp_path / "bot.log"):
         await made.slack.connected()
         storm = [(cause, n) for cause in causes for n in range(100)]
         random.Random(5).shuffle(storm)

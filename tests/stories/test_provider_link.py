@@ -14,7 +14,7 @@ from typing import Any
 from bot.provider import cards
 from bot.remediation.cards.approval_card import APPROVE_ACTION_ID
 from bot.tenants.cards import internal_thread
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from graph.ticket_export.received_ticket import parse_ticket
 from tests.support.terminal import rackmedic_process
 
@@ -50,7 +50,7 @@ def said(world: Sandbox, thread: str = "") -> str:
 async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_the_thread(tmp_path: Path) -> None:
     port, keys = free_port(), tmp_path / "keys.yaml"
     keys.write_text(json.dumps({"acme": [KEY]}))
-    async with sandbox(tmp_path / "customer") as customer, sandbox(tmp_path / "provider", language="en") as provider:
+    async with run_sandbox(tmp_path / "customer") as customer, run_sandbox(tmp_path / "provider", language="en") as provider:
         link = {
             "RACKMEDIC_PROVIDER_URL": f"http://127.0.0.1:{port}/intake/acme",
             "RACKMEDIC_PROVIDER_KEY": KEY,
@@ -63,7 +63,7 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
         for world in (customer, provider):
             world.cluster.break_("G17", "gpu-003")
 
-        async with bot(customer, dict(os.environ), tmp_path / "customer.log") as first:
+        async with run_bot(customer, dict(os.environ), tmp_path / "customer.log") as first:
             await customer.slack.connected()
             thread = await customer.slack.say("priya", OPS, REPORT)
             await customer.slack.wait_for(lambda: button(customer, cards.SHOW_ACTION_ID, thread))
@@ -74,8 +74,8 @@ async def test_what_was_clicked_reaches_the_provider_and_their_repair_reaches_th
             await first.wait()
 
         async with (
-            bot(provider, dict(os.environ), tmp_path / "provider.log"),
-            bot(customer, dict(os.environ), tmp_path / "customer.log"),
+            run_bot(provider, dict(os.environ), tmp_path / "provider.log"),
+            run_bot(customer, dict(os.environ), tmp_path / "customer.log"),
         ):
             await provider.slack.wait_for(lambda: "acme's own RackMedic sent a ticket" in said(provider))
             await customer.slack.wait_for(lambda: "not taken yet" in said(customer, thread))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 
 PEOPLE = ("U0PRIYA", "U0ANTON")
 # fault → node, arguments and remedies: a process, a GPU on a drained node, and a drained host that reboots;
@@ -52,7 +52,7 @@ async def play(world: Sandbox, fault: str) -> list[str]:
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.tier1) if fault == "S18" else fault for fault in STORIES])
 async def test_a_fault_is_mended_by_its_remedies_and_each_runs_once(tmp_path: Path, fault: str) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"):
+    async with run_sandbox(tmp_path) as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"):
         await world.slack.connected()
         assert await play(world, fault) == STORIES[fault][2]
     assert set(world.cluster.executions.values()) == {1}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.plan import Happening
+from deploy.sandbox.cluster.plan import InjectedFault
 from tests.bench.case_files.truth import truth_of
 from tests.bench.loop.play import Play, played
 
@@ -36,7 +36,7 @@ DRAINED = {"G19", "S01", "S03", "S04", "S07"}
 
 
 def case(fault: str) -> dict[str, Any]:
-    truth = truth_of([Happening(fault, (SICK,), -620.0, (5,))], NODES).write()
+    truth = truth_of([InjectedFault(fault, (SICK,), -620.0, (5,))], NODES).write()
     rows = [{"id": fault, "node": SICK, "gpu": 5}]
     ticket = {"text": f"training on gpu-[017-019] broke, job 4711 ({FAULTS[fault].scope})"}
     return {"id": f"close-{fault}", "profile": "dgx-h100-8", "nodes": NODES, "faults": rows, "ticket": ticket, "truth": truth}

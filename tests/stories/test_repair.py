@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.support.fixtures_browser import browser_page, needs_chromium, shot
 
 pytestmark = [needs_chromium, pytest.mark.tier1]
 
 
 async def test_one_click_mends_what_the_diagnosis_found(tmp_path: Path) -> None:
-    async with sandbox(tmp_path) as world, bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
+    async with run_sandbox(tmp_path) as world, run_bot(world, dict(os.environ), tmp_path / "bot.log"), browser_page() as page:
         await world.slack.connected()
         await page.goto(f"{world.slack.url}/?as=olga&channel=C0GPUINC")
         await page.get_by_test_id("break-menu").click()

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bot.incidents.cards import close_form, handoff_card
-from deploy.sandbox.demo import HttpDoor, Sandbox, bot, sandbox
-from deploy.sandbox.slack.app.httpmode import HttpHub
+from deploy.sandbox.demo import HttpEndpoint, Sandbox, run_bot, run_sandbox
+from deploy.sandbox.slack.app.http_mode import HttpHub
 from tests.stories.test_provider_link import button, said, view
 from tests.support.fixtures_sshd import free_port
 from tests.support.proxy import proxy
@@ -22,10 +22,10 @@ REPORT = "@rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]"
 async def over_http(folder: Path) -> AsyncIterator[tuple[Sandbox, HttpHub]]:
     """Run a bot without an app token, reached at the proxy's address."""
     port = free_port()
-    async with proxy(port) as before, sandbox(folder, http=HttpDoor(port, f"http://127.0.0.1:{before}/slack/events")) as world:
+    async with proxy(port) as before, run_sandbox(folder, http=HttpEndpoint(port, f"http://127.0.0.1:{before}/slack/events")) as world:
         assert world.slack.http
         world.slack.http.patience.retries = (0.0, 0.0)
-        async with bot(world, dict(os.environ), folder / "bot.log"):
+        async with run_bot(world, dict(os.environ), folder / "bot.log"):
             await world.slack.connected()
             yield world, world.slack.http
 
@@ -63,12 +63,12 @@ async def test_from_the_mention_to_the_form_over_http(tmp_path: Path) -> None:
 async def test_what_slack_sends_from_another_time_has_no_effect(tmp_path: Path) -> None:
     async with over_http(tmp_path) as (world, http):
         for off in (400.0, -400.0):
-            http.off, http.statuses[:] = off, []
+            http.clock_error, http.statuses[:] = off, []
             await world.slack.say("priya", OPS, "@rackmedic gpu-001 is slow")
             await world.slack.quiet()
             assert {status for _, status in http.statuses} == {401}
             assert {kind for kind, _ in http.statuses} == {"events_api 0", "events_api 1", "events_api 2"}
         assert said(world) == "[]"
-        http.off = 0.0
+        http.clock_error = 0.0
         ts = await world.slack.say("priya", OPS, "@rackmedic gpu-001 is slow")
         await world.slack.wait_for(lambda: "No fault found" in said(world, ts))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from deploy.sandbox.demo import bot
+from deploy.sandbox.demo import run_bot
 from tests.bench.perf.tenants import LIVING, REPORT, WAITS, first_card, shown, stored, storm, two_customers
 from tests.support.clock import PATIENCE
 from tests.support.redis_server import RealServer
@@ -20,7 +20,7 @@ SHARE = {"incidents": 2, "mentions_per_hour": 4}
 async def test_a_storm_of_one_customer_is_a_storm_of_one(tmp_path: Path, durable_server: RealServer) -> None:
     async with (
         two_customers(tmp_path, durable_server.url, {"tenants": {"acme": SHARE}}) as world,
-        bot(world, dict(os.environ), tmp_path / "bot.log"),
+        run_bot(world, dict(os.environ), tmp_path / "bot.log"),
         Redis(unix_socket_path=str(durable_server.socket)) as redis,
     ):
         slack = world.slack

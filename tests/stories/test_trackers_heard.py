@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from bot.trackers.handlers import REMARK_EVENT_TYPE
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 from tests.stories.test_alertmanager import OPS, confirmed
 from tests.stories.test_provider_link import said
 from tests.support.clock import WallClock
@@ -35,7 +35,7 @@ async def polling(folder: Path, server: RealServer, jira: str) -> AsyncIterator[
         "RACKMEDIC_WORKERS": "0",
         "RACKMEDIC_LEASE_SECONDS": "2",
     }
-    async with sandbox(folder) as made:
+    async with run_sandbox(folder) as made:
         yield replace(made, settings={**made.settings, **more})
 
 
@@ -46,7 +46,7 @@ def notes(world: Sandbox, ts: str) -> list[str]:
 
 async def test_a_comment_stands_in_the_thread_once_though_the_bot_is_killed_over_it(tmp_path: Path, durable_server: RealServer) -> None:
     async with stand_in(WallClock()) as theirs, polling(tmp_path, durable_server, theirs.url) as world:
-        async with bot(world, dict(os.environ), tmp_path / "bot.log") as child:
+        async with run_bot(world, dict(os.environ), tmp_path / "bot.log") as child:
             await world.slack.connected()
             world.cluster.break_("G07", "gpu-003", gpu=5)
             ts = await world.slack.say("priya", OPS, "@rackmedic job 4711 hangs with NCCL timeout on gpu-[001-004]")
@@ -58,7 +58,7 @@ async def test_a_comment_stands_in_the_thread_once_though_the_bot_is_killed_over
             await world.slack.wait_for(lambda: notes(world, ts))
             child.kill()
             await child.wait()
-        async with bot(world, dict(os.environ), tmp_path / "bot.log"):
+        async with run_bot(world, dict(os.environ), tmp_path / "bot.log"):
             theirs.write(ticket["id"], "It is here.", by="Beth")
             ticket |= {"state": "Done", "done": True}
             await world.slack.wait_for(lambda: "I verified nothing" in said(world, ts))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from tests.stories.test_crash import MENTION, alone, night, reported
 from tests.support.clock import PATIENCE
 from tests.support.redis_server import RealServer
@@ -43,7 +43,7 @@ async def gone(pid: int) -> None:
 
 
 async def test_a_worker_killed_in_the_middle_is_replaced_and_the_report_comes_once(tmp_path: Path, durable_server: RealServer) -> None:
-    async with night(tmp_path / "n", durable_server) as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
+    async with night(tmp_path / "n", durable_server) as world, run_bot(world, dict(os.environ), tmp_path / "a.log") as front:
         await world.slack.connected()
         ts = await world.slack.say("U0OLGA", "C0GPUINC", MENTION)
         await world.slack.quiet()
@@ -55,14 +55,14 @@ async def test_a_worker_killed_in_the_middle_is_replaced_and_the_report_comes_on
 
 
 async def test_a_front_end_that_is_killed_takes_its_worker_along(tmp_path: Path) -> None:
-    async with sandbox(tmp_path / "n") as world:
-        async with bot(world, dict(os.environ), tmp_path / "a.log") as front:
+    async with run_sandbox(tmp_path / "n") as world:
+        async with run_bot(world, dict(os.environ), tmp_path / "a.log") as front:
             await world.slack.connected()
             [worker] = children(front.pid)
             front.kill()
             await front.wait()
             await gone(worker)
-        async with bot(world, dict(os.environ), tmp_path / "b.log"):  # takes over the abandoned Redis and stops it at the end
+        async with run_bot(world, dict(os.environ), tmp_path / "b.log"):  # takes over the abandoned Redis and stops it at the end
             await world.slack.connected()
 
 
@@ -86,7 +86,7 @@ async def test_an_inventory_that_cannot_be_used_is_told_once(tmp_path: Path, red
 
 
 async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
-    async with sandbox(tmp_path / "n") as world, bot(world, dict(os.environ), tmp_path / "a.log") as front:
+    async with run_sandbox(tmp_path / "n") as world, run_bot(world, dict(os.environ), tmp_path / "a.log") as front:
         await world.slack.connected()
         [worker] = children(front.pid)
         os.killpg(front.pid, signal.SIGINT)
@@ -96,9 +96,9 @@ async def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
 
 
 async def test_without_workers_one_process_does_everything(tmp_path: Path) -> None:
-    async with sandbox(tmp_path / "n") as world:
+    async with run_sandbox(tmp_path / "n") as world:
         world.cluster.break_("G07", "gpu-003", gpu=5)
-        async with bot(alone(world), dict(os.environ), tmp_path / "a.log") as front:
+        async with run_bot(alone(world), dict(os.environ), tmp_path / "a.log") as front:
             await world.slack.connected()
             assert children(front.pid) == []
             assert await reported(world, await world.slack.say("U0OLGA", "C0GPUINC", MENTION))
@@ -117,7 +117,7 @@ HEAVY = {"langgraph", "langchain_core", "langsmith", "asyncssh", "qdrant_client"
 
 
 async def test_a_front_end_carries_nothing_that_only_workers_need(tmp_path: Path, durable_server: RealServer) -> None:
-    async with night(tmp_path / "n", durable_server) as world, bot(alone(world), dict(os.environ), tmp_path / "worker.log"):
+    async with night(tmp_path / "n", durable_server) as world, run_bot(alone(world), dict(os.environ), tmp_path / "worker.log"):
         await world.slack.connected()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RACKMEDIC_")}
         front = await asyncio.create_subprocess_exec(

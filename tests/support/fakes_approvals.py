@@ -14,7 +14,7 @@ from bot.remediation.action_cards import ActionCards
 from bot.remediation.approval_card_data import ApprovalCardSources
 from bot.remediation.approval_decisions import ApprovalDecisions, ApprovalServices, CannotPropose, VoteVerdict
 from bot.slack.posted_messages import PostedCards
-from deploy.sandbox.slack.app.socketmode import SocketDelivery
+from deploy.sandbox.slack.app.socket_mode import SocketDelivery
 from graph.state import IncidentState
 from tests.support.clock import SetClock
 from tests.support.fakes_bot import BOUND, OPS, TEAM, Behind, living_messages, slack_side

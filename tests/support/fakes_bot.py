@@ -49,7 +49,7 @@ from bot.tenants.tenant_cards import ClosedIncidentSearch, TenantCards
 from bot.tenants.tenant_updates import TenantUpdateHandlers
 from bot.trackers.handlers import TrackerHandlers
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.app.socketmode import Patience
+from deploy.sandbox.slack.app.socket_mode import DeliveryTimeouts
 from graph.context import Progress, find_no_closed_incidents
 from graph.dialogue.said import Vocabulary
 from graph.state import InboxItem, IncidentState, Origin
@@ -214,7 +214,7 @@ async def slack_side(
     """Connect the bot to a workspace that grants what its manifest requests (or `app`). `dress` changes the context,
     `parts_of` and `features_of` make the features' handlers, `ack` is Slack's ack timeout in seconds.
     """
-    patience = Patience(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
+    patience = DeliveryTimeouts(ack=ack, retries=(0.0, 0.0, 0.0), offline=5.0)
     async with SlackSandbox(manifest=dict(app or build_manifest()), patience=patience) as slack:
         client = build_slack_client(slack.bot_token, slack.api_url)
         server, background = FakeServer(), BackgroundTasks()

@@ -5,10 +5,10 @@ from functools import cache
 from typing import Any
 
 from deploy.sandbox.cluster import grammar
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
 from tests.support.clock import SetClock
 from tools.checks import CHECKS
 from tools.checks.check_types import Check
@@ -30,21 +30,21 @@ _SLOTS |= {
     "<nodes>": "n0,n1",
     "<ranks>": "16",
     "<count>": "2",
-    "<object_store>": grammar.TARGETS["object_store"],
-    "<tracker>": grammar.TARGETS["tracker"],
+    "<object_store>": grammar.SITE_SERVICES["object_store"],
+    "<tracker>": grammar.SITE_SERVICES["tracker"],
 }
 
 
 def argv(command: str) -> tuple[str, ...]:
     """Return a command's argv on a node with the kit."""
-    if command in grammar.PRIVILEGED:
-        return (*grammar.LOOK, command)
-    return tuple(_filled(word) for word in grammar.PLAIN[command])
+    if command in grammar.PRIVILEGED_COMMANDS:
+        return (*grammar.KIT_LOOK, command)
+    return tuple(_filled(word) for word in grammar.UNPRIVILEGED_COMMANDS[command])
 
 
 def plain_argv(command: str) -> tuple[str, ...]:
     """Return a command's argv on a node without the kit."""
-    return tuple(_filled(word) for word in {**grammar.PLAIN, **grammar.PRIVILEGED}[command])
+    return tuple(_filled(word) for word in {**grammar.UNPRIVILEGED_COMMANDS, **grammar.PRIVILEGED_COMMANDS}[command])
 
 
 def _filled(word: str) -> str:
@@ -77,7 +77,7 @@ async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = 
     """Return facts of the real fleet and parsers. Default: all checks, multi-host ones only with several hosts."""
     asked = list(hosts) or list(of.hosts)
     names = list(checks) or [name for name, check in CHECKS.items() if check.together is None or len(asked) > 1]
-    wave = await fleet(of, InProcess(of)).run_checks(
+    wave = await fleet(of, InProcessTransport(of)).run_checks(
         "test", [CheckRequest(host, check) for host in asked for check in names], permitted=True
     )
     return wave.facts
@@ -85,6 +85,6 @@ async def facts(of: Cluster, checks: Iterable[str] = (), hosts: Iterable[str] = 
 
 def fleet(of: Cluster, reach: Transport, checks: Mapping[str, Check] = CHECKS, evidence: EvidenceStore | None = None) -> Fleet:
     inventory = parse_inventory(
-        {"defaults": {"kit": True, **grammar.TARGETS}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
+        {"defaults": {"kit": True, **grammar.SITE_SERVICES}, "groups": {"demo": {"hosts": ",".join(of.hosts), "sku": of.profile}}}
     )
     return Fleet(reach, inventory, checks, evidence or MemoryEvidence(), SetClock(of.t0), profiles())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.machines import speeds
 from tests.support.clock import PATIENCE, SetClock
 from tools.action import Action
@@ -117,7 +117,7 @@ def unsound(of: Cluster, host: str = NODE) -> list[str]:
     node = of.world().nodes[host]
     slow = ("app_clocks", "sw_power_cap", "hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
     rows = {
-        "cuda": speeds.refusal(node, len(node.gpus)),
+        "cuda": speeds.find_cuda_error(node, len(node.gpus)),
         "row remap": any(gpu.remap.pending or gpu.remap.failure for gpu in node.gpus),
         "ecc": any(gpu.volatile.dram_unc or gpu.sram_threshold_exceeded or gpu.aggregate.dram_corr > 10_000 for gpu in node.gpus),
         "inforom": not all(gpu.inforom_ok for gpu in node.gpus),
@@ -132,9 +132,9 @@ def unsound(of: Cluster, host: str = NODE) -> list[str]:
         "services": any(service.active == "failed" for service in node.services.values()),
         "memory": bool(sum(node.oom_kills.values())) or node.memlock_kib >= 0,
         "disks": any(mount.used >= mount.size or mount.options.startswith("ro") for mount in node.mounts),
-        "clock": bool(node.skew) or not node.around.synchronised,
-        "containers": node.around.devices_lost or "nvidia" not in node.around.runtimes,
-        "governor": node.around.governor != "performance",
+        "clock": bool(node.skew) or not node.environment.synchronised,
+        "containers": node.environment.devices_lost or "nvidia" not in node.environment.runtimes,
+        "governor": node.environment.governor != "performance",
         "processes": any(proc.user == "bob" or "kworker" in proc.comm for proc in node.procs),
     }  # fmt: skip
     return [name for name, wrong in rows.items() if wrong]

@@ -12,9 +12,9 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.app.socketmode import Patience
+from deploy.sandbox.slack.app.socket_mode import DeliveryTimeouts
 
-EAGER = Patience(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)  # Slack's retries without pauses
+EAGER = DeliveryTimeouts(ack=2.0, retries=(0.0, 0.0, 0.0), offline=5.0)  # Slack's retries without pauses
 
 
 @dataclass
@@ -38,7 +38,7 @@ async def bolt_bot(slack: SlackSandbox) -> AsyncIterator[Bolt]:
     @app.middleware
     async def remember(body: dict[str, Any], request: Any, next: Any) -> None:  # noqa: A002
         bolt.heard.append(body | {"headers": request.headers})
-        slack.ws.journal.ring()
+        slack.workspace.journal.ring()
         await next()
 
     await bolt.handler.connect_async()  # type: ignore[no-untyped-call]

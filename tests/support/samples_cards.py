@@ -20,8 +20,8 @@ from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards import side_effects
 from bot.remediation.cards.approval_card import ApprovalCardView
 from bot.settings import load_settings
+from deploy.sandbox.cluster.access.case_run import CaseRun, build_case_run
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.checkpoints.checkpoint import build_plain_serde
 from graph.incident.incident_graph import build_incident_graph, run_turn
 from graph.incident_view import IncidentView
@@ -100,7 +100,7 @@ async def seen_of(name: str) -> Seen:
     case = CASES[name]
     raw = {"id": "cards", "profile": "dgx-h100-8", "nodes": case.get("nodes", NODES), "faults": case["faults"]}
     raw |= {"modifiers": case.get("modifiers", []), "ticket": {"channel": "slack", "author": "U0OLGA", "text": case["text"]}}
-    stage = staged(parse_case(raw), controller="slurm-controller")
+    stage = build_case_run(parse_case(raw), controller="slurm-controller")
     async with open_diagnosis_runtime(
         load_settings(environ={}), transport=stage.transport, inventory=stage.inventory, clock=stage.clock
     ) as world:
@@ -119,7 +119,7 @@ async def seen_of(name: str) -> Seen:
         return Seen(name, state, report, told, approval.render_approval_card(shown) if shown else None, answer, handed)
 
 
-async def _turns(world: DiagnosisRuntime, stage: Stage, case: Mapping[str, Any]) -> tuple[IncidentState, Report]:
+async def _turns(world: DiagnosisRuntime, stage: CaseRun, case: Mapping[str, Any]) -> tuple[IncidentState, Report]:
     graph = build_incident_graph(InMemorySaver(serde=build_plain_serde()))
     files = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
     item = InboxItem(id="T0RACK.C0GPUINC.1", kind="mention", incident=INCIDENT, at=stage.clock.now(), user="U0OLGA", text=stage.text)
@@ -132,7 +132,7 @@ async def _turns(world: DiagnosisRuntime, stage: Stage, case: Mapping[str, Any])
     return state, report
 
 
-async def _approval(world: DiagnosisRuntime, stage: Stage, ladder: Remediation, facts: Sequence[Fact]) -> ApprovalCardView:
+async def _approval(world: DiagnosisRuntime, stage: CaseRun, ladder: Remediation, facts: Sequence[Fact]) -> ApprovalCardView:
     """Return the approval card of the remediation's current step, built as the proposer does."""
     action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
     agreed = build_terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)

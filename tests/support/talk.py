@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from deploy.sandbox.cluster.access.case_run import CaseRun, build_case_run
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.stage import Stage, staged
 from graph.context import GraphContext, Progress, discard_progress
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import parse_message
@@ -49,7 +49,7 @@ def seed_history() -> PastIncidentIndex:
 class Talk:
     """One incident. Messages are `minutes` apart."""
 
-    stage: Stage
+    stage: CaseRun
     ports: GraphContext
     minutes: float = 1.0
     ran: list[tuple[str, str]] = field(default_factory=list)  # (host, check) pairs run in the latest turn
@@ -68,7 +68,7 @@ class Talk:
         key = repr(case)
         talk = _DIAGNOSED.pop(key, None)
         if talk is None:
-            talk = cls.over(staged(case, controller="slurm-controller"))
+            talk = cls.over(build_case_run(case, controller="slurm-controller"))
             await talk.reports(talk.stage.text)
         _DIAGNOSED[key] = talk  # most recently used last
         if len(_DIAGNOSED) > MAX_DIAGNOSED:
@@ -76,7 +76,7 @@ class Talk:
         return talk.copied()
 
     @classmethod
-    def over(cls, stage: Stage, origin: Origin = HERE) -> "Talk":
+    def over(cls, stage: CaseRun, origin: Origin = HERE) -> "Talk":
         """Return a thread without messages."""
         evidence, skus = MemoryEvidence(), load_skus()
         fleet = Fleet(stage.transport, stage.inventory, CHECKS, evidence, stage.clock, skus)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
@@ -37,7 +37,7 @@ def ended() -> Cluster:
 
 def fleet(of: Cluster, transport: Transport | None = None, **more: object) -> Fleet:
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": {"g": {"hosts": ",".join(of.hosts), "sku": of.profile, **more}}})
-    return Fleet(transport or InProcess(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
+    return Fleet(transport or InProcessTransport(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
 
 
 class Listening:
@@ -46,7 +46,7 @@ class Listening:
     clock = "virtual"
 
     def __init__(self, of: Cluster, instead: dict[str, CommandResult] | None = None) -> None:
-        self._inner = InProcess(of)
+        self._inner = InProcessTransport(of)
         self.asked = list[tuple[str, ...]]()
         self.instead = instead or {}
         self.running = 0

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster
 from tools.checks import CHECKS
@@ -173,7 +173,7 @@ async def test_a_group_that_was_lost_says_nothing_of_its_hosts() -> None:
 def fleet(of: Cluster, leaf: str = "") -> Fleet:
     groups = {"g": {"hosts": ",".join(of.hosts), "sku": of.profile} | ({"leaf": leaf} if leaf else {})}
     inventory = parse_inventory({"defaults": {"kit": True}, "groups": groups})
-    return Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
+    return Fleet(InProcessTransport(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
 
 
 @pytest.mark.parametrize(("fault", "verdict"), [("N05", "slow"), ("S08", "slow"), ("N04", "failed"), ("N10", "failed"), ("N01", "slow")])
@@ -197,7 +197,7 @@ async def test_a_slow_leaf_is_named_though_only_the_fabric_itself_knows_the_leav
 async def test_without_nccl_tests_one_is_told_how_to_get_them() -> None:
     of = cluster(nodes=2)
     inventory = parse_inventory({"groups": {"g": {"hosts": "n0,n1", "nccl_tests": "/nowhere"}}})
-    elsewhere = Fleet(InProcess(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
+    elsewhere = Fleet(InProcessTransport(of), inventory, CHECKS, MemoryEvidence(), SetClock(of.t0), load_skus())
     wave = await elsewhere.run_checks("i", [CheckRequest(host, "nccl2") for host in of.hosts], permitted=True)
     told = [fact for fact in wave.facts if fact.key == "check.skipped"]
     assert told

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from deploy.sandbox.cluster.doors.inprocess import InProcess
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from kb.logs.kernel_log import NEEDED_TEXTS
 from tests.support.clock import SetClock
 from tests.support.fakes_cluster import cluster, fleet
@@ -148,7 +148,7 @@ def test_the_pattern_means_to_perl_s_expressions_what_it_means_to_python_s() -> 
 
 async def test_a_gpu_s_error_is_found_under_a_day_of_an_adapter_s_complaints() -> None:
     of_node = cluster("G10@n1", modifiers=["R2(lines=30000)@n1"])
-    (answer,) = (await fleet(of_node, InProcess(of_node)).run_checks("inc-1", [CheckRequest("n1", "dmesg")])).answers
+    (answer,) = (await fleet(of_node, InProcessTransport(of_node)).run_checks("inc-1", [CheckRequest("n1", "dmesg")])).answers
     assert answer.could_not == ""
     assert [fact.value for fact in of(answer, "kernel.xid") if fact.status is Status.OK] == [119]
     assert {fact.value for fact in of(answer, "check.left_out")} == {"ring", "journal"}

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.sandbox.cluster.grammar import several
+from deploy.sandbox.cluster.grammar import parse_batch
 from tests.support.clock import PATIENCE
 from tests.support.fixtures_sshd import needs_sshd, sshd
 from tools.ssh.batch import MAX_STDERR_BYTES, BatchCommand, BatchOutputParser, CommandOutput, build_batch_command, create_delimiter
@@ -121,8 +121,8 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 
 @given(st.lists(st.tuples(st.lists(words, min_size=1, max_size=4), st.integers(0, 10**7), st.integers(1, 600)), min_size=1, max_size=5))
 def test_every_word_arrives_as_it_was(rows: list[tuple[list[str], int, int]]) -> None:
-    found = several(build_batch_command([BatchCommand(tuple(argv), limit, cap) for argv, cap, limit in rows]))
-    assert [(list(one.argv), one.most - 1, int(one.limit)) for one in found] == rows
+    found = parse_batch(build_batch_command([BatchCommand(tuple(argv), limit, cap) for argv, cap, limit in rows]))
+    assert [(list(one.argv), one.max_bytes - 1, int(one.limit)) for one in found] == rows
 
 
 def test_numbers_are_never_the_same() -> None:

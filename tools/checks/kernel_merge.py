@@ -83,10 +83,10 @@ def find_repeated_xids(facts: Sequence[Fact]) -> list[Fact]:
     repeat_facts = []
     for device, repeat in repeats.items():
         own = [fact for fact in xids if fact.device == device and fact.value in (13, 31)]
-        most = max(own, key=lambda fact: get_occurrence_count(fact.attrs))
-        attrs = {name: most.attrs[name] for name in ("gpc", "tpc", "pids", "names") if name in most.attrs}
-        attrs |= {"xid": most.value, "count": sum(get_occurrence_count(fact.attrs) for fact in own), "gpus": len(repeats)}
-        repeat_facts.append(replace(most, key="kernel.xid_repeat", value=repeat, attrs=attrs))
+        most_frequent_fact = max(own, key=lambda fact: get_occurrence_count(fact.attrs))
+        attrs = {name: most_frequent_fact.attrs[name] for name in ("gpc", "tpc", "pids", "names") if name in most_frequent_fact.attrs}
+        attrs |= {"xid": most_frequent_fact.value, "count": sum(get_occurrence_count(fact.attrs) for fact in own), "gpus": len(repeats)}
+        repeat_facts.append(replace(most_frequent_fact, key="kernel.xid_repeat", value=repeat, attrs=attrs))
     return repeat_facts
 
 

@@ -109,5 +109,5 @@ def merge_unknown_counts(facts: Sequence[Fact], current: str) -> list[Fact]:
         for fact in facts
         if fact.key == NOT_UNDERSTOOD_KEY and (not fact.boot_id or not current or fact.boot_id.replace("-", "").lower() == current)
     ]
-    most = max(own_facts, key=lambda fact: fact.value if isinstance(fact.value, int) else 0, default=None)
-    return [fact for fact in facts if fact.key != NOT_UNDERSTOOD_KEY or fact is most]
+    most_frequent_fact = max(own_facts, key=lambda fact: fact.value if isinstance(fact.value, int) else 0, default=None)
+    return [fact for fact in facts if fact.key != NOT_UNDERSTOOD_KEY or fact is most_frequent_fact]

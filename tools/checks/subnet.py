@@ -85,8 +85,8 @@ def _find_degraded_links(links: Sequence[LinkRow], up: Sequence[LinkRow]) -> lis
     """
     could = [link for link in up if "Could be" in link["says"]]
     if all("Could be" in link["says"] for link in links):
-        most = max(map(_compute_link_gbps, links))
-        could = [link for link in could if _compute_link_gbps(link) < most]
+        fastest_gbps = max(map(_compute_link_gbps, links))
+        could = [link for link in could if _compute_link_gbps(link) < fastest_gbps]
     return sorted(could, key=lambda link: int(link["speed"].partition("X")[0]))
 
 

@@ -37,8 +37,8 @@ class _HostQueue:
         if alone:
             self.waiting.remove(alone)
             return [alone]
-        most = min(MAX_BATCH_COMMANDS, max(MIN_BATCH_COMMANDS, -(-len(self.waiting) // lanes)))
-        batch = self.waiting[:: max(1, len(self.waiting) // most)][:most]
+        max_commands = min(MAX_BATCH_COMMANDS, max(MIN_BATCH_COMMANDS, -(-len(self.waiting) // lanes)))
+        batch = self.waiting[:: max(1, len(self.waiting) // max_commands)][:max_commands]
         self.waiting = [waiting_command for waiting_command in self.waiting if waiting_command not in batch]
         return batch
 

@@ -11,7 +11,7 @@ import contextlib
 import random
 import shlex
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,6 @@ from tools.fact import Status
 from tools.inventory.inventory import Host, Inventory
 from tools.limiter import AdmissionControl
 from tools.ssh.batch import BatchCommand, BatchOutputParser, build_batch_command, create_delimiter
-from tools.ssh.connection import Connection, HostConnection
 from tools.ssh.session import (
     TIMEOUT_STATUSES,
     CommandCallback,
@@ -38,6 +37,7 @@ from tools.ssh.session import (
 from tools.transport import AccessBarrier, CommandResult, Unreachable
 
 T = TypeVar("T")
+Connection = asyncssh.SSHClientConnection
 # Tried first, before asyncssh's defaults: ChaCha20-Poly1305 costs asyncssh three times the CPU per packet of AES-GCM.
 PREFERRED_CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 # Refusals until the caller gets an error. Each refusal lowers the concurrency, so it soon is not the cause.
@@ -71,6 +71,36 @@ class SshLimits:
     grace_seconds: float = 5.0
 
 
+@dataclass(slots=True)
+class _HostConnection:
+    """One host's connection, opened on demand, and its session slots.
+
+    Callers share one attempt and its outcome: a dead host costs one wait, not one per command.
+    """
+
+    sessions: AdmissionControl
+    opening: asyncio.Task[Connection] | None = None
+    connection: Connection | None = None
+
+    async def get_connection(self, dial: Callable[[], Coroutine[Any, Any, Connection]]) -> Connection:
+        """Return the open connection, or open one with `dial`."""
+        if self.connection is not None and not self.connection.is_closed():
+            return self.connection
+        if self.opening is None or self.opening.done():
+            self.opening = asyncio.create_task(dial())
+            self.opening.add_done_callback(self._record_opened)
+        return await asyncio.shield(self.opening)
+
+    async def cancel_opening(self) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+            await asyncio.gather(self.opening, return_exceptions=True)
+
+    def _record_opened(self, task: asyncio.Task[Connection]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self.connection = task.result()
+
+
 class SshTransport:
     """`Transport` over asyncssh, one persistent connection per host."""
 
@@ -79,8 +109,8 @@ class SshTransport:
     def __init__(self, inventory: Inventory, limits: SshLimits | None = None) -> None:
         self._inventory = inventory
         self._limits = limits or SshLimits()
-        self._lines: dict[str, HostConnection] = {}
-        self._bastions: dict[str, HostConnection] = {}
+        self._lines: dict[str, _HostConnection] = {}
+        self._bastions: dict[str, _HostConnection] = {}
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
         self._admissions: dict[str, AdmissionControl] = {}
 
@@ -153,10 +183,10 @@ class SshTransport:
         key = (await self._connect_host(known_host, line)).get_server_host_key()
         return key.get_fingerprint() if key else ""
 
-    def _get_host_connection(self, host: str) -> HostConnection:
-        return self._lines.setdefault(host, HostConnection(AdmissionControl(self._limits.sessions, SESSION_GAIN)))
+    def _get_host_connection(self, host: str) -> _HostConnection:
+        return self._lines.setdefault(host, _HostConnection(AdmissionControl(self._limits.sessions, SESSION_GAIN)))
 
-    async def _connect_host(self, host: Host, line: HostConnection) -> Connection:
+    async def _connect_host(self, host: Host, line: _HostConnection) -> Connection:
         async def dial() -> Connection:
             tunnel = await self._connect_bastion_of(host) if host.jump else None
             return await self._open_connection(
@@ -173,7 +203,7 @@ class SshTransport:
             raise Unreachable(host.name, f"{error.host}: {error.why}", error.status, AccessBarrier.SITE) from error
 
     async def _connect_bastion(self, host: Host) -> Connection:
-        line = self._bastions.setdefault(host.jump, HostConnection(AdmissionControl(1)))
+        line = self._bastions.setdefault(host.jump, _HostConnection(AdmissionControl(1)))
         user, _, jump_address = host.jump.rpartition("@")
         address, _, port = jump_address.partition(":")
 
@@ -185,9 +215,9 @@ class SshTransport:
 
     def _get_admission(self, host: Host) -> AdmissionControl:
         """Return the limit of the bastion, else of the sshd, shared by all its names."""
-        door = host.jump or f"{host.address}:{host.port}"
-        most = self._limits.per_bastion if host.jump else self._limits.handshakes
-        return self._admissions.setdefault(door, AdmissionControl(most))
+        access_point = host.jump or f"{host.address}:{host.port}"
+        max_connections = self._limits.per_bastion if host.jump else self._limits.handshakes
+        return self._admissions.setdefault(access_point, AdmissionControl(max_connections))
 
     async def _open_connection(
         self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: AdmissionControl

@@ -28,7 +28,7 @@ def demo(
     from bot.settings import copy_environment
 
     try:
-        from deploy.sandbox.demo import demo as run_demo
+        from deploy.sandbox.demo import run_demo
     except ModuleNotFoundError as error:
         exit_with_error(f"the sandbox is not installed here ({error.name}); run `make demo` in a checkout")
     run_async_command(lambda: run_demo(copy_environment(), port, http=http))

@@ -5,16 +5,16 @@ A container has no /dev/ipmi0, so the node's `ipmitool` is a wrapper that adds t
 
 from dataclasses import dataclass
 
-from deploy.lab.container import done, inside
+from deploy.lab.container import run_checked_in_node, run_in_node
 from deploy.lab.layout import Rack, RackNode
-from deploy.lab.settle import until
+from deploy.lab.readiness import wait_until
 
 FOLDER, UNIT, WRAPPER = "/etc/lab-bmc", "lab-bmc", "/usr/local/sbin/ipmitool"
 USER, PASSWORD = "operator", "lab"
 CONTROLLER_ADDRESS = "0x20"
 _AUTHENTICATION = "none md2 md5 straight"
 _ALLOWED = "".join(f"    allowed_auths_{who} {_AUTHENTICATION}\n" for who in ("callback", "user", "operator", "admin"))
-LAN = f"""\
+LAN_CONF = f"""\
 name "lab"
 set_working_mc {CONTROLLER_ADDRESS}
   startlan 1
@@ -26,7 +26,7 @@ set_working_mc {CONTROLLER_ADDRESS}
   user 2 true "{USER}" "{PASSWORD}" admin 10 {_AUTHENTICATION}
   chassis_control "{FOLDER}/chassis"
 """
-CHASSIS = """\
+CHASSIS_SCRIPT = """\
 #!/bin/sh
 # what the BMC asks of the machine: its power is on, and switching it off or round boots it anew
 if [ "$1" = get ]; then
@@ -36,14 +36,14 @@ elif [ "$1 $2 $3" = "set power 0" ]; then
   systemctl --no-block reboot --force
 fi
 """
-SERVICE = f"""\
+SERVICE_UNIT = f"""\
 [Service]
 ExecStart=/usr/bin/ipmi_sim -c {FOLDER}/lan.conf -f {FOLDER}/commands -s /run/{UNIT} -n
 RuntimeDirectory={UNIT}
 [Install]
 WantedBy=multi-user.target
 """
-CLIENT = f"""\
+WRAPPER_SCRIPT = f"""\
 #!/bin/sh
 # the real ipmitool, asking the simulated BMC
 exec /usr/bin/ipmitool -I lanplus -C 3 -H 127.0.0.1 -U {USER} -P {PASSWORD} "$@"
@@ -62,17 +62,17 @@ class Sensor:
     critical: int
 
 
-WELL = (Sensor("Inlet Temp", TEMPERATURE, 24, 42), Sensor("FAN1", FAN, 90, 20))
+HEALTHY_SENSORS = (Sensor("Inlet Temp", TEMPERATURE, 24, 42), Sensor("FAN1", FAN, 90, 20))
 # A power supply event: sensor type and number, sensor-specific, `Failure detected` (IPMI 2.0, table 42-3).
 PSU_FAILED = (0x08, 0x51, 0x6F, 0x01)
 
 
-def commands(sensors: tuple[Sensor, ...], events: tuple[tuple[int, int, int, int], ...] = ()) -> str:
+def build_ipmi_sim_commands(sensors: tuple[Sensor, ...], events: tuple[tuple[int, int, int, int], ...] = ()) -> str:
     """Return ipmi_sim's command file: sensors with their records, and the event log's entries."""
     lines = [f"mc_setbmc {CONTROLLER_ADDRESS}", f"mc_add {CONTROLLER_ADDRESS} 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr"]
     lines.append(f"sel_enable {CONTROLLER_ADDRESS} 1000 0x0a")
     for number, sensor in enumerate(sensors, 1):
-        lines += _sensor(number, sensor)
+        lines += _build_sensor_commands(number, sensor)
     for kind, number, shape, offset in events:
         stamp = "0x80 0x6a 0x10 0x6a"
         lines.append(
@@ -81,7 +81,7 @@ def commands(sensors: tuple[Sensor, ...], events: tuple[tuple[int, int, int, int
     return "\n".join([*lines, f"mc_enable {CONTROLLER_ADDRESS}", ""])
 
 
-def _sensor(number: int, sensor: Sensor) -> list[str]:
+def _build_sensor_commands(number: int, sensor: Sensor) -> list[str]:
     where = f"{CONTROLLER_ADDRESS} 0 {number}"
     limits = (0, sensor.critical, 0, 0, 0, 0) if sensor.kind == FAN else (0, 0, 0, 0, sensor.critical, 0)
     mask = "000010" if sensor.kind == FAN else "010000"
@@ -91,11 +91,11 @@ def _sensor(number: int, sensor: Sensor) -> list[str]:
         f"sensor_set_threshold {where} readable {mask} {' '.join(map(str, reversed(limits)))}",
         f"sensor_set_event_support {where} enable scanning per-state {' '.join(['0' * 15] * 4)}",
         f"sensor_set_value {where} {sensor.reading} 0",
-        f"main_sdr_add {CONTROLLER_ADDRESS} {' '.join(f'{byte:#04x}' for byte in _record(number, sensor, upper, lower))}",
+        f"main_sdr_add {CONTROLLER_ADDRESS} {' '.join(f'{byte:#04x}' for byte in _build_sensor_record(number, sensor, upper, lower))}",
     ]
 
 
-def _record(number: int, sensor: Sensor, upper: int, lower: int) -> list[int]:
+def _build_sensor_record(number: int, sensor: Sensor, upper: int, lower: int) -> list[int]:
     """A full sensor record (IPMI 2.0, table 43-1)."""
     multiplier = 100 if sensor.kind == FAN else 1
     readable = 0x02 if sensor.kind == FAN else 0x10
@@ -112,19 +112,21 @@ def _record(number: int, sensor: Sensor, upper: int, lower: int) -> list[int]:
     return [0, 0, 0x51, 0x01, len(body), *body]
 
 
-def start_bmc(rack: Rack, node: RackNode, sensors: tuple[Sensor, ...] = WELL, events: tuple[tuple[int, int, int, int], ...] = ()) -> None:
+def start_bmc(
+    rack: Rack, node: RackNode, sensors: tuple[Sensor, ...] = HEALTHY_SENSORS, events: tuple[tuple[int, int, int, int], ...] = ()
+) -> None:
     """Start the BMC; it survives a reboot of the node. Raises LabRefusal."""
-    done(rack, node, "mkdir", "-p", FOLDER)
-    files = {"lan.conf": LAN, "chassis": CHASSIS, "commands": commands(sensors, events)}
+    run_checked_in_node(rack, node, "mkdir", "-p", FOLDER)
+    files = {"lan.conf": LAN_CONF, "chassis": CHASSIS_SCRIPT, "commands": build_ipmi_sim_commands(sensors, events)}
     for name, text in files.items():
-        done(rack, node, "sh", "-c", f"cat > {FOLDER}/{name}; chmod 755 {FOLDER}/{name}", stdin=text)
-    done(rack, node, "sh", "-c", f"cat > /etc/systemd/system/{UNIT}.service", stdin=SERVICE)
-    done(rack, node, "sh", "-c", f"cat > {WRAPPER}; chmod 755 {WRAPPER}", stdin=CLIENT)
-    done(rack, node, "systemctl", "enable", "--quiet", UNIT)
-    done(rack, node, "systemctl", "restart", UNIT)
-    until(lambda: inside(rack, node, "ipmitool", "mc", "info").returncode == 0, "ipmi_sim does not answer")
+        run_checked_in_node(rack, node, "sh", "-c", f"cat > {FOLDER}/{name}; chmod 755 {FOLDER}/{name}", stdin=text)
+    run_checked_in_node(rack, node, "sh", "-c", f"cat > /etc/systemd/system/{UNIT}.service", stdin=SERVICE_UNIT)
+    run_checked_in_node(rack, node, "sh", "-c", f"cat > {WRAPPER}; chmod 755 {WRAPPER}", stdin=WRAPPER_SCRIPT)
+    run_checked_in_node(rack, node, "systemctl", "enable", "--quiet", UNIT)
+    run_checked_in_node(rack, node, "systemctl", "restart", UNIT)
+    wait_until(lambda: run_in_node(rack, node, "ipmitool", "mc", "info").returncode == 0, "ipmi_sim does not answer")
 
 
 def stop_bmc(rack: Rack, node: RackNode) -> None:
-    inside(rack, node, "systemctl", "disable", "--quiet", "--now", UNIT)
-    inside(rack, node, "rm", "-rf", WRAPPER, FOLDER, f"/etc/systemd/system/{UNIT}.service")
+    run_in_node(rack, node, "systemctl", "disable", "--quiet", "--now", UNIT)
+    run_in_node(rack, node, "rm", "-rf", WRAPPER, FOLDER, f"/etc/systemd/system/{UNIT}.service")

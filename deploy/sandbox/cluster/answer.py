@@ -14,8 +14,8 @@ class ShellAnswer:
     hangs: bool = False
 
 
-def said(text: str, status: int = 0, stderr: str = "") -> ShellAnswer:
+def text_answer(text: str, status: int = 0, stderr: str = "") -> ShellAnswer:
     return ShellAnswer(text.encode(), stderr.encode(), status)
 
 
-HANGS = ShellAnswer(hangs=True, status=124)
+HANGING = ShellAnswer(hangs=True, status=124)

@@ -6,10 +6,12 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """A fault at a time. `at`: seconds from t0, negative before. `key`: separates its random draws from others'.
-    `after`: number of earlier deeds. `ended`: since then only its log lines remain. `jobs`: it is hidden and returns
-    with that many later runs of the job.
+class InjectedFault:
+    """A fault of the catalogue on some nodes from a time on.
+
+    `at`: seconds from t0, negative for the past. `key`: separates the fault's random draws from those of others.
+    `after`: number of earlier actions. `ended`: time since which only the fault's log lines remain. `jobs`: the fault is
+    hidden and returns with that many later runs of the job.
     """
 
     fault: str
@@ -23,19 +25,19 @@ class Happening:
     jobs: int = 0
 
 
-What = Literal[
+ActionKind = Literal[
     "boot", "built", "cancel", "configured", "down", "drain", "fabricmanager", "gpu_reset", "hold", "inhibit", "job", "kill", "mark", "mig_leaves",
     "module", "nothing", "persistence", "power_limit", "resume", "reuse", "scar", "service",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class MachineAction:
     """An action on a machine (or on the job if `node` is empty) by a remedy, an admin or an accident. `at` as in
-    Happening. The plan keeps deeds in order; `deeds.py` implements them.
+    InjectedFault. The plan keeps actions in order; `simulation/actions.py` implements them.
     """
 
-    what: What
+    kind: ActionKind
     node: str
     at: float
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -62,11 +64,11 @@ class Plan:
     profile: str
     names: tuple[str, ...]
     seed: int
-    happenings: tuple[Happening, ...] = ()
+    injected_faults: tuple[InjectedFault, ...] = ()
     modifiers: tuple[Modifier, ...] = ()
     job: str = ""
     age: float = 0.0
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[MachineAction, ...] = ()
     controller: str = ""
     reported_job: str = ""  # the ticket's job id, if it names one
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-NAME = "sandbox"  # model name in every answer
+MODEL_NAME = "sandbox"  # model name in every answer
 
 Fault = Literal["429", "500", "401", "hang", "drip", "garbage", "not_json", "truncated", "empty", "refusal", "disconnect", "no_usage"]
 
@@ -31,26 +31,26 @@ class Script:
     released: asyncio.Event = field(default_factory=asyncio.Event)  # set it to release hanging requests
 
 
-def offered(prompt: str, title: str) -> list[str]:
+def read_list(prompt: str, title: str) -> list[str]:
     """Return the ids in one list of a prompt."""
     found = re.search(rf"^{re.escape(title)}:\n((?:- .*\n?)+)", prompt, re.MULTILINE)
     return [line[2:].strip() for line in found.group(1).splitlines()] if found else []
 
 
-def data(prompt: str, title: str) -> str:
+def read_section(prompt: str, title: str) -> str:
     """Return the untrusted text under one title."""
     found = re.search(rf"^{re.escape(title)}:\n<<(\w+)\n(.*?)\n\1>>", prompt, re.MULTILINE | re.DOTALL)
     return found.group(2) if found else ""
 
 
-def read(prompt: str) -> dict[str, Any]:
-    report = data(prompt, "Report")
+def answer_read(prompt: str) -> dict[str, Any]:
+    report = read_section(prompt, "Report")
     errors = [line.strip() for line in report.splitlines() if re.search(r"error|xid|fail|timeout", line, re.IGNORECASE)]
     job = re.search(r"\bjob (\w+)", report)
-    symptoms = [one for one in offered(prompt, "Symptoms") if one.replace("_", " ") in report.lower()]
-    hosts = [host for host in offered(prompt, "Hosts") if host in report]
-    words = set(re.findall(r"[a-z]{3,}", (report + data(prompt, "Findings")).lower()))
-    causes = [line.partition("  ")[0] for line in offered(prompt, "Causes")]
+    symptoms = [one for one in read_list(prompt, "Symptoms") if one.replace("_", " ") in report.lower()]
+    hosts = [host for host in read_list(prompt, "Hosts") if host in report]
+    words = set(re.findall(r"[a-z]{3,}", (report + read_section(prompt, "Findings")).lower()))
+    causes = [line.partition("  ")[0] for line in read_list(prompt, "Causes")]
     likely = sorted(causes, key=lambda label: -len(words & set(re.findall(r"[a-z]{3,}", label.lower()))))[:3]
     return {
         "symptoms": symptoms,
@@ -64,14 +64,14 @@ def read(prompt: str) -> dict[str, Any]:
     }
 
 
-def judge(prompt: str) -> dict[str, Any]:
+def answer_judge(prompt: str) -> dict[str, Any]:
     return {"verdict": "inconclusive", "because": "The findings do not decide it.", "cites": []}
 
 
-def explore(prompt: str) -> dict[str, Any]:
-    [first, *_] = [line for line in data(prompt, "Report").splitlines() if line.strip()] or [""]
-    findings = re.findall(r"^\d+: ", data(prompt, "Findings"), re.MULTILINE)
-    branches = [line.partition("  ")[0] for line in offered(prompt, "Branches")]
+def answer_explore(prompt: str) -> dict[str, Any]:
+    [first, *_] = [line for line in read_section(prompt, "Report").splitlines() if line.strip()] or [""]
+    findings = re.findall(r"^\d+: ", read_section(prompt, "Findings"), re.MULTILINE)
+    branches = [line.partition("  ")[0] for line in read_list(prompt, "Branches")]
     idea = {
         "title": "Something that no rule of mine names",
         "cause": "It would make what was reported, and I know no more of it.",
@@ -89,47 +89,47 @@ def explore(prompt: str) -> dict[str, Any]:
     return {"ideas": [idea] if first or findings else [], "questions": asked}
 
 
-def critique(prompt: str) -> dict[str, Any]:
-    claims = re.findall(r"^(\d+): ", data(prompt, "Claims"), re.MULTILINE)
+def answer_critique(prompt: str) -> dict[str, Any]:
+    claims = re.findall(r"^(\d+): ", read_section(prompt, "Claims"), re.MULTILINE)
     return {"objections": [{"claim": int(at), "verdict": "holds", "because": "Nothing speaks against it.", "cites": []} for at in claims]}
 
 
-def intent(prompt: str) -> dict[str, Any]:
-    said = data(prompt, "Message").lower()
-    hosts = [host for host in offered(prompt, "Hosts") if host in said]
-    wanted = next((one for one in offered(prompt, "Intents") if one.replace("_", " ") in said), "not_understood")
+def answer_intent(prompt: str) -> dict[str, Any]:
+    said = read_section(prompt, "Message").lower()
+    hosts = [host for host in read_list(prompt, "Hosts") if host in said]
+    wanted = next((one for one in read_list(prompt, "Intents") if one.replace("_", " ") in said), "not_understood")
     return {"intent": wanted, "hosts": hosts, "labels": [], "check": "", "remedy": ""}
 
 
-def label(prompt: str) -> dict[str, Any]:
-    said = (data(prompt, "Incident") + data(prompt, "Sentences")).lower()
+def answer_label(prompt: str) -> dict[str, Any]:
+    said = (read_section(prompt, "Incident") + read_section(prompt, "Sentences")).lower()
     words = set(re.findall(r"[a-z]{3,}", said))
-    causes = offered(prompt, "Causes")
+    causes = read_list(prompt, "Causes")
     best = max(causes, key=lambda one: len(words & set(re.findall(r"[a-z]{3,}", one.lower()))), default="")
-    numbered = [line.partition(": ") for line in data(prompt, "Sentences").splitlines()]
+    numbered = [line.partition(": ") for line in read_section(prompt, "Sentences").splitlines()]
     cause = next((int(at) for at, _, one in reversed(numbered) if "cause" in one), -1)
     return {"kind": "incident", "label": best.partition("  ")[0], "cause": cause, "fix": -1, "summary": "It was seen and it was mended."}
 
 
 RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {
-    "read": read,
-    "judge": judge,
-    "explore": explore,
-    "critique": critique,
-    "intent": intent,
-    "label": label,
+    "read": answer_read,
+    "judge": answer_judge,
+    "explore": answer_explore,
+    "critique": answer_critique,
+    "intent": answer_intent,
+    "label": answer_label,
 }
 
 
-def by_shape(schema: Mapping[str, Any]) -> Any:
+def answer_schema(schema: Mapping[str, Any]) -> Any:
     """Return an answer for any other schema: the first enum value, otherwise empty."""
     match schema:
         case {"enum": [first, *_]}:
             return first
         case {"type": "object"}:
-            return {name: by_shape(part) for name, part in schema.get("properties", {}).items()}
+            return {name: answer_schema(part) for name, part in schema.get("properties", {}).items()}
         case {"type": "array", "items": {"enum": [_, *_]} as item}:
-            return [by_shape(item)]
+            return [answer_schema(item)]
         case {"type": "array"}:
             return []
         case {"type": "integer"}:
@@ -137,19 +137,19 @@ def by_shape(schema: Mapping[str, Any]) -> Any:
     return ""
 
 
-def completion(text: str, prompt: str, **choice: Any) -> dict[str, Any]:
+def build_completion(text: str, prompt: str, **choice: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, **choice.pop("message", {})}
     return {
         "id": "chatcmpl-sandbox",
         "object": "chat.completion",
         "created": 1779246600,
-        "model": NAME,
+        "model": MODEL_NAME,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", **choice}],
         "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4, "total_tokens": (len(prompt) + len(text)) // 4},
     }
 
 
-def embedding(text: str) -> list[float]:
+def embed_text(text: str) -> list[float]:
     """Count trigrams in 64 hash buckets."""
     found = [0.0] * 64
     for word in re.findall(r"[a-z0-9]{3,}", text.lower()):
@@ -173,7 +173,7 @@ class SandboxModel:
         return app
 
     async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": NAME, "object": "model"}]})
+        return web.json_response({"object": "list", "data": [{"id": MODEL_NAME, "object": "model"}]})
 
     async def plan(self, request: web.Request) -> web.Response:
         """Append steps to the script: a JSON list."""
@@ -191,8 +191,8 @@ class SandboxModel:
         if "status" in step:
             return web.json_response({"error": step["error"]}, status=step["status"])
         if "text" in step:
-            return web.json_response(completion(step["text"], paid))
-        return web.json_response(completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), paid))
+            return web.json_response(build_completion(step["text"], paid))
+        return web.json_response(build_completion(json.dumps(step.get("answer") or self._by_rule(body, prompt)), paid))
 
     async def embed(self, request: web.Request) -> web.StreamResponse:
         """Return trigram vectors, so texts that share parts of words are near. Faults apply as to completions; a
@@ -203,15 +203,15 @@ class SandboxModel:
         step = self.script.next.popleft() if self.script.next else {}
         if "fault" in step:
             return await self._faulty(request, step, "")
-        vectors = step["vectors"] if "vectors" in step else [embedding(text) for text in body["input"]]
+        vectors = step["vectors"] if "vectors" in step else [embed_text(text) for text in body["input"]]
         data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
-        return web.json_response({"object": "list", "data": data, "model": NAME, "usage": usage})
+        return web.json_response({"object": "list", "data": data, "model": MODEL_NAME, "usage": usage})
 
     def _by_rule(self, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
         shape = (body.get("response_format") or {}).get("json_schema") or {}
         rule = RULES.get(shape.get("name", ""))
-        return rule(prompt) if rule else by_shape(shape.get("schema", {"type": "object"}))
+        return rule(prompt) if rule else answer_schema(shape.get("schema", {"type": "object"}))
 
     async def _faulty(self, request: web.Request, step: Mapping[str, Any], prompt: str) -> web.StreamResponse:
         fault: Fault = step["fault"]
@@ -221,7 +221,7 @@ class SandboxModel:
             return web.json_response({"error": {"message": fault, "type": "sandbox", **error}}, status=status, headers=headers)
         if fault == "hang":
             await self.script.released.wait()
-            return web.json_response(completion("{}", prompt))
+            return web.json_response(build_completion("{}", prompt))
         if fault == "drip":
             return await self._drip(request)
         if fault == "disconnect":
@@ -233,19 +233,19 @@ class SandboxModel:
     def _bad(self, fault: Fault, prompt: str) -> web.Response:
         match fault:
             case "garbage":
-                return web.json_response(completion("I think it is the network.", prompt))
+                return web.json_response(build_completion("I think it is the network.", prompt))
             case "not_json":
                 return web.Response(text="<html>Bad gateway</html>", content_type="application/json")
             case "truncated":
-                return web.json_response(completion('{"labels": ["GPU', prompt, finish_reason="length"))
+                return web.json_response(build_completion('{"labels": ["GPU', prompt, finish_reason="length"))
             case "refusal":
-                return web.json_response(completion("", prompt, message={"content": None, "refusal": "I cannot help with that."}))
+                return web.json_response(build_completion("", prompt, message={"content": None, "refusal": "I cannot help with that."}))
             case "no_usage":
                 return web.json_response(
-                    {k: v for k, v in completion('{"ideas": [], "questions": ["Why?"]}', prompt).items() if k != "usage"}
+                    {k: v for k, v in build_completion('{"ideas": [], "questions": ["Why?"]}', prompt).items() if k != "usage"}
                 )
             case _:
-                return web.json_response(completion("", prompt))
+                return web.json_response(build_completion("", prompt))
 
     async def _drip(self, request: web.Request) -> web.StreamResponse:
         """Send an endless answer that never triggers a read timeout."""

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from deploy.sandbox.slack.app.acts import UserActions
-from deploy.sandbox.slack.app.socketmode import Hub, SocketDelivery
+from deploy.sandbox.slack.app.socket_mode import Hub, SocketDelivery
+from deploy.sandbox.slack.app.user_actions import UserActions
 from deploy.sandbox.slack.web.api import Api
-from deploy.sandbox.slack.workspace.people import HOME
+from deploy.sandbox.slack.workspace.people import HOME_TEAM
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views
 from deploy.sandbox.slack.workspace.workspace import Channel, Workspace
 
 
 @dataclass
-class Control:
-    ws: Workspace
+class ControlRoutes:
+    workspace: Workspace
     views: Views
     hub: Hub
     acts: UserActions
@@ -62,8 +62,8 @@ class Control:
             "messages": self.messages,
             "thread": self.thread,
             "pane": self.shown_pane,
-            "views": lambda query: {"views": self.views.stacks.get(self.ws.user(query["user"]).id, [])},
-            "home": lambda query: {"view": self.ws.homes.get(self.ws.user(query["user"]).id)},
+            "views": lambda query: {"views": self.views.stacks.get(self.workspace.user(query["user"]).id, [])},
+            "home": lambda query: {"view": self.workspace.homes.get(self.workspace.user(query["user"]).id)},
             "stats": lambda _query: self.stats(),
         }
 
@@ -93,7 +93,7 @@ class Control:
         return handler
 
     async def say(self, body: JSON) -> JSON:
-        files = [(file["name"], attached(file)) for file in body.get("files", [])]
+        files = [(file["name"], read_attachment(file)) for file in body.get("files", [])]
         message = self.acts.say(body["user"], body["channel"], body.get("text", ""), body.get("thread_ts") or "", files)
         return {"ts": message.ts, "channel": message.channel}
 
@@ -117,7 +117,7 @@ class Control:
             block_id, inputs = body.get("block_id", ""), body.get("values")
             where = body["user"], body["message_ts"], body["action_id"]
             done = await self.acts.click(*where, value=body.get("value"), block_id=block_id, inputs=inputs)
-        return delivered(done)
+        return describe_delivery(done)
 
     async def submit(self, body: JSON) -> JSON:
         return await self.acts.submit(body["user"], body["view_id"], body.get("values"))
@@ -127,10 +127,10 @@ class Control:
         return {}
 
     async def command(self, body: JSON) -> JSON:
-        return delivered(await self.acts.command(body["user"], body["channel"], body["command"], body.get("text", "")))
+        return describe_delivery(await self.acts.command(body["user"], body["channel"], body["command"], body.get("text", "")))
 
     async def shortcut(self, body: JSON) -> JSON:
-        return delivered(await self.acts.shortcut(body["user"], body["channel"], body["message_ts"], body["callback_id"]))
+        return describe_delivery(await self.acts.shortcut(body["user"], body["channel"], body["message_ts"], body["callback_id"]))
 
     async def home(self, body: JSON) -> JSON:
         self.acts.open_home(body["user"])
@@ -148,29 +148,29 @@ class Control:
         return {"ts": message.ts, "channel": message.channel}
 
     async def dm(self, body: JSON) -> JSON:
-        return {"channel": self._channel(self.ws.dm(self.ws.user(body["user"]).id))}
+        return {"channel": self._channel(self.workspace.dm(self.workspace.user(body["user"]).id))}
 
     async def unshare(self, body: JSON) -> JSON:
-        self.ws.unshare(self.ws.channel(body["channel"]), body.get("team", "T0GLOBEX"))
+        self.workspace.unshare(self.workspace.channel(body["channel"]), body.get("team", "T0GLOBEX"))
         return {}
 
     async def share(self, body: JSON) -> JSON:
-        self.ws.share(self.ws.channel(body["channel"]), body.get("team", "T0GLOBEX"))
+        self.workspace.share(self.workspace.channel(body["channel"]), body.get("team", "T0GLOBEX"))
         return {}
 
     async def user(self, body: JSON) -> JSON:
         """Change a user: deleted, is_restricted, stranger, team_id …"""
-        who = self.ws.user(body["user"])
+        who = self.workspace.user(body["user"])
         for name in body.keys() & {"deleted", "is_restricted", "is_ultra_restricted", "stranger", "team_id"}:
             setattr(who, name, body[name])
-        self.ws.journal.add("user", {"id": who.id})
+        self.workspace.journal.add("user", {"id": who.id})
         return {}
 
     async def group(self, body: JSON) -> JSON:
-        group = next((g for g in self.ws.groups.values() if body["group"] in (g.id, g.handle)), None)
+        group = next((g for g in self.workspace.groups.values() if body["group"] in (g.id, g.handle)), None)
         if group is None:
             raise SlackRefusal("no_such_subteam")
-        group.users = [self.ws.user(ref).id for ref in body["users"]]
+        group.users = [self.workspace.user(ref).id for ref in body["users"]]
         return {}
 
     async def disconnect(self, body: JSON) -> JSON:
@@ -200,21 +200,21 @@ class Control:
         """Return the page's initial data for one person. People of other workspaces have the app only in shared
         channels.
         """
-        me = self.ws.user(query["user"]).id if query.get("user") else "U0OLGA"
-        team = self.ws.teams[self.ws.users[me].team_id]
-        ours = team.id == HOME
-        people = [user.wire(self.ws.is_stranger(user)) | {"role": user.role} for user in self.ws.users.values()]
+        me = self.workspace.user(query["user"]).id if query.get("user") else "U0OLGA"
+        team = self.workspace.teams[self.workspace.users[me].team_id]
+        ours = team.id == HOME_TEAM
+        people = [user.wire(self.workspace.is_stranger(user)) | {"role": user.role} for user in self.workspace.users.values()]
         return {
             "team": {"id": team.id, "name": team.name, "installed": ours},
-            "teams": {one.id: one.name for one in self.ws.teams.values()},
+            "teams": {one.id: one.name for one in self.workspace.teams.values()},
             "me": me,
             "users": people,
-            "groups": [group.wire(True) for group in self.ws.groups.values()],
+            "groups": [group.wire(True) for group in self.workspace.groups.values()],
             "app": {
-                "name": self.ws.app.name,
-                "commands": self.ws.app.commands if ours else [],
-                "shortcuts": self.ws.app.shortcuts if ours else [],
-                "view": self.ws.app.view,
+                "name": self.workspace.app.name,
+                "commands": self.workspace.app.commands if ours else [],
+                "shortcuts": self.workspace.app.shortcuts if ours else [],
+                "view": self.workspace.app.view,
             },
             "view": self.views.top(me),
             "cluster": self.cluster,
@@ -223,46 +223,46 @@ class Control:
         }
 
     def channels(self, query: JSON) -> JSON:
-        me = self.ws.user(query["user"]).id if query.get("user") else ""
-        rows = [self._channel(c) for c in self.ws.channels.values() if not me or me in c.members]
-        return {"channels": rows, "seq": self.ws.journal.seq}
+        me = self.workspace.user(query["user"]).id if query.get("user") else ""
+        rows = [self._channel(c) for c in self.workspace.channels.values() if not me or me in c.members]
+        return {"channels": rows, "seq": self.workspace.journal.seq}
 
     def _channel(self, channel: Channel) -> JSON:
-        return self.ws.channel_wire(channel) | {"members": channel.members}
+        return self.workspace.channel_wire(channel) | {"members": channel.members}
 
     def shown_pane(self, query: JSON) -> JSON:
         """Return status and prompts of a conversation's thread, or of the whole conversation."""
-        channel, thread = self.ws.dm(self.ws.user(query["user"]).id).id, query.get("thread_ts", "")
-        offered = self.ws.panes.prompts.get((channel, thread), {"title": "", "prompts": []})
-        return {"channel": channel, "status": self.ws.panes.status(channel, thread), **offered}
+        channel, thread = self.workspace.dm(self.workspace.user(query["user"]).id).id, query.get("thread_ts", "")
+        offered = self.workspace.panes.prompts.get((channel, thread), {"title": "", "prompts": []})
+        return {"channel": channel, "status": self.workspace.panes.status(channel, thread), **offered}
 
     def messages(self, query: JSON) -> JSON:
-        channel = self.ws.channel(query["channel"])
-        return {"messages": self._said(channel, query.get("user", ""), ""), "seq": self.ws.journal.seq}
+        channel = self.workspace.channel(query["channel"])
+        return {"messages": self._said(channel, query.get("user", ""), ""), "seq": self.workspace.journal.seq}
 
     def thread(self, query: JSON) -> JSON:
-        channel = self.ws.channel(query["channel"])
-        return {"messages": self._said(channel, query.get("user", ""), query["ts"]), "seq": self.ws.journal.seq}
+        channel = self.workspace.channel(query["channel"])
+        return {"messages": self._said(channel, query.get("user", ""), query["ts"]), "seq": self.workspace.journal.seq}
 
     def _said(self, channel: Channel, user: str, root: str) -> list[JSON]:
         """Return all messages or one thread's, oldest first, including ephemeral ones for this person."""
-        me = self.ws.user(user).id if user else ""
+        me = self.workspace.user(user).id if user else ""
         if me and me not in channel.members:
             raise SlackRefusal("not_in_channel")
-        whispered = [m for m in self.ws.ephemerals.values() if m.channel == channel.id and m.ephemeral_to == me]
+        whispered = [m for m in self.workspace.ephemerals.values() if m.channel == channel.id and m.ephemeral_to == me]
         found = [m for m in [*channel.messages.values(), *whispered] if root in ("", m.root)]
-        return [self.ws.shown(message) for message in sorted(found, key=lambda m: m.ts)]
+        return [self.workspace.shown(message) for message in sorted(found, key=lambda m: m.ts)]
 
     def stats(self) -> JSON:
         calls = {"calls": dict(self.api.calls), "refusals": dict(self.api.refusals)}
-        return self.hub.stats() | calls | {"seq": self.ws.journal.seq}
+        return self.hub.stats() | calls | {"seq": self.workspace.journal.seq}
 
 
-def attached(file: JSON) -> bytes:
+def read_attachment(file: JSON) -> bytes:
     if "base64" in file:
         return base64.b64decode(file["base64"])
     return str(file["content"]).encode()
 
 
-def delivered(done: SocketDelivery) -> JSON:
+def describe_delivery(done: SocketDelivery) -> JSON:
     return {"acked": done.acked, "seconds": done.seconds, "reason": done.reason}

@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from deploy.sandbox.slack.app import events
-from deploy.sandbox.slack.app.acts import Files, UserActions
-from deploy.sandbox.slack.app.httpmode import HttpHub
-from deploy.sandbox.slack.app.socketmode import Hub, Patience, SocketDelivery
+from deploy.sandbox.slack.app.http_mode import HttpHub
+from deploy.sandbox.slack.app.socket_mode import DeliveryTimeouts, Hub, SocketDelivery
+from deploy.sandbox.slack.app.user_actions import Files, UserActions
 from deploy.sandbox.slack.change_feed import ChangeFeed
-from deploy.sandbox.slack.control import Control
-from deploy.sandbox.slack.doors import ANY_HOST, Doors, only_here, session
-from deploy.sandbox.slack.web.api import RULES, Api
+from deploy.sandbox.slack.control import ControlRoutes
+from deploy.sandbox.slack.page_routes import ANY_HOST, PageRoutes, create_session, refuse_other_hosts
+from deploy.sandbox.slack.web.api import METHOD_RATES, Api
 from deploy.sandbox.slack.web.rates import Rates
 from deploy.sandbox.slack.workspace.journal import Change
 from deploy.sandbox.slack.workspace.people import App
@@ -25,8 +25,8 @@ from deploy.sandbox.slack.workspace.views import Views
 from deploy.sandbox.slack.workspace.workspace import Channel, Clock, Workspace
 
 T = TypeVar("T")
-UPLOAD_LIMIT = 200 * 2**20
-PATIENCE = 180.0  # seconds a caller waits for something that must happen; generous for loaded machines
+MAX_UPLOAD_BYTES = 200 * 2**20
+WAIT_SECONDS = 180.0  # seconds a caller waits for something that must happen; generous for loaded machines
 
 
 class SlackSandbox:
@@ -45,7 +45,7 @@ class SlackSandbox:
         *,
         manifest: JSON | None = None,
         clock: Clock = time.time,
-        patience: Patience | None = None,
+        patience: DeliveryTimeouts | None = None,
         any_host: bool = False,
         bot_token: str = "",
         app_token: str = "",
@@ -57,16 +57,16 @@ class SlackSandbox:
         self._any_host = any_host
         self.bot_token = bot_token or f"xoxb-{secrets.token_hex(16)}"
         self.app_token = app_token or f"xapp-1-{App.id}-{secrets.token_hex(16)}"
-        self.ws = Workspace(clock, App.from_manifest(manifest) if manifest else None)
-        self.views = Views(self.ws)
-        self.rates = Rates(clock, dict(RULES))
-        patience = patience or Patience()
-        self.http = HttpHub(self.ws.journal, patience, url=events_url, secret=signing_secret) if events_url else None
-        self.hub: Hub = self.http or Hub(self.ws.journal, patience)
-        self.acts = UserActions(self.ws, self.views, self.hub)
-        self.api = Api(self.ws, self.views, self.rates, self.hub, self.bot_token, self.app_token)
-        self.control = Control(self.ws, self.views, self.hub, self.acts, self.api, cluster=cluster_url is not None)
-        self._doors = Doors(self.ws, self.acts, self.bot_token, cluster_url)
+        self.workspace = Workspace(clock, App.from_manifest(manifest) if manifest else None)
+        self.views = Views(self.workspace)
+        self.rates = Rates(clock, dict(METHOD_RATES))
+        patience = patience or DeliveryTimeouts()
+        self.http = HttpHub(self.workspace.journal, patience, url=events_url, secret=signing_secret) if events_url else None
+        self.hub: Hub = self.http or Hub(self.workspace.journal, patience)
+        self.acts = UserActions(self.workspace, self.views, self.hub)
+        self.api = Api(self.workspace, self.views, self.rates, self.hub, self.bot_token, self.app_token)
+        self.control = ControlRoutes(self.workspace, self.views, self.hub, self.acts, self.api, cluster=cluster_url is not None)
+        self._doors = PageRoutes(self.workspace, self.acts, self.bot_token, cluster_url)
         self.url = ""
         self._runner: web.AppRunner | None = None
 
@@ -75,22 +75,22 @@ class SlackSandbox:
         return f"{self.url}/api/"
 
     async def __aenter__(self) -> Self:
-        app = web.Application(middlewares=[only_here], client_max_size=UPLOAD_LIMIT)
+        app = web.Application(middlewares=[refuse_other_hosts], client_max_size=MAX_UPLOAD_BYTES)
         app[ANY_HOST] = self._any_host
         app.add_routes([web.route("*", "/api/{method}", self.api.handle), web.get("/link/", self.hub.link)])
-        app.add_routes(self._doors.routes() + self.control.routes() + ChangeFeed(self.ws).routes())
+        app.add_routes(self._doors.routes() + self.control.routes() + ChangeFeed(self.workspace).routes())
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         self._port = int(self._runner.addresses[0][1])
         self._live_at(f"http://{'127.0.0.1' if self._host == '0.0.0.0' else self._host}:{self._port}")
-        self._doors.session = session()
-        self.ws.journal.listeners.append(self._tell)
+        self._doors.session = create_session()
+        self.workspace.journal.listeners.append(self._tell)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.ws.journal.close()
+        self.workspace.journal.close()
         await self.hub.close()
         if self._doors.session:
             await self._doors.session.close()
@@ -98,10 +98,10 @@ class SlackSandbox:
             await self._runner.cleanup()
 
     def _live_at(self, url: str) -> None:
-        self.url = self.api.origin = self.acts.origin = self.ws.files.origin = url
+        self.url = self.api.origin = self.acts.origin = self.workspace.files.origin = url
 
     def _tell(self, change: Change) -> None:
-        for payload in events.iter_payloads(self.ws, change):
+        for payload in events.iter_payloads(self.workspace, change):
             self.hub.event(payload)
 
     async def say(self, user: str, channel: str, text: str, thread_ts: str | None = None, files: Files = (), *, raw: bool = False) -> str:
@@ -147,13 +147,13 @@ class SlackSandbox:
         return self.control.shown_pane({"user": user, "thread_ts": thread_ts})
 
     def dm(self, user: str) -> Channel:
-        return self.ws.dm(self.ws.user(user).id)
+        return self.workspace.dm(self.workspace.user(user).id)
 
     def share(self, channel: str, team: str = "T0GLOBEX") -> None:
-        self.ws.share(self.ws.channel(channel), team)
+        self.workspace.share(self.workspace.channel(channel), team)
 
     def unshare(self, channel: str, team: str = "T0GLOBEX") -> None:
-        self.ws.unshare(self.ws.channel(channel), team)
+        self.workspace.unshare(self.workspace.channel(channel), team)
 
     def messages(self, channel: str, user: str = "") -> list[JSON]:
         return list(self.control.messages({"channel": channel, "user": user})["messages"])
@@ -162,23 +162,23 @@ class SlackSandbox:
         return list(self.control.thread({"channel": channel, "ts": ts, "user": user})["messages"])
 
     def view(self, user: str) -> JSON | None:
-        return self.views.top(self.ws.user(user).id)
+        return self.views.top(self.workspace.user(user).id)
 
     def home(self, user: str) -> JSON | None:
-        return self.ws.homes.get(self.ws.user(user).id)
+        return self.workspace.homes.get(self.workspace.user(user).id)
 
     def whispers(self, user: str) -> list[JSON]:
-        who = self.ws.user(user).id
-        return [dict(message.body) for message in self.ws.ephemerals.values() if message.ephemeral_to == who]
+        who = self.workspace.user(user).id
+        return [dict(message.body) for message in self.workspace.ephemerals.values() if message.ephemeral_to == who]
 
     def stats(self) -> JSON:
         return self.control.stats()
 
-    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = PATIENCE) -> T:
+    async def wait_for(self, predicate: Callable[[], T | None], timeout: float = WAIT_SECONDS) -> T:
         """Return the first truthy value of `predicate()`, retried after every change. Raises TimeoutError."""
-        return await self.ws.journal.until(predicate, timeout)
+        return await self.workspace.journal.until(predicate, timeout)
 
-    async def connected(self, connections: int = 1, timeout: float = PATIENCE) -> None:
+    async def connected(self, connections: int = 1, timeout: float = WAIT_SECONDS) -> None:
         """Wait for the app's connection; in HTTP mode, for its URL verification."""
         if self.http:
             async with asyncio.timeout(timeout):
@@ -186,6 +186,6 @@ class SlackSandbox:
         else:
             await self.wait_for(lambda: len(self.hub.live) >= connections, timeout)
 
-    async def quiet(self, timeout: float = PATIENCE) -> None:
+    async def quiet(self, timeout: float = WAIT_SECONDS) -> None:
         """Wait until every sent envelope is answered."""
         await self.wait_for(lambda: not self.hub.busy, timeout)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.stage import CaseClock
+from deploy.sandbox.cluster.access.case_run import CaseClock
+from deploy.sandbox.cluster.access.cluster import Cluster
 from kb.history.incidents import PastIncident
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.checks.check_types import Check

@@ -173,7 +173,7 @@ class Oracle:
 
     async def solve(self, stage: Stage) -> Answer:
         assert stage.cluster is not None  # the runner passes it to this arm only
-        causes = [culprit(row) for row in stage.cluster.happenings]
+        causes = [culprit(row) for row in stage.cluster.injected_faults]
         known = [row for row in causes if row.label in stage.knowledge.taxonomy.leaves]
         if not causes:
             return Answer((NO_FAULT,), confidence=1.0)

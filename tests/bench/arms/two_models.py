@@ -25,7 +25,7 @@ class Sage:
 
     def __init__(self, stage: Stage) -> None:
         assert stage.cluster is not None  # the runner passes it to arms that see the cluster
-        causes = [culprit(row) for row in stage.cluster.happenings]
+        causes = [culprit(row) for row in stage.cluster.injected_faults]
         self._labels = frozenset(row.label for row in causes)
         self._hosts = frozenset(host for row in causes for host in row.hosts)
 

@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 from deploy.sandbox.cluster.cases.controls import CONTROLS
-from deploy.sandbox.cluster.cases.modifiers import MINOR, STALE
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.cases.modifiers import MINOR_FAULTS, STALE_MESSAGES
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
-from deploy.sandbox.cluster.plan import Happening
+from deploy.sandbox.cluster.plan import InjectedFault
+from deploy.sandbox.cluster.seeded_random import make_random
 from tests.bench.case_files.tickets import Wish, write, wrong_layer
 from tests.bench.case_files.truth import controls, table, truth_of
 
@@ -34,7 +34,7 @@ class Draft:
 
     profile: str
     nodes: tuple[str, ...]
-    rows: tuple[Happening, ...]
+    rows: tuple[InjectedFault, ...]
     modifiers: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def cases(layer: str, seed: Seed, n: int | None = None, split: str = "open") -> 
     """Yield a layer's cases as plain data."""
     draw = LAYERS[layer]
     for index in range(SIZES[layer] if n is None else n):
-        roll = dice(0, "bench", seed, layer, index)
+        roll = make_random(0, "bench", seed, layer, index)
         draft = draw(index, roll, seed)
         name = hashlib.sha256(f"{seed}/{layer}/{index}".encode()).hexdigest()[:8]
         yield _case(f"gib-{name}", layer, split, draft, roll)
@@ -73,7 +73,7 @@ def _case(name: str, layer: str, split: str, draft: Draft, roll: random.Random) 
     }
 
 
-def _fault(row: Happening) -> Raw:
+def _fault(row: InjectedFault) -> Raw:
     found: Raw = {"id": row.fault, "node": row.nodes[0] if len(row.nodes) == 1 else list(row.nodes), "t": int(row.at)}
     found |= {"gpu": row.gpus[0]} if row.gpus else {}
     return found | ({"args": dict(row.args)} if row.args else {})
@@ -130,7 +130,7 @@ def profile_of(fault: str, roll: random.Random) -> str:
     return roll.choices(fit, weights)[0]
 
 
-def happening(fault: str, nodes: Sequence[str], profile: str, roll: random.Random, near: str = "") -> Happening:
+def happening(fault: str, nodes: Sequence[str], profile: str, roll: random.Random, near: str = "") -> InjectedFault:
     """Return the fault on a node, or on as many as its scope needs, with varied arguments."""
     scope, row = FAULTS[fault].scope, table()[fault]
     node = near or roll.choice(list(nodes))
@@ -140,7 +140,7 @@ def happening(fault: str, nodes: Sequence[str], profile: str, roll: random.Rando
     args |= {"leaf": f"leaf-{roll.choice('ABCD')}{roll.randrange(1, 9)}"} if fault == "N15" else {}
     args |= {"rank": roll.randrange(8 * len(nodes))} if fault in ("U08", "U10", "U09") else {}
     at = -float(roll.choice((420, 620, 620, 900, 1500, 2400)))
-    return Happening(fault, where, at, (roll.randrange(8),) if scope == "gpu" else (), args)
+    return InjectedFault(fault, where, at, (roll.randrange(8),) if scope == "gpu" else (), args)
 
 
 def _easy(index: int, roll: random.Random, seed: Seed) -> Draft:
@@ -177,7 +177,7 @@ def _composite(index: int, roll: random.Random, seed: Seed) -> Draft:
 def _unseen(index: int, roll: random.Random, seed: Seed) -> Draft:
     """Hide ten labels from the solver, rotating with the seed; one fault has no leaf anywhere."""
     order = sorted(set(FAULTS) - {OUTSIDE})
-    dice(0, "unseen", seed).shuffle(order)
+    make_random(0, "unseen", seed).shuffle(order)
     start = index // 10 * 10 % len(order)
     group = [order[(start + i) % len(order)] for i in range(10)]
     fault = OUTSIDE if index % 10 == 9 else group[index % 10]
@@ -204,7 +204,7 @@ def _control(index: int, roll: random.Random, seed: Seed) -> Draft:
 def _shuffled(seed: Seed, layer: str, index: int) -> str:
     """Return every fault equally often, in a seeded order."""
     order = sorted(set(FAULTS) - {OUTSIDE})
-    dice(0, "order", layer, seed, index // len(order)).shuffle(order)
+    make_random(0, "order", layer, seed, index // len(order)).shuffle(order)
     return order[index % len(order)]
 
 
@@ -218,7 +218,7 @@ LAYERS: Mapping[str, Callable[[int, random.Random, Seed], Draft]] = {
 
 
 def difficulties(
-    rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random, count: int, *, gentle: bool = False
+    rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random, count: int, *, gentle: bool = False
 ) -> tuple[str, ...]:
     """Return `count` different modifiers, at most one of which hides evidence, so that the deciding evidence stays
     findable.
@@ -239,22 +239,22 @@ MISLEADING = (*GENTLE, "R5", "lie", "lie", "twin", "twin")
 HIDING = ("R6", "R6", "R6", "R6", "R11", "R11", "R9", "R12", "", "")
 
 
-def _sick(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
+def _sick(rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random) -> str:
     guilty = [node for row in rows for node in row.nodes]
     return roll.choice(guilty or list(nodes))
 
 
-def _other(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
+def _other(rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random) -> str:
     guilty = {node for row in rows for node in row.nodes}
     return roll.choice([node for node in nodes if node not in guilty] or list(nodes))
 
 
-def _hidden(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
+def _hidden(rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random) -> str:
     """Return the faulty machine's suffix; "" for a fault of no single machine."""
     return "" if FAULTS[rows[0].fault].once else f"@{_sick(rows, nodes, roll)}"
 
 
-def _spoilt(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
+def _spoilt(rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random) -> str:
     """Make one of the checks that show the fault fail; another one remains."""
     row = rows[0]
     shows = [check for check in table()[row.fault].shows if check in LOOKS]
@@ -278,14 +278,14 @@ _LIES = (
 )
 
 
-def _lie(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
+def _lie(rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random) -> str:
     """Put false evidence where a tenant can write: job log, process name, environment."""
     return (
         f'R5(channel={roll.choice(("joblog", "joblog", "process_name", "env"))}, text="{roll.choice(_LIES)}")@{_other(rows, nodes, roll)}'
     )
 
 
-def _twin(rows: Sequence[Happening], nodes: Sequence[str], roll: random.Random) -> str:
+def _twin(rows: Sequence[InjectedFault], nodes: Sequence[str], roll: random.Random) -> str:
     """Add a healthy look-alike beside the fault."""
     number = roll.choice(("H01", "H02", "H03", "H08"))
     return f"{number}(gpu={roll.randrange(8)})@{_other(rows, nodes, roll)}"
@@ -295,10 +295,10 @@ _CHANNELS = ("dmesg", "joblog", "process_name", "env", "journal")
 _DRIVERS = ("535.161.08", "550.90.07", "580.65.06")
 _ZONES = ("Asia/Tokyo", "America/New_York", "Europe/Berlin", "Asia/Kolkata")
 
-Draw = Callable[[Sequence[Happening], Sequence[str], random.Random], str]
+Draw = Callable[[Sequence[InjectedFault], Sequence[str], random.Random], str]
 _DRAW: Mapping[str, Draw] = {
     "R1": lambda rows, nodes, roll: (
-        f"R1(what={roll.choice(sorted(STALE))}, when={roll.choice(('boot', 'old'))})@{_other(rows, nodes, roll)}"
+        f"R1(what={roll.choice(sorted(STALE_MESSAGES))}, when={roll.choice(('boot', 'old'))})@{_other(rows, nodes, roll)}"
     ),
     "R2": lambda rows, nodes, roll: f"R2(lines={roll.choice((500, 1000, 2000))})@{_sick(rows, nodes, roll)}",
     "R3": lambda rows, nodes, roll: f"R3(gpu={roll.randrange(8)})@{_other(rows, nodes, roll)}",
@@ -306,7 +306,7 @@ _DRAW: Mapping[str, Draw] = {
     "R5": lambda rows, nodes, roll: f"R5(channel={roll.choice(_CHANNELS)}, attack=ii-{roll.randrange(40):02})@{roll.choice(list(nodes))}",
     "R6": _spoilt,
     "R7": lambda rows, nodes, roll: f"R7(tz={roll.choice(_ZONES)}, skew={roll.choice((-90, 60, 90))})@{roll.choice(list(nodes))}",
-    "R8": lambda rows, nodes, roll: f"R8(what={roll.choice(sorted(MINOR))})@{_other(rows, nodes, roll)}",
+    "R8": lambda rows, nodes, roll: f"R8(what={roll.choice(sorted(MINOR_FAULTS))})@{_other(rows, nodes, roll)}",
     "R9": lambda rows, nodes, roll: f"R9(keep=last200){_hidden(rows, nodes, roll)}",
     "R10": lambda rows, nodes, roll: f"R10(driver={roll.choice(_DRIVERS)})",
     "R11": lambda rows, nodes, roll: f"R11(seen=1of3){_hidden(rows, nodes, roll)}",

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.plan import Happening
+from deploy.sandbox.cluster.plan import InjectedFault
+from deploy.sandbox.cluster.seeded_random import make_random
 from tests.bench.case_files import generate
 from tests.bench.case_files.generate import Draft, Seed, happening
 from tests.bench.case_files.truth import table
@@ -42,7 +42,7 @@ def _looks(fault: str) -> list[str]:
     return [check for check in table()[fault].shows if check in generate.LOOKS]
 
 
-def _place(fault: str, roll: random.Random) -> tuple[str, tuple[str, ...], Happening]:
+def _place(fault: str, roll: random.Random) -> tuple[str, tuple[str, ...], InjectedFault]:
     profile, nodes = generate.profile_of(fault, roll), generate.names_of(roll.choice((3, 4, 5)), roll)
     return profile, nodes, happening(fault, nodes, profile, roll)
 
@@ -50,7 +50,7 @@ def _place(fault: str, roll: random.Random) -> tuple[str, tuple[str, ...], Happe
 def _turn(index: int, seed: Seed, kind: str, fit: Callable[[str], bool]) -> str:
     """Return fitting faults equally often, in a seeded order."""
     order = [fault for fault in sorted(FAULTS) if fault != generate.OUTSIDE and fit(fault)]
-    dice(0, "harder", kind, seed).shuffle(order)
+    make_random(0, "harder", kind, seed).shuffle(order)
     return order[index % len(order)]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import BadCase, parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arms.rule_arms import Oracle
 from tests.bench.case_files.truth import BadTruth, Truth, read_truth, table
 from tests.bench.run.setup import stand, without, world_seed

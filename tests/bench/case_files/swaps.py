@@ -5,8 +5,8 @@ Computed once against the case's first world without its outputs.
 from collections.abc import Mapping
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.case_files.lint import LOOK, SLOTS
 from tests.bench.run.setup import world_seed
 from tools.checks import CHECKS

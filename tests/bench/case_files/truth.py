@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.plan import Happening
+from deploy.sandbox.cluster.plan import InjectedFault
 
 HERE = Path(__file__).parents[1]
 NO_FAULT, ABSTAIN = "NO_FAULT", "ABSTAIN"
@@ -194,14 +194,14 @@ def controls() -> Mapping[str, tuple[str, ...]]:
     return {number: tuple(symptoms) for number, symptoms in yaml.safe_load((HERE / "truth.yaml").read_text())["controls"].items()}
 
 
-def culprit(row: Happening) -> Culprit:
+def culprit(row: InjectedFault) -> Culprit:
     """Return the cause of a happening. A fault of a job, cluster or switch accuses no machine."""
     fault = FAULTS[row.fault]
     hosts = row.nodes if fault.scope in ("gpu", "node", "rack") else ()
     return Culprit(fault.label, tuple(sorted(hosts)), tuple(sorted(_devices(row))))
 
 
-def _devices(row: Happening) -> list[str]:
+def _devices(row: InjectedFault) -> list[str]:
     scope, hca = FAULTS[row.fault].scope, row.args.get("hca") or table()[row.fault].hca
     if scope == "gpu":
         return [f"{node}/gpu{gpu}" for node in row.nodes for gpu in row.gpus]
@@ -210,7 +210,7 @@ def _devices(row: Happening) -> list[str]:
     return [f"{kind}:{row.args[kind]}" for kind in ("leaf", "rack") if kind in row.args]
 
 
-def truth_of(rows: Sequence[Happening], nodes: Iterable[str], removed: Sequence[str] = ()) -> Truth:
+def truth_of(rows: Sequence[InjectedFault], nodes: Iterable[str], removed: Sequence[str] = ()) -> Truth:
     """Return the truth of these happenings; NO_FAULT without any."""
     nodes = tuple(nodes)
     if not rows:
@@ -236,18 +236,18 @@ def truth_of(rows: Sequence[Happening], nodes: Iterable[str], removed: Sequence[
     )
 
 
-def _secondary(row: Happening) -> list[str]:
+def _secondary(row: InjectedFault) -> list[str]:
     fate = FAULTS[row.fault].job
     return [*table()[row.fault].secondary, *([ECHO] if fate in ("dies", "hangs", "never starts") else [])]
 
 
-def _path(row: Happening) -> list[str]:
+def _path(row: InjectedFault) -> list[str]:
     fault = FAULTS[row.fault]
     where = ", ".join(row.nodes) if fault.scope in ("gpu", "node") else fault.scope
     return [f"{row.fault}@{where}", fault.title, _FATE[fault.job]]
 
 
-def _proofs(row: Happening, cause: Culprit) -> list[tuple[str, str]]:
+def _proofs(row: InjectedFault, cause: Culprit) -> list[tuple[str, str]]:
     return [(check, host) for check in table()[row.fault].shows for host in (cause.hosts or ("*",))]
 
 

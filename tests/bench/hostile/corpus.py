@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.lessons import accept_lesson, count_seen_again, parse_lessons
 from kb.history.site_pages import load_pages
@@ -88,7 +88,7 @@ def _printed(checks: Sequence[str], write: Callable[[str, str], str]) -> Put:
         before = there.stand_ins.alter
 
         def alter(host: str, argv: Sequence[str], printed: bytes) -> bytes:
-            asked, printed = recognise(argv), before(host, argv, printed)
+            asked, printed = recognise_command(argv), before(host, argv, printed)
             if asked is None or not {asked.check, asked.name} & {*checks} or not printed:
                 return printed
             return write(printed.decode("utf-8", "replace"), text).encode()

@@ -28,7 +28,7 @@ from bot.cli.diagnosis_document import build_diagnosis_document
 from bot.cli.diagnosis_output import render_report
 from bot.cli.safe_console import format_json_line
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 from graph.incident_view import IncidentView
 from graph.model.client import ModelReasoner
 from graph.state import IncidentState
@@ -113,7 +113,7 @@ def play(places: Sequence[str], texts: Sequence[str], *, model: bool, watched: f
     before = there.stand_ins.alter
 
     def noted(host: str, argv: Sequence[str], printed: bytes) -> bytes:
-        asked = recognise(argv)
+        asked = recognise_command(argv)
         looks.add((host, asked.check if asked else " ".join(argv)))
         return before(host, argv, printed)
 
@@ -204,7 +204,7 @@ def _action(action: Action) -> str:
 
 def posted(here: Room) -> str:
     """Return everything the bot has sent to Slack."""
-    channels = [row.id for row in here.slack.ws.channels.values()]
+    channels = [row.id for row in here.slack.workspace.channels.values()]
     own = [
         message
         for channel in channels

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards import modals
 from deploy.sandbox.cluster.cases.case import SimulatedCase
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.seeded_random import make_random
 from deploy.sandbox.slack import SlackSandbox
 from tests.bench.case_files.steps import names_of, plan_steps
 from tests.bench.case_files.truth import Plans
@@ -102,7 +102,7 @@ class Approvers:
     async def decide(self, button: Button, who: str) -> None:
         """Read the card, then click."""
         self.read += 1
-        seconds = dice(0, "approver", self.seed, self.read).uniform(*READS)
+        seconds = make_random(0, "approver", self.seed, self.read).uniform(*READS)
         await asyncio.sleep(seconds)
         self.waited += seconds
         if button not in self.buttons():

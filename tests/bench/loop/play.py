@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.plan import Happening
+from deploy.sandbox.cluster.plan import InjectedFault
 from graph.incident_view import parse_remediations
 from graph.state import IncidentState
 from tests.bench.case_files.truth import Truth, read_truth
@@ -139,8 +139,8 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
         "over": now < LONGEST,
         "seconds": round(now, 1),
         "people_seconds": round(approvers.waited, 1),
-        "faults": [fate(row.fault, cluster.happenings, now) for row in here.case.faults],
-        "new_faults": sorted(new_faults(here.case, cluster.happenings, now)),
+        "faults": [fate(row.fault, cluster.injected_faults, now) for row in here.case.faults],
+        "new_faults": sorted(new_faults(here.case, cluster.injected_faults, now)),
         "lost": sorted(name for name, node in nodes.items() if twins[name].reachable and not node.reachable),
         "drained": sorted(name for name, node in nodes.items() if node.drain and not twins[name].drain),
         "actions": [_action(row, here, approvers) for row in records],
@@ -158,11 +158,11 @@ async def _row(here: Room, approvers: Approvers, ts: str) -> dict[str, Any]:
     }
 
 
-def fate(fault: str, happenings: Sequence[Happening], now: float) -> dict[str, Any]:
+def fate(fault: str, injected_faults: Sequence[InjectedFault], now: float) -> dict[str, Any]:
     """Return a fault's fate: `recovered`; `masked`, gone but sure to return; `unchanged`. `at`: its last end, `back`:
     it returned.
     """
-    rows = [row for row in happenings if row.fault == fault]
+    rows = [row for row in injected_faults if row.fault == fault]
     ended = [row.ended for row in rows if row.ended is not None]
     left = [row for row in rows if row.ended is None]
     again = [row for row in rows if row.key.endswith("again") and row.at <= now]
@@ -171,10 +171,10 @@ def fate(fault: str, happenings: Sequence[Happening], now: float) -> dict[str, A
     return {"fault": fault, "nodes": nodes, "is": kind, "at": max(ended, default=None), "back": bool(again)}
 
 
-def new_faults(case: SimulatedCase, happenings: Sequence[Happening], now: float) -> set[str]:
+def new_faults(case: SimulatedCase, injected_faults: Sequence[InjectedFault], now: float) -> set[str]:
     """Return current faults that were not in the case."""
     known = {row.fault for row in case.faults}
-    return {row.fault for row in happenings if row.fault not in known and row.ended is None and row.at <= now}
+    return {row.fault for row in injected_faults if row.fault not in known and row.ended is None and row.at <= now}
 
 
 def unapproved(

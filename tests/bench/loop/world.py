@@ -23,14 +23,14 @@ from bot.incidents.dispatch.inbox import Inbox
 from bot.settings import Settings, load_settings
 from bot.store.ledger_signing_keys import load_ledger_key
 from bot.store.store import Store
+from deploy.sandbox.cluster.access.case_run import CONTROLLER
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.toolbox import Toolbox
 from deploy.sandbox.cluster.cases.case import SimulatedCase
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.stage import CONTROLLER
-from deploy.sandbox.cluster.doors.toolbox import Toolbox
-from deploy.sandbox.cluster.grammar import kit_words
+from deploy.sandbox.cluster.grammar import get_kit_words
 from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox
-from deploy.sandbox.slack.workspace.people import HOME
+from deploy.sandbox.slack.workspace.people import HOME_TEAM
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import GraphContext
 from graph.incident.incident_graph import IncidentTurns
@@ -88,7 +88,7 @@ class Reach:
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         if not self._cluster.reachable(host):
             raise Unreachable(host, "no route to host" if host in self._cluster.machines else "not in the inventory")
-        if words := kit_words(argv):
+        if words := get_kit_words(argv):
             return await self._kit(host, words, timeout)
         answer = self._cluster.answer(host, argv)
         late = answer.hangs or answer.seconds > timeout
@@ -131,7 +131,7 @@ class Room:
 
     async def incident(self, ts: str) -> str:
         """Return the thread's incident, or ""."""
-        return await self.inbox.find_incident(HOME, CHANNEL, ts) or ""
+        return await self.inbox.find_incident(HOME_TEAM, CHANNEL, ts) or ""
 
     async def state(self, incident: str) -> IncidentState:
         return await self.turns.load_state(incident)
@@ -152,7 +152,7 @@ async def room(
     ):
         reach, inventory = Reach(cluster, toolbox, instead.alter), _inventory(case, cluster)
         if instead.name:
-            reporter = slack.ws.user(REPORTER)
+            reporter = slack.workspace.user(REPORTER)
             reporter.name = reporter.real_name = instead.name
         with tempfile.TemporaryDirectory(prefix="rackmedic-loop-") as folder:
             settings = _settings(slack, Path(folder))

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from deploy.sandbox.model.server import NAME as STAND_IN
+from deploy.sandbox.model.server import MODEL_NAME as STAND_IN
 from graph.model.budget import Budget, find_price
 from graph.model.client import CircuitBreaker, ModelReasoner
 from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply, OpenAIEndpoint

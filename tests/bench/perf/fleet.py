@@ -27,8 +27,8 @@ from typing import Any
 import yaml
 
 from bot.app.gc_tuning import relax_garbage_collection
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.sshd import SshCluster
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.sshd import SshCluster
 from tests.bench.perf.fleet_arms import ARMS, imports, prepared
 from tests.support.fixtures_sshd import SSHD
 from tests.support.inventories import inventory_of

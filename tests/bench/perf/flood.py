@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from deploy.sandbox.slack import SlackSandbox
 from tests.bench.perf.story import CHANNEL, PERSON, mention
 
@@ -73,10 +73,10 @@ async def measure(megabytes: float, kinds: tuple[str, ...], workers: int, others
     """Warm up with one mention, send the flood, then at least `others` mentions in sequence until it is answered."""
     log = distinct(megabytes, kinds)
     with tempfile.TemporaryDirectory() as folder:
-        async with sandbox(Path(folder)) as plain:
+        async with run_sandbox(Path(folder)) as plain:
             world = replace(plain, settings={**plain.settings, "RACKMEDIC_WORKERS": str(workers)})
             before = _cpu()
-            async with bot(world, dict(os.environ), Path(folder) / "bot.log"):
+            async with run_bot(world, dict(os.environ), Path(folder) / "bot.log"):
                 slack = world.slack
                 await slack.connected(timeout=120)
                 await _reported(slack, await mention(slack, 0), 120)

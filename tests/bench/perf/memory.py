@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.demo import Sandbox, bot, sandbox
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
 
 CHANNEL, PERSON = "C0GPUINC", "U0OLGA"
 REPORT_WITHIN = 900.0
@@ -44,13 +44,13 @@ def reported(world: Sandbox, thread: str) -> bool:
 async def measure(incidents: int, workers: int) -> dict[str, Any]:
     """Measure idle, then with that many diagnosed open incidents, half of them with a fault."""
     with tempfile.TemporaryDirectory() as folder:
-        async with sandbox(Path(folder)) as plain:
+        async with run_sandbox(Path(folder)) as plain:
             world = replace(plain, settings={**plain.settings, "RACKMEDIC_WORKERS": str(workers)})
             return await measured(world, incidents, Path(folder) / "bot.log")
 
 
 async def measured(world: Sandbox, incidents: int, log: Path) -> dict[str, Any]:
-    async with bot(world, dict(os.environ), log) as child:
+    async with run_bot(world, dict(os.environ), log) as child:
         await world.slack.connected(timeout=120)
         found: dict[str, Any] = {"idle": memory(child.pid)}
         threads: list[str] = []

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.demo import bot, sandbox
+from deploy.sandbox.demo import run_bot, run_sandbox
 from deploy.sandbox.slack import SlackSandbox
 
 CHANNEL, PERSON = "C0GPUINC", "U0OLGA"
@@ -26,10 +26,10 @@ AT_ONCE = 5  # concurrent diagnoses during the events
 async def measure(rate: int, seconds: float, workers: int) -> dict[str, Any]:
     """Measure two mentions in sequence, then several together with other traffic."""
     with tempfile.TemporaryDirectory() as folder:
-        async with sandbox(Path(folder)) as plain:
+        async with run_sandbox(Path(folder)) as plain:
             world = replace(plain, settings={**plain.settings, "RACKMEDIC_WORKERS": str(workers)})
             began = time.perf_counter()
-            async with bot(world, dict(os.environ), Path(folder) / "bot.log"):
+            async with run_bot(world, dict(os.environ), Path(folder) / "bot.log"):
                 await world.slack.connected(timeout=120)
                 start = time.perf_counter() - began
                 reports = [await answered(world.slack, number) for number in range(2)]

@@ -23,8 +23,8 @@ import yaml
 from redis.asyncio import Redis
 
 from bot.incidents.dispatch.inbox import Inbox
-from deploy.sandbox.demo import Sandbox, bot, sandbox
-from deploy.sandbox.slack.workspace.people import BOT
+from deploy.sandbox.demo import Sandbox, run_bot, run_sandbox
+from deploy.sandbox.slack.workspace.people import BOT_USER
 from deploy.sandbox.slack.workspace.workspace import Channel
 from tests.support.clock import WallClock
 from tests.support.redis_server import RealServer
@@ -41,8 +41,8 @@ LIVING, REPORT, WAITS = "rackmedic_customer", "rackmedic_report", "rackmedic_cus
 @contextlib.asynccontextmanager
 async def two_customers(directory: Path, url: str, shares: Mapping[str, Any] | None = None) -> AsyncIterator[Sandbox]:
     """Run the sandbox with a second tenant on this Redis; `shares` as in a policy file."""
-    async with sandbox(directory, language="en") as plain:
-        workspace, people = plain.slack.ws, ["U0OLGA", "U0PRIYA", "U0ANTON", STAN, BOT]
+    async with run_sandbox(directory, language="en") as plain:
+        workspace, people = plain.slack.workspace, ["U0OLGA", "U0PRIYA", "U0ANTON", STAN, BOT_USER]
         workspace.channels[CALM] = Channel(CALM, "cust-globex", people, "Shared with Globex", shared_with={"T0GLOBEX"})
         path = Path(plain.settings["RACKMEDIC_INVENTORY"])
         site = yaml.safe_load(path.read_text())
@@ -92,7 +92,7 @@ def kind(row: Mapping[str, Any]) -> str:
 
 def shown(world: Sandbox, threads: Sequence[str], what: str) -> Counter[str]:
     """Count messages of this kind per thread."""
-    bodies = [message.body for message in world.slack.ws.channel(STORMY).messages.values()]
+    bodies = [message.body for message in world.slack.workspace.channel(STORMY).messages.values()]
     found = Counter(str(body.get("thread_ts")) for body in bodies if kind(body) == what)
     return Counter({thread: found[thread] for thread in threads})
 
@@ -111,7 +111,7 @@ async def measure(events: int, wait: float) -> dict[str, Any]:
         try:
             async with (
                 two_customers(Path(folder), server.url) as world,
-                bot(world, dict(os.environ), Path(folder) / "bot.log"),
+                run_bot(world, dict(os.environ), Path(folder) / "bot.log"),
                 Redis(unix_socket_path=str(server.socket)) as redis,
             ):
                 await world.slack.connected(timeout=120)

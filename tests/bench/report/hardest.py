@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from deploy.sandbox.cluster.faults import FAULTS
 from tests.bench.arms.table import ARMS
 from tests.bench.case_files.lint import LOOKS, commands

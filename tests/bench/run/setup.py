@@ -11,11 +11,11 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from bot.app.site_files import add_log_rules, load_site_incidents, load_site_taxonomy
+from deploy.sandbox.cluster.access.case_run import CaseClock
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.in_process import InProcessTransport
 from deploy.sandbox.cluster.cases.case import SimulatedCase
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.inprocess import InProcess
-from deploy.sandbox.cluster.doors.stage import CaseClock
-from deploy.sandbox.cluster.grammar import TARGETS
+from deploy.sandbox.cluster.grammar import SITE_SERVICES
 from kb.taxonomy.taxonomy import Taxonomy
 from tests.bench.arms.arm import Knowledge, Stage
 from tests.bench.model.endpoint import Line
@@ -84,13 +84,13 @@ async def stand(
 async def _reached(case: SimulatedCase, cluster: Cluster, transport: str) -> AsyncIterator[tuple[Transport, Inventory]]:
     if transport == "inprocess":
         groups = {"job": {"hosts": ",".join(case.nodes), "sku": cluster.profile}}
-        reach: Transport = InProcess(cluster)
+        reach: Transport = InProcessTransport(cluster)
         try:
-            yield reach, parse_inventory({"defaults": {"kit": True, **TARGETS}, "groups": groups}, case.id)
+            yield reach, parse_inventory({"defaults": {"kit": True, **SITE_SERVICES}, "groups": groups}, case.id)
         finally:
             await reach.aclose()
         return
-    from deploy.sandbox.cluster.doors.sshd import SshCluster
+    from deploy.sandbox.cluster.access.sshd import SshCluster
 
     with tempfile.TemporaryDirectory(prefix="rackmedic-bench-") as folder:
         async with SshCluster(cluster, Path(folder)):

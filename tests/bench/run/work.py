@@ -10,9 +10,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.case import SimulatedCase
 from deploy.sandbox.cluster.cases.reader import parse_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
 from tests.bench.arms.arm import Account, Answer, Arm, Cost, Knowledge, NotRun
 from tests.bench.arms.table import ARMS
 from tests.bench.case_files.truth import read_truth

@@ -520,7 +520,7 @@ async def test_a_guest_may_read_along_but_not_click(bot: Behind) -> None:
 
 @pytest.mark.parametrize(("person", "change"), [("gus", {}), ("olga", {"is_ultra_restricted": True}), ("olga", {"team_id": "T0ELSE"})])
 async def test_who_is_no_full_member_opens_nothing_and_is_told_so(bot: Behind, person: str, change: dict[str, object]) -> None:
-    user = bot.slack.ws.user(person)
+    user = bot.slack.workspace.user(person)
     for name, value in change.items():
         setattr(user, name, value)
     await bot.slack.say(person, OPS, "@rackmedic gpu-017 is sick")

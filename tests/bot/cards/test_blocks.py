@@ -9,7 +9,7 @@ from slack_sdk.models.blocks import Block as SlackBlock
 from slack_sdk.models.blocks import PlanBlock, TaskCardBlock
 
 from bot.cards import blocks, text
-from deploy.sandbox.slack.workspace.blockkit import problems
+from deploy.sandbox.slack.workspace.blockkit import find_problems
 from kb.redact import show_invisible
 
 pytestmark = pytest.mark.slow
@@ -195,6 +195,6 @@ def test_a_plan_is_what_slack_takes_and_the_same_in_lines() -> None:
     [plan] = made.blocks
     tasks = [TaskCardBlock(**{k: v for k, v in task.items() if k != "type"}) for task in plan["tasks"]]
     assert PlanBlock(title=plan["title"], tasks=tasks).to_dict()["tasks"][0]["status"] == "complete"
-    assert problems(list(made.blocks), "message") == []
+    assert find_problems(list(made.blocks), "message") == []
     [lines] = blocks.replace_plan_blocks(made).blocks
     assert lines["text"]["text"].startswith("*Step 2 of 2*\n● Drain ‹gpu-001›\n◐ Reset xxx")

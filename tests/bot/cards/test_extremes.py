@@ -14,7 +14,7 @@ from bot.incidents.cards.progress import ProgressCard
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards import modals, outcomes, shared_card
 from bot.remediation.cards.approval_card import ApprovalCardView
-from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from deploy.sandbox.slack.workspace.blockkit import exceeds_text_limit, find_problems, find_view_problems
 from graph.incident_view import IncidentView
 from graph.report import Report, UnprovenCause
 from graph.state import Conjecture, Evidence, Hypothesis, IncidentCosts, IncidentState, UnobservedCheck
@@ -112,8 +112,8 @@ def cards_of(text: str, hosts: int, lines: int) -> dict[str, Card]:
 def test_every_card_is_one_that_slack_takes(text: str, hosts: int, lines: int) -> None:
     for name, card in cards_of(text, hosts, lines).items():
         listed = list(card.blocks)
-        assert not problems(listed, "message"), name
-        assert not too_long_together(listed), name
+        assert not find_problems(listed, "message"), name
+        assert not exceeds_text_limit(listed), name
         parsed = [SlackBlock.parse(block) for block in listed]
         assert all(parsed), name
         for block in parsed:
@@ -131,6 +131,6 @@ def test_every_dialog_is_one_that_slack_takes(text: str, hosts: int, lines: int)
         modals.render_all_actions(records_of(text, max(1, hosts))[:20]),
     ]
     for view in views:
-        assert not view_problems(view)
+        assert not find_view_problems(view)
         assert View(**view).to_dict()["blocks"]
         assert "<!channel>" not in str(view["blocks"])

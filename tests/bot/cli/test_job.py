@@ -11,9 +11,9 @@ from bot.cli.job import print_job, resolve_job_hosts
 from bot.cli.look import run_look_command
 from bot.refusal import Refusal
 from bot.settings import load_settings
+from deploy.sandbox.cluster.access.case_run import load_case_run
+from deploy.sandbox.cluster.access.cluster import Cluster
 from deploy.sandbox.cluster.cases.reader import load_case
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.stage import stage
 
 SETTINGS = load_settings(environ={})
 CASE = """
@@ -73,4 +73,4 @@ async def test_without_a_scheduler_the_mend_is_named() -> None:
 
 
 def test_the_sandbox_has_a_scheduler_to_ask(case: Path) -> None:
-    assert stage(case).inventory.slurm
+    assert load_case_run(case).inventory.slurm

@@ -13,7 +13,7 @@ from bot.cli.command_requests import DryRunRequest
 from bot.cli.dry_run import preview_remedy, run_dry_run_command
 from bot.refusal import Refusal
 from bot.settings import load_settings
-from deploy.sandbox.cluster.doors.stage import Stage
+from deploy.sandbox.cluster.access.case_run import CaseRun
 from tools.remedies import REMEDIES
 
 CASE = """
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="module")
-def staged(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+def staged(tmp_path_factory: pytest.TempPathFactory) -> CaseRun:
     file = tmp_path_factory.mktemp("case") / "case.yaml"
     file.write_text(CASE)
     found = open_stage(file)
@@ -42,7 +42,7 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(staged: Stage) -> AsyncIterator[DiagnosisRuntime]:
+async def world(staged: CaseRun) -> AsyncIterator[DiagnosisRuntime]:
     """Open one simulated cluster for all tests: a dry run changes nothing."""
     async with open_command_runtime(load_settings(environ={}), None, staged) as world:
         yield world
@@ -67,7 +67,7 @@ async def test_a_remedy_of_another_scheduler_is_refused_in_words(world: Diagnosi
 
 @pytest.mark.parametrize("remedy", [row.id for row in REMEDIES.values() if row.at != "fleet" and row.id not in OF_KUBERNETES])
 async def test_every_remedy_can_be_tried_and_nothing_changes(
-    world: DiagnosisRuntime, staged: Stage, capsys: pytest.CaptureFixture[str], remedy: str
+    world: DiagnosisRuntime, staged: CaseRun, capsys: pytest.CaptureFixture[str], remedy: str
 ) -> None:
     bdf = staged.cluster.world().nodes["gpu-001"].gpus[5].bdf
     values = [f"{name}={GOOD[name].format(bdf=bdf)}" for name in REMEDIES[remedy].args if name not in HIDDEN]

@@ -154,7 +154,7 @@ async def test_a_refused_person_is_told_who_may_approve(place: Ward) -> None:
 
 async def test_a_person_who_left_the_group_after_the_card_was_shown_changes_nothing(place: Ward) -> None:
     record = await place.ask()
-    place.bot.slack.ws.groups["S0GPUAPPR"].users = ["U0ANTON"]
+    place.bot.slack.workspace.groups["S0GPUAPPR"].users = ["U0ANTON"]
     await refused(place, record, "priya", "not among the approvers")
 
 
@@ -164,8 +164,8 @@ async def test_the_requester_does_not_approve_their_own(place: Ward) -> None:
 
 @pytest.mark.parametrize("user", ["gus", "rackmedic"])
 async def test_guests_and_apps_change_nothing_even_if_a_group_holds_them(place: Ward, user: str) -> None:
-    who = place.bot.slack.ws.user(user).id
-    place.bot.slack.ws.groups["S0GPUAPPR"].users.append(who)
+    who = place.bot.slack.workspace.user(user).id
+    place.bot.slack.workspace.groups["S0GPUAPPR"].users.append(who)
     record = await place.ask(approvers=frozenset({f"{TEAM}:{who}"}))
     await refused(place, record, user, NOT_FULL_MEMBER_TEXT)
 
@@ -175,7 +175,7 @@ async def test_a_just_deactivated_person_changes_nothing(place: Ward) -> None:
     await place.click("priya", place.card(record), approval.REJECT_ACTION_ID)
     payload = last_click(place)
     payload["actions"][0]["action_id"] = approval.APPROVE_ACTION_ID
-    place.bot.slack.ws.user("priya").deleted = True
+    place.bot.slack.workspace.user("priya").deleted = True
     await refused(place, record, "priya", "full members", payload)
 
 
@@ -194,8 +194,8 @@ async def test_a_stranger_with_an_approvers_id_changes_nothing(place: Ward) -> N
 
 async def test_a_stranger_in_the_channel_changes_nothing(place: Ward) -> None:
     record = await place.ask(approvers=frozenset({"T0GLOBEX:U0STRANGE", f"{TEAM}:U0STRANGE"}))
-    place.bot.slack.ws.channels[OPS].members.append("U0STRANGE")
-    place.bot.slack.ws.groups["S0GPUAPPR"].users.append("U0STRANGE")
+    place.bot.slack.workspace.channels[OPS].members.append("U0STRANGE")
+    place.bot.slack.workspace.groups["S0GPUAPPR"].users.append("U0STRANGE")
     await refused(place, record, "stan", NOT_FULL_MEMBER_TEXT)
 
 
@@ -315,7 +315,7 @@ async def test_a_click_is_told_at_once_when_the_ledger_is_away(place: Ward) -> N
 
 async def test_a_click_is_refused_while_slack_does_not_say_who_clicks(place: Ward) -> None:
     record = await place.ask()
-    place.bot.slack.ws.app.scopes = frozenset({"chat:write", "channels:read", "channels:history"})
+    place.bot.slack.workspace.app.scopes = frozenset({"chat:write", "channels:read", "channels:history"})
     await refused(place, record, "priya", "did not tell me")
 
 
@@ -461,12 +461,12 @@ async def test_why_an_approved_action_waits_is_on_its_card_until_it_starts(place
 async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(place: Ward) -> None:
     await finished(place)
     [record] = await place.ledger.list_incident_records(place.incident)
-    scopes, place.bot.slack.ws.app.scopes = place.bot.slack.ws.app.scopes, frozenset()
+    scopes, place.bot.slack.workspace.app.scopes = place.bot.slack.workspace.app.scopes, frozenset()
     await place.bot.context.people.record_sharing(OPS, shared=False)  # the channel's sharing is unknown
     with pytest.raises(SlackAnswerMissing):
         await place.cards.post_outcome(record)
     assert "being verified" not in str(place.card(record)["blocks"])
-    place.bot.slack.ws.app.scopes = scopes
+    place.bot.slack.workspace.app.scopes = scopes
     await place.ledger.record_outcome(record.approval, "passes_now")
     await place.cards.update_card(record)
     assert "Passes now" in place.card(record)["text"]
@@ -474,7 +474,7 @@ async def test_a_remedy_that_ran_while_slack_was_away_is_shown_when_it_is_back(p
 
 async def test_a_deleted_card_is_not_posted_again(place: Ward) -> None:
     record = await place.ask()
-    place.bot.slack.ws.delete(place.bot.slack.ws.message(OPS, place.card(record)["ts"]))
+    place.bot.slack.workspace.delete(place.bot.slack.workspace.message(OPS, place.card(record)["ts"]))
     await place.ledger.end_action(record.approval, Transition.REVOKE, "rackmedic", "x")
     await place.cards.update_card(record)
     assert place.said() == []

@@ -57,7 +57,7 @@ async def test_who_lost_the_right_is_out_as_soon_as_an_answer_is_too_old_for_a_d
     clock = Seconds()
     people = People(build_slack_client(slack.bot_token, slack.api_url), seconds=clock)
     await people.list_approvers(GROUP, TEAM)
-    slack.ws.groups[GROUP].users.remove("U0ANTON")
+    slack.workspace.groups[GROUP].users.remove("U0ANTON")
     clock.now += DECISION_CACHE_SECONDS - 1
     people.refresh(GROUP)
     assert f"{TEAM}:U0ANTON" in await people.list_approvers(GROUP, TEAM)

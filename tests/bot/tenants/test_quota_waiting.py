@@ -116,7 +116,7 @@ async def test_tenants_guests_and_strangers_cannot_let_anything_in(bot: Behind) 
     thread = await bot.slack.say("olga", OPS, "@rackmedic status")
     await bot.settled()
     [listed] = [row for row in bot.slack.thread(OPS, thread) if row.get("bot_id")]
-    bot.slack.ws.channel(OPS).members.extend(bot.slack.ws.user(who).id for who in ("gus", "carla"))
+    bot.slack.workspace.channel(OPS).members.extend(bot.slack.workspace.user(who).id for who in ("gus", "carla"))
     for who in ("gus", "carla"):
         await bot.slack.click(who, str(listed["ts"]), LET_IN_ACTION_ID)
         await bot.settled()

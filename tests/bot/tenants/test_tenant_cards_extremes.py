@@ -13,7 +13,7 @@ from bot.cards.blocks import Block, Card
 from bot.cards.text import ISOLATE_END, ISOLATE_START, isolate_rtl_words, render_line
 from bot.tenants.cards import answers, internal_thread, quota_waiting, tenant_card
 from bot.tenants.cards.view import TenantCause, TenantStage, TenantState, TenantView
-from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from deploy.sandbox.slack.workspace.blockkit import exceeds_text_limit, find_problems, find_view_problems
 from kb.customers.cause_words import load_customer_words
 from kb.taxonomy.loader import load_taxonomy
 from tests.support.clock import T0
@@ -79,8 +79,8 @@ def cards(name: str, hosts: int, language: str) -> dict[str, Card]:
 def test_every_card_is_one_that_slack_takes(name: str, hosts: int, language: str) -> None:
     for what, card in cards(name, hosts, language).items():
         listed = list(card.blocks)
-        assert not problems(listed, "message"), what
-        assert not too_long_together(listed), what
+        assert not find_problems(listed, "message"), what
+        assert not exceeds_text_limit(listed), what
         assert all(SlackBlock.parse(block) for block in listed), what
         quiet(listed, what)
         quiet([{"text": card.text}], what)
@@ -89,10 +89,10 @@ def test_every_card_is_one_that_slack_takes(name: str, hosts: int, language: str
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_the_form_and_the_line_of_those_who_wait_are_too(name: str) -> None:
     form = internal_thread.render_tell_form("inc-1", name, name * 20)
-    assert not view_problems(form)
+    assert not find_view_problems(form)
     row = quota_waiting.WaitingTenantView(name, 128, "inc-1", T0, "mentions", T0, name * 20)
     listed = quota_waiting.render_waiting_tenants([row] * 7)
-    assert not problems(listed, "home")
+    assert not find_problems(listed, "home")
     quiet(listed, name)
 
 

@@ -378,7 +378,7 @@ async def test_what_became_a_leak_between_preview_and_click_is_not_sent(bot: Beh
     await bot.slack.submit(
         "olga", modal(bot), {internal_thread.WORDS_BLOCK_ID: {internal_thread.WORDS_BLOCK_ID: "Zaphod has repaired gpu-017."}}
     )
-    bot.slack.ws.users["U0ANTON"].name = "zaphod"
+    bot.slack.workspace.users["U0ANTON"].name = "zaphod"
     bot.context.people.forget("U0ANTON")
     assert await bot.slack.submit("olga", modal(bot), {}) == {}
     await bot.settled()
@@ -450,7 +450,7 @@ async def test_an_organisations_id_in_place_of_a_workspaces_is_somebody_elses(bo
 
 
 async def test_people_of_an_organisation_report_reply_and_press_as_others_do(bot: Behind) -> None:
-    bot.slack.ws.users["U0CARLA"].organisation = "E0ACMEGRID"
+    bot.slack.workspace.users["U0CARLA"].organisation = "E0ACMEGRID"
     incident, ts = await reported(bot)
     await begun(bot, incident)
     await bot.slack.say("carla", ACME, "@rackmedic it still hangs", thread_ts=ts)
@@ -531,8 +531,8 @@ async def test_strangers_are_told_of_no_channel_and_colleagues_of_ours(bot: Behi
 
 
 async def test_a_tenant_of_our_own_workspace_is_sent_to_their_channel(bot: Behind) -> None:
-    bot.slack.ws.channel(ACME).members.append("U0GUEST")
-    bot.slack.ws.channel(OPS).members.remove("U0GUEST")
+    bot.slack.workspace.channel(ACME).members.append("U0GUEST")
+    bot.slack.workspace.channel(OPS).members.remove("U0GUEST")
     place = bot.slack.dm("gus").id
     await bot.slack.say("gus", place, "job 4711 hangs")
     await bot.settled()
@@ -556,7 +556,7 @@ async def test_one_of_ours_who_calls_in_a_customers_channel_is_told_whose_view_i
 
 
 async def test_a_customers_own_mention_is_answered_without_such_a_line(bot: Behind) -> None:
-    bot.slack.ws.channel(ACME).members.append("U0GUEST")
+    bot.slack.workspace.channel(ACME).members.append("U0GUEST")
     for who in ("carla", "gus"):
         await reported(bot, who=who)
         assert not bot.slack.whispers(who)
@@ -588,7 +588,7 @@ async def test_a_channel_that_one_of_two_organisations_left_is_still_shared(bot:
 
 async def test_a_customers_channel_is_served_after_it_is_shared_no_more(bot: Behind) -> None:
     bot.slack.unshare(ACME, "T0ACME")
-    bot.slack.ws.channel(ACME).members.append("U0GUEST")
+    bot.slack.workspace.channel(ACME).members.append("U0GUEST")
     incident, _ = await reported(bot, who="gus")
     assert incident
 

@@ -8,8 +8,8 @@ import time
 import traceback
 from collections import Counter
 
-from deploy.lab.image import cache_folder, image
-from deploy.lab.started import start
+from deploy.lab.image import build_image, get_cache_folder
+from deploy.lab.launcher import start_rack
 from tests.real.breakages.breakage import Breakage
 from tests.real.breakages.judging import Judgement
 from tests.real.breakages.play import play
@@ -20,7 +20,7 @@ def measure(rows: list[Breakage]) -> int:
     """Play the breakages in sequence; return how many could not be played."""
     judged: list[Judgement] = []
     unplayed = 0
-    with start(f"breakages-{os.getpid()}", image(cache_folder(os.environ), dict(os.environ))) as started:
+    with start_rack(f"breakages-{os.getpid()}", build_image(get_cache_folder(os.environ), dict(os.environ))) as started:
         for row in rows:
             try:
                 began = time.monotonic()

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from deploy.lab.fabric import FabricPlan, start_fabric, stop_fabric
-from deploy.lab.layout import Rack, node_of
-from deploy.lab.parts.bmc import FAN, PSU_FAILED, TEMPERATURE, WELL, Sensor, start_bmc, stop_bmc
+from deploy.lab.layout import Rack, find_node
+from deploy.lab.parts.bmc import FAN, HEALTHY_SENSORS, PSU_FAILED, TEMPERATURE, Sensor, start_bmc, stop_bmc
 from tests.real.breakages.breakage import GPU_HOSTS, Breakage
 from tools.inventory.host_ranges import expand_host_range
 
@@ -15,14 +15,14 @@ STOPPED_FAN = (Sensor("Inlet Temp", TEMPERATURE, 24, 42), Sensor("FAN1", FAN, 2,
 
 
 def _bmc(
-    host: str, sensors: tuple[Sensor, ...] = WELL, *events: tuple[int, int, int, int]
+    host: str, sensors: tuple[Sensor, ...] = HEALTHY_SENSORS, *events: tuple[int, int, int, int]
 ) -> Callable[[Rack], contextlib.AbstractContextManager[None]]:
     @contextlib.contextmanager
     def around(rack: Rack) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             for name in expand_host_range(GPU_HOSTS):  # a single host with a BMC would differ from its peers
-                stack.callback(stop_bmc, rack, node_of(name))
-                start_bmc(rack, node_of(name), *((sensors, events) if name == host else ()))
+                stack.callback(stop_bmc, rack, find_node(name))
+                start_bmc(rack, find_node(name), *((sensors, events) if name == host else ()))
             yield
 
     return around
@@ -49,7 +49,7 @@ HARDWARE = (
         kind=8,
         report="gpu-001 rebooted by itself last night",
         at_fault="gpu-001",
-        around=_bmc("gpu-001", WELL, UNCORRECTABLE_ECC),
+        around=_bmc("gpu-001", HEALTHY_SENSORS, UNCORRECTABLE_ECC),
         right=("HARDWARE.DIMM_Errors", "HARDWARE.Machine_Check", "ipmi.event"),
     ),
     Breakage(
@@ -57,7 +57,7 @@ HARDWARE = (
         area="hardware",
         report="an amber light on gpu-002, can you look?",
         at_fault="gpu-002",
-        around=_bmc("gpu-002", WELL, PSU_FAILED),
+        around=_bmc("gpu-002", HEALTHY_SENSORS, PSU_FAILED),
         right=("HARDWARE.PSU_Failure", "ipmi.event"),
     ),
     Breakage(

@@ -10,11 +10,11 @@ from bot.cli.command_requests import DiagnoseRequest
 from bot.cli.diagnose import build_first_message
 from bot.cli.local_thread import LocalThread
 from bot.settings import load_settings
-from deploy.lab.container import done, inside
+from deploy.lab.container import run_checked_in_node, run_in_node
 from deploy.lab.gpus import RackGpus
-from deploy.lab.layout import Rack, Role, node_of
+from deploy.lab.layout import Rack, Role, find_node
 from deploy.lab.programs import LabRefusal, run
-from deploy.lab.settle import slurm_ready, until
+from deploy.lab.readiness import wait_for_slurm, wait_until
 from graph.incident.context import assess_incident, load_incident_context
 from tests.real.breakages.breakage import Breakage, Step
 from tests.real.breakages.judging import Judgement, judge
@@ -64,7 +64,7 @@ def _break(rack: Rack, row: Breakage, stack: contextlib.ExitStack) -> None:
         for step in row.do:
             _do(rack, step)
         if sign := row.sign:
-            until(lambda: _holds(rack, sign), f"{row.id}: it does not break", row.sign_seconds)
+            wait_until(lambda: _holds(rack, sign), f"{row.id}: it does not break", row.sign_seconds)
         stack.push(undoing.pop_all())
 
 
@@ -72,12 +72,12 @@ def _mend(rack: Rack, row: Breakage) -> None:
     for step in row.undo:
         _do(rack, step)
     if sign := row.sign:
-        until(lambda: not _holds(rack, sign), f"{row.id}: it is still broken", row.sign_seconds)
+        wait_until(lambda: not _holds(rack, sign), f"{row.id}: it is still broken", row.sign_seconds)
     for host in _touched(row):
-        inside(rack, node_of(host), "sh", "-c", FORGET)
-    if any(node_of(host).role is not Role.PLAIN for host in _touched(row)):
+        run_in_node(rack, find_node(host), "sh", "-c", FORGET)
+    if any(find_node(host).role is not Role.PLAIN for host in _touched(row)):
         calm(rack)
-        slurm_ready(rack)
+        wait_for_slurm(rack)
 
 
 def _touched(row: Breakage) -> Iterable[str]:
@@ -87,15 +87,15 @@ def _touched(row: Breakage) -> Iterable[str]:
 def _do(rack: Rack, step: Step) -> None:
     for host in expand_host_range(step.hosts):
         if step.outside:
-            run("ip", "netns", "exec", rack.unit(node_of(host)), "sh", "-c", step.shell)
+            run("ip", "netns", "exec", rack.unit(find_node(host)), "sh", "-c", step.shell)
         else:
-            done(rack, node_of(host), "sh", "-c", step.shell)
+            run_checked_in_node(rack, find_node(host), "sh", "-c", step.shell)
 
 
 def _holds(rack: Rack, step: Step) -> bool:
     """Return whether the command succeeds on its first host."""
-    node = node_of(expand_host_range(step.hosts)[0])
+    node = find_node(expand_host_range(step.hosts)[0])
     if step.outside:
         run("ip", "netns", "exec", rack.unit(node), "true")
         return "yes" in run("ip", "netns", "exec", rack.unit(node), "sh", "-c", f"({step.shell}) && echo yes || true")
-    return inside(rack, node, "sh", "-c", step.shell).returncode == 0
+    return run_in_node(rack, node, "sh", "-c", step.shell).returncode == 0

@@ -40,7 +40,7 @@ class Usage:
     @cached_property
     def _required_options(self) -> frozenset[str]:
         needed = _Options.parse(self.must)
-        return needed.alone | set(needed.valued)
+        return needed.flags | set(needed.value_kinds)
 
     @cached_property
     def _known_options(self) -> tuple["_Options", "_Options"]:
@@ -70,12 +70,12 @@ def build_usage(*forms: str, options: str = "", before: str = "", must: str = ""
 
 @dataclass(frozen=True, slots=True)
 class _FormPart:
-    """Fixed words or a kind, and how often."""
+    """One part of a form: fixed words or a kind, and how often it may occur."""
 
     words: frozenset[str]
     kind: str
-    least: int
-    most: int
+    min_count: int
+    max_count: int
 
     @property
     def is_fixed(self) -> bool:
@@ -104,8 +104,8 @@ def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
         following: set[int] = set()
         for start in reached:
             end = start
-            for count in range(part.most + 1):
-                if count >= part.least:
+            for count in range(part.max_count + 1):
+                if count >= part.min_count:
                     following.add(end)
                 if end == len(operands) or not part.accepts_word(operands[end]):
                     break
@@ -116,48 +116,51 @@ def _matches_form(form: Sequence[_FormPart], operands: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """`together`: letters may be combined."""
+    """Known options: flags without a value, and the kinds of the value of each other option.
 
-    alone: frozenset[str]
-    valued: dict[str, tuple[str, ...]]
-    together: bool
+    `combines_letters` says that one-letter options may be combined, as in `-eo pid`.
+    """
+
+    flags: frozenset[str]
+    value_kinds: dict[str, tuple[str, ...]]
+    combines_letters: bool
 
     @classmethod
     def parse(cls, text: str) -> "_Options":
-        alone, valued, together = set[str](), dict[str, tuple[str, ...]](), False
+        flags, value_kinds, combines_letters = set[str](), dict[str, tuple[str, ...]](), False
         for word in text.split():
             letters = re.fullmatch(r"-\[(\w*)\]", word)
             name, _, kind = word.partition("=")
             if letters:
-                together = True
-                alone |= {f"-{letter}" for letter in letters[1]}
+                combines_letters = True
+                flags |= {f"-{letter}" for letter in letters[1]}
             elif kind:
-                valued[name] = (*valued.get(name, ()), kind)
+                value_kinds[name] = (*value_kinds.get(name, ()), kind)
             else:
-                alone.add(name)
-        return cls(frozenset(alone), valued, together)
+                flags.add(name)
+        return cls(frozenset(flags), value_kinds, combines_letters)
 
     def accept_option(self, word: str, rest: list[str], used_options: set[str]) -> bool:
-        """Return whether it is known. Takes its value from `rest` if needed; adds it to `seen`."""
+        """Return whether the option is known; take its value from `rest` if needed and add it to `used_options`."""
         name, equals, value = word.partition("=")
-        if equals and name in self.valued and (name.startswith("--") or not self.together):
+        if equals and name in self.value_kinds and (name.startswith("--") or not self.combines_letters):
             used_options.add(name)
-            return _is_one_of(self.valued[name], value)
-        if word in self.valued and rest and _is_one_of(self.valued[word], rest[0]):
+            return _is_one_of(self.value_kinds[name], value)
+        if word in self.value_kinds and rest and _is_one_of(self.value_kinds[word], rest[0]):
             rest.pop(0)
-        elif word not in self.alone:
-            return self.together and not word.startswith("--") and self._accept_letters(word[1:], rest, used_options)
+        elif word not in self.flags:
+            return self.combines_letters and not word.startswith("--") and self._accept_letters(word[1:], rest, used_options)
         used_options.add(word)
         return True
 
     def _accept_letters(self, letters: str, rest: list[str], used_options: set[str]) -> bool:
-        """`-eo pid` as in getopt: letters without value, then at most one with its value."""
-        for place, letter in enumerate(letters):
-            kind, behind = self.valued.get(f"-{letter}"), letters[place + 1 :]
+        """Accept `-eo pid` as getopt does: letters without value, then at most one letter with its value."""
+        for position, letter in enumerate(letters):
+            kinds, attached_value = self.value_kinds.get(f"-{letter}"), letters[position + 1 :]
             used_options.add(f"-{letter}")
-            if kind is not None and (behind or rest):
-                return _is_one_of(kind, behind or rest.pop(0))
-            if f"-{letter}" not in self.alone:
+            if kinds is not None and (attached_value or rest):
+                return _is_one_of(kinds, attached_value or rest.pop(0))
+            if f"-{letter}" not in self.flags:
                 return False
         return bool(letters)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from deploy.sandbox.cluster.plan import Happening, Modifier
+from deploy.sandbox.cluster.plan import InjectedFault, Modifier
 
 T0 = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ class SimulatedCase:
     profile: str
     nodes: tuple[str, ...]
     t0: datetime = T0
-    faults: tuple[Happening, ...] = ()
+    faults: tuple[InjectedFault, ...] = ()
     modifiers: tuple[Modifier, ...] = ()
     ticket: CaseTicket = CaseTicket()
     outputs: Mapping[str, Mapping[str, Output]] = field(default_factory=dict)

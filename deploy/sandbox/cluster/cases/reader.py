@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from deploy.sandbox.cluster.cases.case import T0, CaseAttachment, CaseTicket, Output, SimulatedCase
-from deploy.sandbox.cluster.cases.modifier_text import CHECKS, BadModifier, read_modifier
+from deploy.sandbox.cluster.cases.modifier_text import CHECK_IDS, BadModifier, read_modifier
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.grammar import COMMANDS
 from deploy.sandbox.cluster.machines.profiles import PROFILES
-from deploy.sandbox.cluster.plan import Happening, Modifier
+from deploy.sandbox.cluster.plan import InjectedFault, Modifier
 from kb.redact import show_invisible
 from kb.yaml_files import load_plain
 from tools.inventory.host_ranges import HOST_NAME_PATTERN
@@ -38,11 +38,11 @@ class BadCase(ValueError):
     """The case cannot be simulated. `problems` holds everything found, each naming its field."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
-        told = [_escape_line(problem) for problem in problems[:MAX_PROBLEMS]]
-        told += [f"and {len(problems) - MAX_PROBLEMS} more problems"] if len(problems) > MAX_PROBLEMS else []
-        super().__init__(f"{source}: " + "; ".join(told))
+        fault_args = [_escape_line(problem) for problem in problems[:MAX_PROBLEMS]]
+        fault_args += [f"and {len(problems) - MAX_PROBLEMS} more problems"] if len(problems) > MAX_PROBLEMS else []
+        super().__init__(f"{source}: " + "; ".join(fault_args))
         self.source = source
-        self.problems = tuple(told)
+        self.problems = tuple(fault_args)
 
 
 def _escape_line(problem: str) -> str:
@@ -177,7 +177,7 @@ class _Reader:
             return T0
         return value if value.tzinfo else value.replace(tzinfo=UTC)
 
-    def _read_fault(self, where: str, row: object) -> Happening | None:
+    def _read_fault(self, where: str, row: object) -> InjectedFault | None:
         if not isinstance(row, dict):
             self._report(where, "must be a mapping with `id:` and `node:`")
             return None
@@ -196,7 +196,7 @@ class _Reader:
             self._report(f"{where}.t", "must be a number of seconds from t0, within a year of it")
             t = DEFAULT_T
         nodes, gpus = self._read_fault_nodes(f"{where}.node", number, row.get("node")), self._read_gpus(f"{where}.gpu", row.get("gpu"))
-        return Happening(str(number), nodes, float(t), gpus, args, where) if nodes else None
+        return InjectedFault(str(number), nodes, float(t), gpus, args, where) if nodes else None
 
     def _read_fault_nodes(self, where: str, number: str, value: object) -> tuple[str, ...]:
         if value == "*" or (value is None and FAULTS[number].once):
@@ -268,7 +268,7 @@ class _Reader:
         return read
 
     def _read_output(self, where: str, check: str, row: object) -> Output:
-        if check not in CHECKS and check not in COMMANDS:
+        if check not in CHECK_IDS and check not in COMMANDS:
             self._report(where, "is not a check")
         if not isinstance(row, dict) or not row.keys() <= {"stdout", "stderr", "status"}:
             self._report(where, "may have stdout, stderr and status")

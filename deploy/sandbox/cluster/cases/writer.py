@@ -8,14 +8,14 @@ from typing import Any
 import yaml
 
 from deploy.sandbox.cluster.cases.case import CaseTicket
-from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.plan import Happening, Modifier
+from deploy.sandbox.cluster.plan import InjectedFault, Modifier
+from deploy.sandbox.cluster.seeded_random import make_random
 
-HEAD = """# What was broken and what was asked, to be diagnosed again:  rackmedic diagnose --sandbox {name}.yaml
+CASE_HEADER = """# What was broken and what was asked, to be diagnosed again:  rackmedic diagnose --sandbox {name}.yaml
 # As a question of the benchmark:  rackmedic bench run --cases {name}.yaml   (truth.remediation is for you to add)
 """
-_ACCUSES = ("gpu", "node", "rack")  # scopes in which a machine is to blame
+_BLAMED_SCOPES = ("gpu", "node", "rack")  # scopes in which a machine is to blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ class Snapshot:
     nodes: tuple[str, ...]
     t0: datetime
     seed: int
-    faults: tuple[Happening, ...]
+    faults: tuple[InjectedFault, ...]
     modifiers: tuple[Modifier, ...]
     ticket: CaseTicket
     left_out: tuple[str, ...] = ()
 
 
-def written(of: Snapshot) -> str:
+def write_case(of: Snapshot) -> str:
     """Return the case file."""
-    rows = [pinned for row in of.faults for pinned in _name_gpus(row, of.seed)]
+    rows = [pinned for row in of.faults for pinned in _pin_gpus(row, of.seed)]
     case: dict[str, Any] = {
         "id": of.name,
         "profile": of.profile,
@@ -44,43 +44,43 @@ def written(of: Snapshot) -> str:
         "layer": _classify_layer(of.faults, of.modifiers),
         "ticket": _write_ticket(of.ticket),
         "faults": [_write_fault(row) for row in rows],
-        "modifiers": [text_of(modifier) for modifier in of.modifiers],
+        "modifiers": [format_modifier(modifier) for modifier in of.modifiers],
         "truth": _write_truth(rows),
     }
     case |= {"left_out": list(of.left_out)} if of.left_out else {}
-    return HEAD.format(name=of.name) + yaml.safe_dump(case, sort_keys=False, allow_unicode=True, width=140)
+    return CASE_HEADER.format(name=of.name) + yaml.safe_dump(case, sort_keys=False, allow_unicode=True, width=140)
 
 
-def text_of(modifier: Modifier) -> str:
-    args = ", ".join(f"{name}={_value(value)}" for name, value in modifier.args.items())
+def format_modifier(modifier: Modifier) -> str:
+    args = ", ".join(f"{name}={_quote_value(value)}" for name, value in modifier.args.items())
     return modifier.id + (f"({args})" if args else "") + (f"@{modifier.host}" if modifier.host else "")
 
 
-def _value(value: str) -> str:
+def _quote_value(value: str) -> str:
     if not any(char in value for char in ",()@'\"") and value == value.strip():
         return value
     return f"'{value}'" if '"' in value else f'"{value}"'
 
 
-def _name_gpus(happening: Happening, seed: int) -> Iterable[Happening]:
+def _pin_gpus(injected_fault: InjectedFault, seed: int) -> Iterable[InjectedFault]:
     """Return one row per GPU, with a randomly chosen GPU made explicit: another process would draw differently."""
-    if FAULTS[happening.fault].scope != "gpu":
-        return [happening]
+    if FAULTS[injected_fault.fault].scope != "gpu":
+        return [injected_fault]
     return [
-        Happening(happening.fault, (node,), happening.at, (gpu,), happening.args)
-        for node in happening.nodes
-        for gpu in happening.gpus or (dice(seed, happening.fault, happening.key, node).randrange(8),)
+        InjectedFault(injected_fault.fault, (node,), injected_fault.at, (gpu,), injected_fault.args)
+        for node in injected_fault.nodes
+        for gpu in injected_fault.gpus or (make_random(seed, injected_fault.fault, injected_fault.key, node).randrange(8),)
     ]
 
 
-def _write_fault(happening: Happening) -> dict[str, Any]:
+def _write_fault(injected_fault: InjectedFault) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "id": happening.fault,
-        "node": happening.nodes[0] if len(happening.nodes) == 1 else list(happening.nodes),
-        "t": round(happening.at),
+        "id": injected_fault.fault,
+        "node": injected_fault.nodes[0] if len(injected_fault.nodes) == 1 else list(injected_fault.nodes),
+        "t": round(injected_fault.at),
     }
-    found |= {"gpu": happening.gpus[0]} if happening.gpus else {}
-    return found | ({"args": dict(happening.args)} if happening.args else {})
+    found |= {"gpu": injected_fault.gpus[0]} if injected_fault.gpus else {}
+    return found | ({"args": dict(injected_fault.args)} if injected_fault.args else {})
 
 
 def _write_ticket(ticket: CaseTicket) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def _write_ticket(ticket: CaseTicket) -> dict[str, Any]:
     return row | ({"attachments": files} if files else {})
 
 
-def _classify_layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) -> str:
-    labels = {FAULTS[happening.fault].label for happening in faults}
+def _classify_layer(faults: Sequence[InjectedFault], modifiers: Sequence[Modifier]) -> str:
+    labels = {FAULTS[injected_fault.fault].label for injected_fault in faults}
     if len(labels) > 1:
         return "composite"
     if not labels:
@@ -98,18 +98,20 @@ def _classify_layer(faults: Sequence[Happening], modifiers: Sequence[Modifier]) 
     return "hard" if modifiers else "easy"
 
 
-def _write_truth(happenings: Sequence[Happening]) -> Mapping[str, Any]:
-    if not happenings:
+def _write_truth(injected_faults: Sequence[InjectedFault]) -> Mapping[str, Any]:
+    if not injected_faults:
         return {"primary": {"label": "NO_FAULT", "hosts": [], "devices": []}}
-    found: dict[str, dict[str, Any]] = {}
-    for happening in happenings:
-        fault = FAULTS[happening.fault]
-        cause = found.setdefault(fault.label, {"label": fault.label, "hosts": [], "devices": []})
-        cause["hosts"] += [node for node in happening.nodes if fault.scope in _ACCUSES and node not in cause["hosts"]]
-        cause["devices"] += [f"{node}/gpu{gpu}" for node in happening.nodes for gpu in happening.gpus if fault.scope == "gpu"]
+    causes: dict[str, dict[str, Any]] = {}
+    for injected_fault in injected_faults:
+        fault = FAULTS[injected_fault.fault]
+        cause = causes.setdefault(fault.label, {"label": fault.label, "hosts": [], "devices": []})
+        cause["hosts"] += [node for node in injected_fault.nodes if fault.scope in _BLAMED_SCOPES and node not in cause["hosts"]]
+        cause["devices"] += [f"{node}/gpu{gpu}" for node in injected_fault.nodes for gpu in injected_fault.gpus if fault.scope == "gpu"]
         cause["devices"] += [
-            f"{node}/{happening.args['hca']}" for node in happening.nodes if fault.scope == "node" and "hca" in happening.args
+            f"{node}/{injected_fault.args['hca']}"
+            for node in injected_fault.nodes
+            if fault.scope == "node" and "hca" in injected_fault.args
         ]
-        cause["devices"] += [f"{kind}:{happening.args[kind]}" for kind in ("leaf", "rack") if kind in happening.args]
-    primary, *also = found.values()
-    return {"primary": primary} | ({"also": also} if also else {})
+        cause["devices"] += [f"{kind}:{injected_fault.args[kind]}" for kind in ("leaf", "rack") if kind in injected_fault.args]
+    primary, *other_causes = causes.values()
+    return {"primary": primary} | ({"also": other_causes} if other_causes else {})

@@ -16,7 +16,7 @@ from deploy.sandbox.cluster.faults import (
     user_code,
     user_config,
 )
-from deploy.sandbox.cluster.faults.row import FAULTS, Fault
+from deploy.sandbox.cluster.faults.registry import FAULTS, Fault
 
 __all__ = ["FAULTS", "Fault", "containers", "fabric", "framework", "gpu_bus", "gpu_config", "gpu_execution", "gpu_memory",
            "infiniband", "network", "other", "software", "storage", "user_code", "user_config"]  # fmt: skip

@@ -1,51 +1,53 @@
 """Faults outside the machines: scheduler, services, cooling, an unreachable node."""
 
-from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.faults.scene import LOADING, Scene
-from deploy.sandbox.cluster.machines.lines import JournalLine
+from deploy.sandbox.cluster.faults.context import LOADING, FaultContext
+from deploy.sandbox.cluster.faults.registry import register_fault
+from deploy.sandbox.cluster.machines.log_lines import JournalLine
 
 
-@fault("O01", "OTHER.INFRA.Node_Unreachable", "Node does not answer at all", "node", "dies")
-def node_unreachable(s: Scene) -> None:
-    s.node.reachable = False
-    s.peers_lose(s.job.of(s.node.name), 5)
+@register_fault("O01", "OTHER.INFRA.Node_Unreachable", "Node does not answer at all", "node", "dies")
+def node_unreachable(context: FaultContext) -> None:
+    context.node.reachable = False
+    context.disconnect_peers(context.job.of(context.node.name), 5)
 
 
-@fault("O02", "OTHER.INFRA.Rack_Cooling", "A rack is too hot", "rack", "slows")
-def rack_cooling(s: Scene) -> None:
-    for node in s.nodes:
-        node.around.inlet = int(s.number("inlet", 43))
+@register_fault("O02", "OTHER.INFRA.Rack_Cooling", "A rack is too hot", "rack", "slows")
+def rack_cooling(context: FaultContext) -> None:
+    for node in context.nodes:
+        node.environment.inlet = int(context.get_number("inlet", 43))
         for gpu in node.gpus:
-            gpu.temp = 88 + s.dice.randrange(4)
+            gpu.temp = 88 + context.dice.randrange(4)
             gpu.memory_temp = 94
-            gpu.sm_clock = 720 + 15 * s.dice.randrange(6)
+            gpu.sm_clock = 720 + 15 * context.dice.randrange(6)
             gpu.power_draw = round(node.profile.busy_watts * 0.5, 2)
             gpu.reasons.sw_thermal = gpu.reasons.hw_thermal = gpu.reasons.hw_slowdown = True
             gpu.reasons.idle = False
 
 
-@fault("O03", "OTHER.SCHED.Planned_Maintenance", "Planned maintenance took the node", "node", "dies")
-def planned_maintenance(s: Scene) -> None:
-    change = str(s.args.get("change", "CHG-20417"))
-    s.node.drain = f"maintenance {change}"
-    s.journal("slurmd", f"slurmd: launch of new jobs stopped, node set to drain by root, reason: maintenance {change}", -30, 6, "slurmd")
-    for rank in s.job.ranks:
-        s.says(
+@register_fault("O03", "OTHER.SCHED.Planned_Maintenance", "Planned maintenance took the node", "node", "dies")
+def planned_maintenance(context: FaultContext) -> None:
+    change = str(context.args.get("change", "CHG-20417"))
+    context.node.drain = f"maintenance {change}"
+    context.log_journal(
+        "slurmd", f"slurmd: launch of new jobs stopped, node set to drain by root, reason: maintenance {change}", -30, 6, "slurmd"
+    )
+    for rank in context.job.ranks:
+        context.write_log(
             rank,
-            f"slurmstepd: error: *** STEP {s.job.id}.0 ON {rank.node} CANCELLED DUE TO NODE MAINTENANCE {change} ***",
+            f"slurmstepd: error: *** STEP {context.job.id}.0 ON {rank.node} CANCELLED DUE TO NODE MAINTENANCE {change} ***",
             f"[rank{rank.rank}] received SIGTERM, stopping",
             dt=1,
         )
 
 
-@fault("O04", "OTHER.SERVICE.Auxiliary_Service_Down", "Experiment tracker is down", "cluster", "dies")
-def auxiliary_service_down(s: Scene) -> None:
-    rank = s.job.ranks[0]
-    host = str(s.args.get("host", "tracker.svc.cluster"))
-    for node in s.nodes:
-        node.around.tracker = "refused"
+@register_fault("O04", "OTHER.SERVICE.Auxiliary_Service_Down", "Experiment tracker is down", "cluster", "dies")
+def auxiliary_service_down(context: FaultContext) -> None:
+    rank = context.job.ranks[0]
+    host = str(context.args.get("host", "tracker.svc.cluster"))
+    for node in context.nodes:
+        node.environment.tracker = "refused"
     frames = (("/workspace/train.py", 309, "main", "run.log(metrics, step=step)"),)
-    s.raises(
+    context.raise_exception(
         rank,
         (
             f"requests.exceptions.ConnectionError: HTTPSConnectionPool(host={host!r}, port=443): Max retries exceeded "
@@ -54,18 +56,18 @@ def auxiliary_service_down(s: Scene) -> None:
         ),
         frames,
     )
-    s.peers_lose([rank])
+    context.disconnect_peers([rank])
 
 
-@fault("O05", "OTHER.SERVICE.Object_Storage_Throttled", "Object storage throttles the job", "cluster", "dies")
-def object_storage_throttled(s: Scene) -> None:
+@register_fault("O05", "OTHER.SERVICE.Object_Storage_Throttled", "Object storage throttles the job", "cluster", "dies")
+def object_storage_throttled(context: FaultContext) -> None:
     frames = (*LOADING, ("/workspace/data/remote.py", 44, "read_shard", "return client.get_object(Bucket=bucket, Key=key)['Body'].read()"))
-    dead = s.job.ranks[::5]
-    for node in s.nodes:
-        node.around.store = "throttled"
+    dead = context.job.ranks[::5]
+    for node in context.nodes:
+        node.environment.store = "throttled"
     for rank in dead:
-        s.says(rank, f"[rank{rank.rank}] retry 4/5: 503 SlowDown on shard {s.dice.randrange(9000)}", dt=-20)
-        s.raises(
+        context.write_log(rank, f"[rank{rank.rank}] retry 4/5: 503 SlowDown on shard {context.dice.randrange(9000)}", dt=-20)
+        context.raise_exception(
             rank,
             (
                 "botocore.exceptions.ClientError: An error occurred (SlowDown) when calling the GetObject operation "
@@ -73,20 +75,20 @@ def object_storage_throttled(s: Scene) -> None:
             ),
             frames,
         )
-    s.peers_lose(dead, 4)
+    context.disconnect_peers(dead, 4)
 
 
-@fault("O06", "OTHER.SCHED.Preemption", "Scheduler preempted the job", "job", "dies")
-def preemption(s: Scene) -> None:
-    by = int(s.number("by", 812))
-    for node in s.world.nodes.values():
-        text = f"[{s.job.id}.0] preempted by job {by}, sending signal 15"
-        node.journal.append(JournalLine(s.t, "slurmd.service", "slurmd", 6, text))
-        node.around.last_job = "PREEMPTED"
-    for rank in s.job.ranks:
-        s.says(
+@register_fault("O06", "OTHER.SCHED.Preemption", "Scheduler preempted the job", "job", "dies")
+def preemption(context: FaultContext) -> None:
+    by = int(context.get_number("by", 812))
+    for node in context.world.nodes.values():
+        text = f"[{context.job.id}.0] preempted by job {by}, sending signal 15"
+        node.journal.append(JournalLine(context.t, "slurmd.service", "slurmd", 6, text))
+        node.environment.last_job = "PREEMPTED"
+    for rank in context.job.ranks:
+        context.write_log(
             rank,
-            f"slurmstepd: error: *** JOB {s.job.id} ON {rank.node} CANCELLED DUE TO PREEMPTION ***",
+            f"slurmstepd: error: *** JOB {context.job.id} ON {rank.node} CANCELLED DUE TO PREEMPTION ***",
             f"[rank{rank.rank}] received SIGTERM, stopping",
             dt=1,
         )

@@ -1,9 +1,9 @@
 """Disks, file systems, shared memory and file servers."""
 
-from deploy.sandbox.cluster.faults.row import fault
-from deploy.sandbox.cluster.faults.scene import LOADING, Scene
-from deploy.sandbox.cluster.machines.around import Leftover
-from deploy.sandbox.cluster.machines.healthy import SHM
+from deploy.sandbox.cluster.faults.context import LOADING, FaultContext
+from deploy.sandbox.cluster.faults.registry import register_fault
+from deploy.sandbox.cluster.machines.environment import AbandonedFile
+from deploy.sandbox.cluster.machines.healthy import SHM_PATH
 
 # checkpoints left at their temporary path
 FORGOTTEN = tuple(f"/tmp/ckpt-{n}.pt.tmp" for n in (18211, 40127, 77310))  # noqa: S108  # nothing is written there
@@ -19,29 +19,33 @@ _SAVE = (
 )
 
 
-@fault("S10", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "Root file system full", "node", "dies")
-def root_fs_full(s: Scene) -> None:
-    root = s.node.mount("/")
+@register_fault("S10", "SYSTEM_SOFTWARE.STORAGE.Root_FS_Full", "Root file system full", "node", "dies")
+def root_fs_full(context: FaultContext) -> None:
+    root = context.node.mount("/")
     root.used = root.size
-    hours = s.number("hours", 100)
-    s.node.around.leftovers += tuple(Leftover(path, 41875931136, "train", hours, "May 28  2026") for path in FORGOTTEN)
-    rank = s.job.of(s.node.name)[0]
-    s.raises(rank, f"OSError: [Errno 28] No space left on device: '/tmp/ckpt-{s.dice.randrange(10000, 90000)}.pt.tmp'", _SAVE)
-    s.peers_lose([rank])
+    hours = context.get_number("hours", 100)
+    context.node.environment.leftovers += tuple(AbandonedFile(path, 41875931136, "train", hours, "May 28  2026") for path in FORGOTTEN)
+    rank = context.job.of(context.node.name)[0]
+    context.raise_exception(
+        rank, f"OSError: [Errno 28] No space left on device: '/tmp/ckpt-{context.dice.randrange(10000, 90000)}.pt.tmp'", _SAVE
+    )
+    context.disconnect_peers([rank])
 
 
-@fault("S11", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", "Shared memory too small", "job", "dies")
-def shm_too_small(s: Scene) -> None:
-    for node in s.nodes:
-        node.around.shm_bytes = 64 << 20
-        shm = node.mount(SHM)
+@register_fault("S11", "SYSTEM_SOFTWARE.STORAGE.Shm_Too_Small", "Shared memory too small", "job", "dies")
+def shm_too_small(context: FaultContext) -> None:
+    for node in context.nodes:
+        node.environment.shm_bytes = 64 << 20
+        shm = node.mount(SHM_PATH)
         shm.size = 64 << 20
         shm.used = 63 << 20
         shm.options = "rw,nosuid,nodev,noexec,relatime,size=65536k"
-    rank = s.rank_of_args()
+    rank = context.choose_rank()
     pid = rank.pid + 402
-    s.says(rank, "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).", dt=0.2)
-    s.raises(
+    context.write_log(
+        rank, "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).", dt=0.2
+    )
+    context.raise_exception(
         rank,
         (
             f"RuntimeError: DataLoader worker (pid {pid}) is killed by signal: Bus error. It is possible that "
@@ -49,56 +53,58 @@ def shm_too_small(s: Scene) -> None:
         ),
         LOADING,
     )
-    s.peers_lose([rank])
+    context.disconnect_peers([rank])
 
 
-@fault("S12", "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding", "File server does not answer", "cluster", "hangs")
-def nfs_not_responding(s: Scene) -> None:
-    server = str(s.args.get("server", "nfs-a"))
-    for i, node in enumerate(s.nodes):
-        node.around.stuck = {mount.target for mount in node.mounts if mount.source.startswith(f"{server}:")} or {"/data"}
+@register_fault("S12", "SYSTEM_SOFTWARE.STORAGE.NFS_Server_Not_Responding", "File server does not answer", "cluster", "hangs")
+def nfs_not_responding(context: FaultContext) -> None:
+    server = str(context.args.get("server", "nfs-a"))
+    for i, node in enumerate(context.nodes):
+        node.environment.stuck = {mount.target for mount in node.mounts if mount.source.startswith(f"{server}:")} or {"/data"}
         for again in range(3):
-            s.kernel(f"nfs: server {server} not responding, still trying", 3.0 * i + 181.0 * again, "err", node)
-        pids = {rank.pid for rank in s.job.of(node.name)}
+            context.log_kernel(f"nfs: server {server} not responding, still trying", 3.0 * i + 181.0 * again, "err", node)
+        pids = {rank.pid for rank in context.job.of(node.name)}
         for proc in node.procs:
             if proc.pid in pids:
                 proc.stat = "D"
                 proc.cpu = 0.0
-    s.peers_time_out([])
+    context.time_out_peers([])
 
 
-@fault("S13", "SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "A disk failed, its file system is read-only", "node", "dies")
-def fs_remounted_ro(s: Scene) -> None:
-    scratch = s.node.mount("/scratch")
+@register_fault("S13", "SYSTEM_SOFTWARE.STORAGE.FS_Remounted_RO", "A disk failed, its file system is read-only", "node", "dies")
+def fs_remounted_ro(context: FaultContext) -> None:
+    scratch = context.node.mount("/scratch")
     scratch.read_only()
     scratch.fstype = "ext4"
     scratch.source = "/dev/nvme4n1"
-    s.kernel("nvme nvme4: I/O 117 QID 12 timeout, aborting", -62)
-    s.kernel("nvme nvme4: I/O 117 QID 12 timeout, reset controller", -31)
-    s.kernel("blk_update_request: I/O error, dev nvme4n1, sector 1946157056 op 0x1:(WRITE) flags 0x800 phys_seg 16 prio class 0", -1, "err")
-    s.kernel("EXT4-fs error (device nvme4n1): ext4_journal_check_start:83: comm python3: Detected aborted journal", -0.5, "crit")
-    s.kernel("EXT4-fs (nvme4n1): Remounting filesystem read-only", 0, "crit")
-    rank = s.rank_of_args()
-    s.raises(rank, f"OSError: [Errno 30] Read-only file system: '/scratch/ckpt/{s.job.id}/step.pt.tmp'", _SAVE)
-    s.peers_lose([rank])
+    context.log_kernel("nvme nvme4: I/O 117 QID 12 timeout, aborting", -62)
+    context.log_kernel("nvme nvme4: I/O 117 QID 12 timeout, reset controller", -31)
+    context.log_kernel(
+        "blk_update_request: I/O error, dev nvme4n1, sector 1946157056 op 0x1:(WRITE) flags 0x800 phys_seg 16 prio class 0", -1, "err"
+    )
+    context.log_kernel("EXT4-fs error (device nvme4n1): ext4_journal_check_start:83: comm python3: Detected aborted journal", -0.5, "crit")
+    context.log_kernel("EXT4-fs (nvme4n1): Remounting filesystem read-only", 0, "crit")
+    rank = context.choose_rank()
+    context.raise_exception(rank, f"OSError: [Errno 30] Read-only file system: '/scratch/ckpt/{context.job.id}/step.pt.tmp'", _SAVE)
+    context.disconnect_peers([rank])
 
 
-@fault("F07", "FRAMEWORK.DATA.Dataloader_Worker_Leak", "Data loader workers grow until the job's limit", "job", "dies")
-def dataloader_worker_leak(s: Scene) -> None:
-    rank = s.rank_of_args()
-    node = s.world.nodes[rank.node]
-    pid, kb = rank.pid + 377, s.dice.randrange(88_000_000, 96_000_000)
-    group = f"/system.slice/slurmstepd.scope/job_{s.job.id}"
+@register_fault("F07", "FRAMEWORK.DATA.Dataloader_Worker_Leak", "Data loader workers grow until the job's limit", "job", "dies")
+def dataloader_worker_leak(context: FaultContext) -> None:
+    rank = context.choose_rank()
+    node = context.world.nodes[rank.node]
+    pid, kb = rank.pid + 377, context.dice.randrange(88_000_000, 96_000_000)
+    group = f"/system.slice/slurmstepd.scope/job_{context.job.id}"
     node.oom_kills |= {path: 1 for path in node.oom_kills if path.startswith(group)}
     node.oom_hits[group] = 1
-    s.kernel("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", -0.3, "warn", node)
-    s.kernel(
+    context.log_kernel("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", -0.3, "warn", node)
+    context.log_kernel(
         f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg={group},task_memcg={group}/step_0/user/task_0,task=python3,pid={pid},uid=2071",
         -0.1,
         "info",
         node,
     )
-    s.kernel(
+    context.log_kernel(
         (
             f"Memory cgroup out of memory: Killed process {pid} (python3) total-vm:{kb + 9_120_044}kB, "
             f"anon-rss:{kb}kB, file-rss:60212kB, shmem-rss:88kB, UID:2071 pgtables:190220kB oom_score_adj:0"
@@ -108,6 +114,6 @@ def dataloader_worker_leak(s: Scene) -> None:
         node,
     )
     for i in range(5):
-        s.says(rank, f"[rank{rank.rank}] worker pid {pid} rss={2.0 * i + 78:.1f}GiB", dt=-3600.0 * (5 - i))
-    s.raises(rank, f"RuntimeError: DataLoader worker (pid {pid}) is killed by signal: Killed.", LOADING)
-    s.peers_lose([rank])
+        context.write_log(rank, f"[rank{rank.rank}] worker pid {pid} rss={2.0 * i + 78:.1f}GiB", dt=-3600.0 * (5 - i))
+    context.raise_exception(rank, f"RuntimeError: DataLoader worker (pid {pid}) is killed by signal: Killed.", LOADING)
+    context.disconnect_peers([rank])

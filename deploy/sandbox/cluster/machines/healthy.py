@@ -1,16 +1,16 @@
 """A healthy node with the incident's job: the starting point of every fault."""
 
-from deploy.sandbox.cluster.chance import dice, token, uuid
-from deploy.sandbox.cluster.machines.around import Around
-from deploy.sandbox.cluster.machines.lines import Job
-from deploy.sandbox.cluster.machines.noise import boot_lines, quiet_journal, quiet_lines
+from deploy.sandbox.cluster.machines.environment import NodeEnvironment
+from deploy.sandbox.cluster.machines.log_lines import Job
+from deploy.sandbox.cluster.machines.noise import build_boot_lines, build_harmless_journal, build_harmless_lines
 from deploy.sandbox.cluster.machines.profiles import DEFAULT_DRIVER, DEFAULT_KERNEL, Profile
 from deploy.sandbox.cluster.machines.state import GpuProcess, GpuState, HcaState, HostProcess, Link, Mount, NodeState, Service
+from deploy.sandbox.cluster.seeded_random import make_random, make_token, make_uuid
 
 GIB = 1 << 30
 TIB = 1 << 40
 DAY = 86400.0
-SHM = "/dev/shm"  # noqa: S108  # a path on the simulated node
+SHM_PATH = "/dev/shm"  # noqa: S108  # a path on the simulated node
 
 COUNTERS = (
     "VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery", "local_link_integrity_errors",
@@ -29,53 +29,55 @@ TRAFFIC = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_pac
 UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-dcgm", "docker", "openibd", "chronyd", "chrony", "slurmd")
 
 
-def node(profile: Profile, name: str, index: int, seed: int, *, driver: str = DEFAULT_DRIVER, job: Job, age: float = 0.0) -> NodeState:
+def build_node(
+    profile: Profile, name: str, index: int, seed: int, *, driver: str = DEFAULT_DRIVER, job: Job, age: float = 0.0
+) -> NodeState:
     """Return a healthy node, busy while the job runs. `age` moves its past back by seconds."""
     booted = -9 * DAY - index * 137.0 - age
     return NodeState(
         name=name,
         index=index,
         profile=profile,
-        address=address(index),
+        address=get_address(index),
         reachable=True,
         driver=driver,
         driver_user=driver,
         driver_disk=driver,
         fm_version=driver,
         kernel=DEFAULT_KERNEL,
-        boot_id=token(seed, name, "boot")[:32],
-        previous_boot_id=token(seed, name, "boot before")[:32],
+        boot_id=make_token(seed, name, "boot")[:32],
+        previous_boot_id=make_token(seed, name, "boot before")[:32],
         booted=booted,
-        gpus=[_gpu(profile, name, i, seed, job) for i in range(len(profile.buses))],
-        hcas=[_hca(profile, name, index, i, seed) for i in range(len(profile.hca_buses))],
-        services=_services(profile),
-        modules=_modules(profile),
+        gpus=[_build_gpu(profile, name, i, seed, job) for i in range(len(profile.buses))],
+        hcas=[_build_hca(profile, name, index, i, seed) for i in range(len(profile.hca_buses))],
+        services=_build_services(profile),
+        modules=_build_modules(profile),
         dkms=[f"nvidia/{driver}, {DEFAULT_KERNEL}, x86_64: installed"],
-        mounts=_mounts(profile, seed, name),
+        mounts=_build_mounts(profile, seed, name),
         memory_total=profile.memory_gib * GIB - 11 * GIB,
         memory_used=profile.memory_gib * GIB // (5 if job.ended is None else 24),
         swap_used=0,
         memlock_kib=-1,
-        oom_kills=_cgroups(job),
-        env=_env(job, profile),
-        procs=_processes(profile, name, booted, job),
-        kernel_log=boot_lines(profile, name, booted, driver) + quiet_lines(name, seed, age),
-        journal=quiet_journal(profile, booted, driver, job),
-        around=Around(leaf=f"leaf-{index // 2 + 1}"),
+        oom_kills=_build_oom_kills(job),
+        env=_build_job_environment(job, profile),
+        procs=_build_processes(profile, name, booted, job),
+        kernel_log=build_boot_lines(profile, name, booted, driver) + build_harmless_lines(name, seed, age),
+        journal=build_harmless_journal(profile, booted, driver, job),
+        environment=NodeEnvironment(leaf=f"leaf-{index // 2 + 1}"),
     )
 
 
-def address(index: int) -> str:
+def get_address(index: int) -> str:
     """Return the node's address on the management network."""
     return f"10.20.{index // 200}.{11 + index % 200}"
 
 
-def cgroup(job: str, task: int) -> str:
+def get_task_cgroup(job: str, task: int) -> str:
     """Return the cgroup of one Slurm task of a job."""
     return f"/system.slice/slurmstepd.scope/job_{job}/step_0/user/task_{task}"
 
 
-def idle(gpu: GpuState, profile: Profile, roll: float = 0.0) -> None:
+def make_idle(gpu: GpuState, profile: Profile, roll: float = 0.0) -> None:
     """Set a GPU idle. PCIe stays at its full generation, because persistence mode keeps the link up."""
     gpu.sm_clock = profile.idle_sm
     gpu.mem_clock = profile.mem_clock
@@ -87,7 +89,7 @@ def idle(gpu: GpuState, profile: Profile, roll: float = 0.0) -> None:
     gpu.procs.clear()
 
 
-def _busy(gpu: GpuState, profile: Profile, roll: float) -> None:
+def _make_busy(gpu: GpuState, profile: Profile, roll: float) -> None:
     gpu.sm_clock = profile.sm_max - 15 * int(3 * roll)
     gpu.mem_clock = profile.mem_clock
     gpu.util = 97 + int(3 * roll)
@@ -96,12 +98,12 @@ def _busy(gpu: GpuState, profile: Profile, roll: float) -> None:
     gpu.power_draw = round(profile.busy_watts + 40 * roll, 2)
 
 
-def _gpu(profile: Profile, name: str, index: int, seed: int, job: Job) -> GpuState:
+def _build_gpu(profile: Profile, name: str, index: int, seed: int, job: Job) -> GpuState:
     gpu = GpuState(
         index=index,
         bdf=f"0000:{profile.buses[index]}:00.0",
-        uuid=f"GPU-{uuid(seed, name, 'gpu', index)}",
-        serial=f"165{dice(seed, name, 'serial', index).randrange(10**10):010d}",
+        uuid=f"GPU-{make_uuid(seed, name, 'gpu', index)}",
+        serial=f"165{make_random(seed, name, 'serial', index).randrange(10**10):010d}",
         power_limit=profile.power_limit,
         app_clock=profile.app_clock,
         pcie_gen=profile.pcie_gen,
@@ -110,17 +112,17 @@ def _gpu(profile: Profile, name: str, index: int, seed: int, job: Job) -> GpuSta
     if profile.fabric:
         gpu.fabric_state = "Completed"
         gpu.fabric_status = "Success"
-    roll = dice(seed, name, "load", index).random()
+    roll = make_random(seed, name, "load", index).random()
     if job.ended is None:
-        _busy(gpu, profile, roll)
+        _make_busy(gpu, profile, roll)
         gpu.procs.append(GpuProcess(job.of(name)[index].pid, "/usr/bin/python3", int(profile.memory_mib * (0.74 + 0.02 * roll))))
     else:
-        idle(gpu, profile, roll)
+        make_idle(gpu, profile, roll)
     return gpu
 
 
-def _hca(profile: Profile, name: str, node_index: int, index: int, seed: int) -> HcaState:
-    roll = dice(seed, name, "hca", index)
+def _build_hca(profile: Profile, name: str, node_index: int, index: int, seed: int) -> HcaState:
+    roll = make_random(seed, name, "hca", index)
     counters = dict.fromkeys(COUNTERS, 0) | {key: roll.randrange(10**12, 9 * 10**13) for key in TRAFFIC}
     return HcaState(
         name=f"mlx5_{index}",
@@ -134,7 +136,7 @@ def _hca(profile: Profile, name: str, node_index: int, index: int, seed: int) ->
     )
 
 
-def _services(profile: Profile) -> dict[str, Service]:
+def _build_services(profile: Profile) -> dict[str, Service]:
     services = {unit: Service() for unit in UNITS}
     services["openibd"] = Service("active", "exited")
     services["chrony"] = Service("inactive", "dead", "not-found")  # the unit's name on Debian
@@ -143,7 +145,7 @@ def _services(profile: Profile) -> dict[str, Service]:
     return services
 
 
-def _modules(profile: Profile) -> dict[str, int]:
+def _build_modules(profile: Profile) -> dict[str, int]:
     return {
         "nvidia_uvm": 1515520, "nvidia_drm": 77824, "nvidia_modeset": 1306624, "nvidia_peermem": 16384, "nvidia": 56778752,
         "gdrdrv": 24576, "mlx5_ib": 475136, "ib_uverbs": 192512, "ib_core": 507904, "rdma_ucm": 32768, "rdma_cm": 131072,
@@ -153,12 +155,12 @@ def _modules(profile: Profile) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _mounts(profile: Profile, seed: int, name: str) -> list[Mount]:
-    fill = dice(seed, name, "disk").uniform(0.30, 0.45)
+def _build_mounts(profile: Profile, seed: int, name: str) -> list[Mount]:
+    fill = make_random(seed, name, "disk").uniform(0.30, 0.45)
     shm = profile.memory_gib * GIB // 2
     return [
         Mount("/", "/dev/nvme0n1p2", "ext4", "rw,relatime", 1792 * GIB, int(1792 * GIB * fill), 119_537_664, 1_412_317),
-        Mount(SHM, "tmpfs", "tmpfs", "rw,nosuid,nodev", shm, 3 * GIB, shm // 4096, 27),
+        Mount(SHM_PATH, "tmpfs", "tmpfs", "rw,nosuid,nodev", shm, 3 * GIB, shm // 4096, 27),
         Mount("/run", "tmpfs", "tmpfs", "rw,nosuid,nodev,mode=755", 200 * GIB, 9_437_184, 26_000_000, 1811),
         Mount("/boot/efi", "/dev/nvme0n1p1", "vfat", "rw,relatime,fmask=0077,dmask=0077", 1_124_999_168, 6_397_952, 0, 0),
         Mount("/scratch", "/dev/md0", "xfs", "rw,noatime,attr2,inode64", 27 * TIB, int(27 * TIB * fill), 1_450_000_000, 4_221_903),
@@ -169,17 +171,17 @@ def _mounts(profile: Profile, seed: int, name: str) -> list[Mount]:
     ]
 
 
-def _cgroups(job: Job) -> dict[str, int]:
+def _build_oom_kills(job: Job) -> dict[str, int]:
     parents = ("/system.slice", "/system.slice/docker.service", "/system.slice/slurmd.service", "/user.slice")
-    steps = (f"/system.slice/slurmstepd.scope/job_{job.id}", cgroup(job.id, 0).rpartition("/user")[0])
+    steps = (f"/system.slice/slurmstepd.scope/job_{job.id}", get_task_cgroup(job.id, 0).rpartition("/user")[0])
     return dict.fromkeys((*parents, *steps), 0)
 
 
-def _env(job: Job, profile: Profile) -> dict[str, str]:
+def _build_job_environment(job: Job, profile: Profile) -> dict[str, str]:
     return {
         "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7",
         "LD_LIBRARY_PATH": "/usr/local/cuda/lib64:/opt/venv/lib",
-        "MASTER_ADDR": address(0),
+        "MASTER_ADDR": get_address(0),
         "MASTER_PORT": "29500",
         "NCCL_DEBUG": "INFO",
         "NCCL_IB_HCA": ",".join(f"mlx5_{i}" for i in range(len(profile.hca_buses))),
@@ -191,7 +193,7 @@ def _env(job: Job, profile: Profile) -> dict[str, str]:
     }
 
 
-def _processes(profile: Profile, name: str, boot: float, job: Job) -> list[HostProcess]:
+def _build_processes(profile: Profile, name: str, boot: float, job: Job) -> list[HostProcess]:
     daemons = [
         (1, 0, "systemd", "/sbin/init"), (2, 0, "kthreadd", "[kthreadd]"), (14, 2, "ksoftirqd/0", "[ksoftirqd/0]"),
         (1187, 1, "chronyd", "/usr/sbin/chronyd -F 1"), (1203, 1, "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
@@ -203,23 +205,31 @@ def _processes(profile: Profile, name: str, boot: float, job: Job) -> list[HostP
     if profile.switches:
         daemons.append((1377, 1, "nv-fabricmanage", "/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg"))
     rows = [
-        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", boot, 0.1, _daemon_cgroup(comm, ppid), comm, args)
+        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", boot, 0.1, _get_daemon_cgroup(comm, ppid), comm, args)
         for pid, ppid, comm, args in daemons
     ]
-    return rows + _job_processes(name, job)
+    return rows + _build_job_processes(name, job)
 
 
-def _daemon_cgroup(comm: str, ppid: int) -> str:
+def _get_daemon_cgroup(comm: str, ppid: int) -> str:
     return "/" if ppid != 1 else f"/system.slice/{comm}.service"
 
 
-def _job_processes(name: str, job: Job) -> list[HostProcess]:
+def _build_job_processes(name: str, job: Job) -> list[HostProcess]:
     """Return the job's processes: step and launcher last as long as the allocation, ranks while the job runs."""
     ranks = job.of(name)
     step = ranks[0].pid - 7
     rows = [
         HostProcess(
-            step, 1, "root", "Sl", job.started, 0.0, cgroup(job.id, 0).partition("/user")[0], "slurmstepd", f"slurmstepd: [{job.id}.0]"
+            step,
+            1,
+            "root",
+            "Sl",
+            job.started,
+            0.0,
+            get_task_cgroup(job.id, 0).partition("/user")[0],
+            "slurmstepd",
+            f"slurmstepd: [{job.id}.0]",
         ),
         HostProcess(
             step + 2,
@@ -228,12 +238,12 @@ def _job_processes(name: str, job: Job) -> list[HostProcess]:
             "Sl",
             job.started,
             0.3,
-            cgroup(job.id, 0),
+            get_task_cgroup(job.id, 0),
             "torchrun",
             "/opt/venv/bin/python3 -m torch.distributed.run train.py",
         ),
     ]
     for rank in ranks if job.ended is None else ():
         args = "/usr/bin/python3 -u train.py --config configs/pretrain.yaml"
-        rows.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, cgroup(job.id, 0), "python3", args))
+        rows.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, get_task_cgroup(job.id, 0), "python3", args))
     return rows

@@ -5,42 +5,42 @@ site uses.
 import json
 from collections.abc import Callable, Mapping
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
-from deploy.sandbox.cluster.plan import Deed
+from deploy.sandbox.cluster.plan import MachineAction
 
-MARK = "rackmedic/drained"
-
-
-def _unknown(name: str) -> ShellAnswer:
-    return said("", 1, f'Error from server (NotFound): nodes "{name}" not found\n')
+DRAIN_ANNOTATION = "rackmedic/drained"
 
 
-def standing(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+def _node_not_found(name: str) -> ShellAnswer:
+    return text_answer("", 1, f'Error from server (NotFound): nodes "{name}" not found\n')
+
+
+def show_drain_status(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """Answer the preconditions' template: `schedulable` or `cordoned`, and the mark."""
     node = world.nodes.get(slots["node"])
     if node is None:
-        return _unknown(slots["node"])
-    return said(("cordoned" if node.drain else "schedulable") + (f" by {node.mark}" if node.mark else ""))
+        return _node_not_found(slots["node"])
+    return text_answer(("cordoned" if node.drain else "schedulable") + (f" by {node.mark}" if node.mark else ""))
 
 
-def mark(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+def show_drain_mark(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """Return the node's drain mark alone."""
     node = world.nodes.get(slots["node"])
-    return said(node.mark) if node else _unknown(slots["node"])
+    return text_answer(node.mark) if node else _node_not_found(slots["node"])
 
 
-def shown(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`kubectl get node NODE -o json`, with the fields that are read."""
     node = world.nodes.get(slots["node"])
     if node is None:
-        return _unknown(slots["node"])
+        return _node_not_found(slots["node"])
     unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
     tree = {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"annotations": {MARK: node.mark} if node.mark else {}, "name": node.name},
+        "metadata": {"annotations": {DRAIN_ANNOTATION: node.mark} if node.mark else {}, "name": node.name},
         "spec": {"unschedulable": True} if node.drain else {},
         "status": {
             "allocatable": {"nvidia.com/gpu": str(sum(gpu.answers for gpu in node.gpus))},
@@ -48,85 +48,88 @@ def shown(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnsw
             "conditions": [ready if node.reachable else unknown],
         },
     }
-    return said(json.dumps(tree, indent=4) + "\n")
+    return text_answer(json.dumps(tree, indent=4) + "\n")
 
 
-def _pods(node: NodeState, world: ClusterState) -> list[tuple[str, str, str, str]]:
+def _list_pods(node: NodeState, world: ClusterState) -> list[tuple[str, str, str, str]]:
     """Return (owner, namespace, name, GPUs) of each pod."""
     rows = [("DaemonSet", "gpu-operator", f"nvidia-device-plugin-{node.name}", "<none>")]
     return [*rows, *([("Job", "default", f"pretrain-{node.name}", str(len(node.gpus)))] if world.job.ended is None else [])]
 
 
-def owners(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+def show_pod_owners(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """Answer the precondition's columns: owner, namespace and name of each pod."""
     node = world.nodes.get(slots["node"])
-    return said("".join("   ".join(row[:3]) + "\n" for row in _pods(node, world)) if node else "")
+    return text_answer("".join("   ".join(row[:3]) + "\n" for row in _list_pods(node, world)) if node else "")
 
 
-def pods(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
+def show_pods(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """Answer the check's columns."""
     node = world.nodes.get(slots["node"])
-    return said("".join("   ".join(row) + "\n" for row in _pods(node, world)) if node else "")
+    return text_answer("".join("   ".join(row) + "\n" for row in _list_pods(node, world)) if node else "")
 
 
-READS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnswer]] = {
-    "sched.kubenode": shown,
-    "sched.kubepods": pods,
-    "sched.kube_standing": standing,
-    "sched.kube_mark": mark,
-    "sched.kube_owners": owners,
+READ_COMMANDS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnswer]] = {
+    "sched.kubenode": show_node,
+    "sched.kubepods": show_pods,
+    "sched.kube_standing": show_drain_status,
+    "sched.kube_mark": show_drain_mark,
+    "sched.kube_owners": show_pod_owners,
 }
 
-Reply = tuple[ShellAnswer, Deed | None]
+Reply = tuple[ShellAnswer, MachineAction | None]
 
 
-def annotate(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
+def annotate_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl annotate node NODE rackmedic/drained=… --overwrite`, or `rackmedic/drained-`."""
     name = slots["node"]
-    return _refusal(world, name, refuses) or (said(f"node/{name} annotated\n"), Deed("mark", name, at, {"reason": slots.get("reason", "")}))
+    return _find_refusal(world, name, refuses) or (
+        text_answer(f"node/{name} annotated\n"),
+        MachineAction("mark", name, at, {"reason": slots.get("reason", "")}),
+    )
 
 
-def cordon(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
+def cordon_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl cordon NODE`."""
     name = slots["node"]
-    if refused := _refusal(world, name, refuses):
+    if refused := _find_refusal(world, name, refuses):
         return refused
     if world.nodes[name].drain:
-        return said(f"node/{name} already cordoned\n"), None
-    return said(f"node/{name} cordoned\n"), Deed("drain", name, at, {"reason": "cordoned"})
+        return text_answer(f"node/{name} already cordoned\n"), None
+    return text_answer(f"node/{name} cordoned\n"), MachineAction("drain", name, at, {"reason": "cordoned"})
 
 
-def uncordon(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
+def uncordon_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl uncordon NODE`."""
     name = slots["node"]
-    if refused := _refusal(world, name, refuses):
+    if refused := _find_refusal(world, name, refuses):
         return refused
     if not world.nodes[name].drain:
-        return said(f"node/{name} already uncordoned\n"), None
-    return said(f"node/{name} uncordoned\n"), Deed("resume", name, at)
+        return text_answer(f"node/{name} already uncordoned\n"), None
+    return text_answer(f"node/{name} uncordoned\n"), MachineAction("resume", name, at)
 
 
-def drain(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
+def drain_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl drain NODE …` of a cordoned node: evicting the job's pods ends the job."""
     name = slots["node"]
-    if refused := _refusal(world, name, refuses):
+    if refused := _find_refusal(world, name, refuses):
         return refused
-    own = [row for row in _pods(world.nodes[name], world) if row[0] != "DaemonSet"]
+    own = [row for row in _list_pods(world.nodes[name], world) if row[0] != "DaemonSet"]
     lines = [f"node/{name} already cordoned", *(f"pod/{row[2]} evicted" for row in own), f"node/{name} drained"]
-    return said("\n".join(lines) + "\n"), Deed("cancel", "", at) if own else None
+    return text_answer("\n".join(lines) + "\n"), MachineAction("cancel", "", at) if own else None
 
 
-def _refusal(world: ClusterState, name: str, refuses: str) -> Reply | None:
+def _find_refusal(world: ClusterState, name: str, refuses: str) -> Reply | None:
     if refuses:
-        return said("", 1, f'Error from server (Forbidden): nodes "{name}" is forbidden: {refuses}\n'), None
-    return None if name in world.nodes else (_unknown(name), None)
+        return text_answer("", 1, f'Error from server (Forbidden): nodes "{name}" is forbidden: {refuses}\n'), None
+    return None if name in world.nodes else (_node_not_found(name), None)
 
 
 # commands that the kit's scripts call
-CHANGES: Mapping[str, Callable[[ClusterState, float, Mapping[str, str], str], Reply]] = {
-    f"kubectl annotate node <node> {MARK}=<reason> --overwrite": annotate,
-    f"kubectl annotate node <node> {MARK}-": annotate,
-    "kubectl cordon <node>": cordon,
-    "kubectl uncordon <node>": uncordon,
-    "kubectl drain <node> --ignore-daemonsets --timeout=540s": drain,
+CHANGE_COMMANDS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str], str], Reply]] = {
+    f"kubectl annotate node <node> {DRAIN_ANNOTATION}=<reason> --overwrite": annotate_node,
+    f"kubectl annotate node <node> {DRAIN_ANNOTATION}-": annotate_node,
+    "kubectl cordon <node>": cordon_node,
+    "kubectl uncordon <node>": uncordon_node,
+    "kubectl drain <node> --ignore-daemonsets --timeout=540s": drain_node,
 }

@@ -1,13 +1,13 @@
 """Log lines of healthy machines: boot, unit starts, harmless kernel messages. None may look like a fault."""
 
-from deploy.sandbox.cluster.chance import dice
-from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine, Level
+from deploy.sandbox.cluster.machines.log_lines import Job, JournalLine, KernelLine, Level
 from deploy.sandbox.cluster.machines.profiles import Profile
+from deploy.sandbox.cluster.seeded_random import make_random
 
 DAY = 86400.0
 HOUR = 3600.0
 
-_HARMLESS: tuple[tuple[Level, str], ...] = (
+_HARMLESS_MESSAGES: tuple[tuple[Level, str], ...] = (
     ("info", "docker0: port {n}(veth{h}) entered forwarding state"),
     ("info", "docker0: port {n}(veth{h}) entered disabled state"),
     ("info", "IPv6: ADDRCONF(NETDEV_CHANGE): veth{h}: link becomes ready"),
@@ -17,13 +17,13 @@ _HARMLESS: tuple[tuple[Level, str], ...] = (
     ("info", "eth0: renamed from veth{h}"),
 )  # fmt: skip
 
-_MLX5_ACCESS_REG = (
+_MLX5_REGISTER_ERROR = (
     "mlx5_core 0000:{bus}:00.0: mlx5_cmd_out_err:838:(pid {pid}): ACCESS_REG(0x805) op_mod(0x1) failed, "
     "status bad operation(0x2), syndrome (0x305684), err(-22)"
 )
 
 
-def boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[KernelLine]:
+def build_boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[KernelLine]:
     """Return the kernel's boot messages, one every few hundred milliseconds."""
     rows: list[tuple[Level, str]] = [
         ("notice", "Linux version 5.15.0-107-generic (buildd@lcy02-amd64-012) (gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0) #117-Ubuntu SMP"),
@@ -35,7 +35,7 @@ def boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[
         ("info", "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none."),
         ("info", f"systemd[1]: Hostname set to <{name}>."),
         ("info", f"mlx5_core 0000:{profile.hca_buses[0]}:00.0: firmware version: {profile.hca_firmware}"),
-        *(("info", f"mlx5_core 0000:{bus}:00.0: {_pcie(profile)}") for bus in profile.hca_buses),
+        *(("info", f"mlx5_core 0000:{bus}:00.0: {_describe_pcie_bandwidth(profile)}") for bus in profile.hca_buses),
         *(
             ("info", f"mlx5_core 0000:{bus}:00.0: Rate limit: 127 rates are supported, range: 0Mbps to 97656Mbps")
             for bus in profile.hca_buses
@@ -52,9 +52,9 @@ def boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[
     return [KernelLine(booted + 0.412 * i, level, text) for i, (level, text) in enumerate(rows)]
 
 
-def quiet_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list[KernelLine]:
+def build_harmless_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list[KernelLine]:
     """Return harmless kernel lines over the last days."""
-    roll = dice(seed, name, "quiet")
+    roll = make_random(seed, name, "quiet")
     lines = [
         KernelLine(
             -5400 - age,
@@ -63,7 +63,7 @@ def quiet_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list
         )
     ]
     for _ in range(count):
-        level, text = roll.choice(_HARMLESS)
+        level, text = roll.choice(_HARMLESS_MESSAGES)
         values = {
             "n": roll.randrange(1, 9),
             "h": f"{roll.randrange(1 << 28):07x}",
@@ -74,17 +74,17 @@ def quiet_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list
     return lines
 
 
-def flood(name: str, seed: int, bus: str, count: int) -> list[KernelLine]:
+def build_register_errors(name: str, seed: int, bus: str, count: int) -> list[KernelLine]:
     """Return the adapter's harmless register error `count` times."""
-    roll = dice(seed, name, "flood")
+    roll = make_random(seed, name, "flood")
     lines = [
-        KernelLine(roll.uniform(-20 * HOUR, -30), "err", _MLX5_ACCESS_REG.format(bus=bus, pid=roll.randrange(2000, 400000)))
+        KernelLine(roll.uniform(-20 * HOUR, -30), "err", _MLX5_REGISTER_ERROR.format(bus=bus, pid=roll.randrange(2000, 400000)))
         for _ in range(count)
     ]
     return sorted(lines, key=lambda line: line.t)
 
 
-def quiet_journal(profile: Profile, boot: float, driver: str, job: Job) -> list[JournalLine]:
+def build_harmless_journal(profile: Profile, boot: float, driver: str, job: Job) -> list[JournalLine]:
     """Return unit starts at boot and everyday journal lines."""
     rows = [
         JournalLine(boot + 31, "nvidia-persistenced.service", "nvidia-persistenced", 6, "Started (1322)"),
@@ -104,6 +104,6 @@ def quiet_journal(profile: Profile, boot: float, driver: str, job: Job) -> list[
     return rows
 
 
-def _pcie(profile: Profile) -> str:
+def _describe_pcie_bandwidth(profile: Profile) -> str:
     fast = "504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)"
     return fast if profile.pcie_gen == 5 else "252.048 Gb/s available PCIe bandwidth (16.0 GT/s PCIe x16 link)"

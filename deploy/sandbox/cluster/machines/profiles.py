@@ -94,13 +94,13 @@ DEFAULT_DRIVER = "570.148.08"
 DEFAULT_KERNEL = "5.15.0-107-generic"
 
 
-def branch(driver: str) -> int:
+def get_driver_branch(driver: str) -> int:
     """Return a driver's branch (570 for 570.148.08), or the newest known one below it."""
     number = int(driver.partition(".")[0])
     return max((known for known in CUDA_OF_BRANCH if known <= number), default=525)
 
 
-def newer_cuda(driver: str) -> str:
+def find_unsupported_cuda(driver: str) -> str:
     """Return the first CUDA version that is too new for a driver."""
-    later = [CUDA_OF_BRANCH[number] for number in sorted(CUDA_OF_BRANCH) if number > branch(driver)]
+    later = [CUDA_OF_BRANCH[number] for number in sorted(CUDA_OF_BRANCH) if number > get_driver_branch(driver)]
     return later[0] if later else "13.1"

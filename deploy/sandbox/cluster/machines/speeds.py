@@ -6,13 +6,13 @@ from deploy.sandbox.cluster.machines.state import GpuState, HcaState, NodeState
 
 # `gpu_burn -tc` on one GPU, TFLOPS
 TFLOPS: Mapping[str, float] = {"dgx-h100-8": 402.0, "hgx-h200-8": 405.0, "hgx-a100-8": 118.0, "pcie-l40s-8": 84.0}
-PEER: Mapping[str, float] = {"dgx-h100-8": 343.0, "hgx-h200-8": 345.0, "hgx-a100-8": 241.0, "pcie-l40s-8": 23.4}
+PEER_COPY_RATES: Mapping[str, float] = {"dgx-h100-8": 343.0, "hgx-h200-8": 345.0, "hgx-a100-8": 241.0, "pcie-l40s-8": 23.4}
 # all-gather between two nodes, GB/s
-PAIR: Mapping[str, float] = {"dgx-h100-8": 352.0, "hgx-h200-8": 354.0, "hgx-a100-8": 178.0, "pcie-l40s-8": 21.0}
-LANE = {3: 0.77, 4: 1.54, 5: 3.42}  # GB/s that a copy reaches per PCIe lane, by generation
+ALL_GATHER_RATES: Mapping[str, float] = {"dgx-h100-8": 352.0, "hgx-h200-8": 354.0, "hgx-a100-8": 178.0, "pcie-l40s-8": 21.0}
+COPY_RATE_PER_LANE = {3: 0.77, 4: 1.54, 5: 3.42}  # GB/s that a copy reaches per PCIe lane, by generation
 
 
-def refusal(node: NodeState, ranks: int) -> str:
+def find_cuda_error(node: NodeState, ranks: int) -> str:
     """Return CUDA's error when it cannot start on all GPUs, or ""."""
     if not node.driver:
         return "no CUDA-capable device is detected"
@@ -39,7 +39,7 @@ CODES = {
 }
 
 
-def clock_share(gpu: GpuState) -> float:
+def get_clock_share(gpu: GpuState) -> float:
     """Return the share of full speed under load."""
     reasons = gpu.reasons
     if reasons.app_clocks:
@@ -51,20 +51,20 @@ def clock_share(gpu: GpuState) -> float:
     return 0.65 if reasons.sw_power_cap else 1.0
 
 
-def tflops(node: NodeState, gpu: GpuState) -> float:
-    return TFLOPS[node.profile.name] * clock_share(gpu)
+def get_tflops(node: NodeState, gpu: GpuState) -> float:
+    return TFLOPS[node.profile.name] * get_clock_share(gpu)
 
 
-def host_copy(gpu: GpuState) -> float:
+def get_host_copy_rate(gpu: GpuState) -> float:
     """Return host-to-GPU bandwidth in one direction, GB/s."""
-    return LANE[gpu.pcie_gen] * gpu.pcie_width
+    return COPY_RATE_PER_LANE[gpu.pcie_gen] * gpu.pcie_width
 
 
-def peer_copy(node: NodeState, one: GpuState, other: GpuState) -> float | None:
+def get_peer_copy_rate(node: NodeState, one: GpuState, other: GpuState) -> float | None:
     """Return bandwidth between two GPUs in GB/s; None for a GPU with itself."""
     if one is other:
         return None
-    rate = PEER[node.profile.name]
+    rate = PEER_COPY_RATES[node.profile.name]
     if node.profile.links and any(not link.active for gpu in (one, other) for link in gpu.links):
         return 21.0
     for gpu in (one, other):
@@ -73,10 +73,10 @@ def peer_copy(node: NodeState, one: GpuState, other: GpuState) -> float | None:
             rate *= 0.7
     if node.profile.links:
         return rate
-    return rate / 4 if node.acs else min(rate, *(host_copy(gpu) for gpu in (one, other)))
+    return rate / 4 if node.acs else min(rate, *(get_host_copy_rate(gpu) for gpu in (one, other)))
 
 
-def all_reduce(node: NodeState) -> float:
+def get_all_reduce_rate(node: NodeState) -> float:
     """Return one node's all-reduce bus bandwidth plateau, GB/s."""
     profile = node.profile
     if profile.links and any(not link.active for gpu in node.gpus for link in gpu.links):
@@ -89,53 +89,53 @@ def all_reduce(node: NodeState) -> float:
     return value
 
 
-def no_rdma(hca: HcaState) -> str:
+def explain_missing_rdma(hca: HcaState) -> str:
     """Return why RDMA over an adapter fails, or ""."""
     if not hca.present:
         return "absent"
     return "" if hca.state == "Active" else hca.state
 
 
-def write_rate(one: HcaState, other: HcaState) -> float:
+def get_rdma_write_rate(one: HcaState, other: HcaState) -> float:
     """Return the RDMA write rate between two adapters, Gb/s."""
-    return min(_rate(one), _rate(other))
+    return min(_get_adapter_rate(one), _get_adapter_rate(other))
 
 
-def _rate(hca: HcaState) -> float:
+def _get_adapter_rate(hca: HcaState) -> float:
     return hca.rate * 0.978 * (0.6 if hca.counters.get("symbol_error", 0) > 1000 else 1.0)
 
 
-def congested(node: NodeState) -> bool:
+def is_congested(node: NodeState) -> bool:
     """Return whether the node's leaf has links that wait to send."""
     return any(hca.rising.get("port_xmit_wait", 0) > 1_000_000 for hca in node.hcas)
 
 
-def dropping(node: NodeState) -> bool:
+def is_dropping(node: NodeState) -> bool:
     """Return whether the node's leaf drops packets."""
     return any(hca.rising.get("out_of_sequence", 0) > 100 for hca in node.hcas)
 
 
-def no_group(nodes: list[NodeState], ranks: int) -> str:
+def explain_failed_group(nodes: list[NodeState], ranks: int) -> str:
     """Return why an all-gather over these nodes fails, or ""."""
     for node in nodes:
-        if why := refusal(node, ranks):
+        if why := find_cuda_error(node, ranks):
             return f"{node.name}: Test CUDA failure common.cu:941 '{why}'"
-        if down := next((hca for hca in node.hcas if no_rdma(hca)), None):
-            return f"{node.name}: Test NCCL failure common.cu:1005 'remote process exited or there was a network error', {down.name} {no_rdma(down)}"
+        if down := next((hca for hca in node.hcas if explain_missing_rdma(hca)), None):
+            return f"{node.name}: Test NCCL failure common.cu:1005 'remote process exited or there was a network error', {down.name} {explain_missing_rdma(down)}"
     keys = {hca.pkeys for node in nodes for hca in node.hcas}
     return f"{nodes[0].name}: Test NCCL failure common.cu:1005 'unhandled system error'" if len(keys) > 1 else ""
 
 
-def all_gather(nodes: list[NodeState]) -> float:
+def get_all_gather_rate(nodes: list[NodeState]) -> float:
     """Return the all-gather rate over several nodes, GB/s, limited by the slowest."""
-    rate = min(PAIR[node.profile.name] * _share(node) for node in nodes)
-    rate = min(rate, *(all_reduce(node) for node in nodes))
-    inside = sum(congested(node) for node in nodes)
-    across = {dropping(node) for node in nodes}
+    rate = min(ALL_GATHER_RATES[node.profile.name] * _get_adapter_share(node) for node in nodes)
+    rate = min(rate, *(get_all_reduce_rate(node) for node in nodes))
+    inside = sum(is_congested(node) for node in nodes)
+    across = {is_dropping(node) for node in nodes}
     return rate * (0.45 if inside > 1 or len(across) > 1 else 1.0)
 
 
-def _share(node: NodeState) -> float:
+def _get_adapter_share(node: NodeState) -> float:
     full = node.profile.hca_rate * 0.978
-    slowest = min((_rate(hca) for hca in node.hcas), default=full) / full
+    slowest = min((_get_adapter_rate(hca) for hca in node.hcas), default=full) / full
     return slowest * (1.0 if "nvidia_peermem" in node.modules else 0.45)

@@ -4,8 +4,8 @@ case's t0, negative before it.
 
 from dataclasses import dataclass, field
 
-from deploy.sandbox.cluster.machines.around import Around
-from deploy.sandbox.cluster.machines.lines import Job, JournalLine, KernelLine
+from deploy.sandbox.cluster.machines.environment import NodeEnvironment
+from deploy.sandbox.cluster.machines.log_lines import Job, JournalLine, KernelLine
 from deploy.sandbox.cluster.machines.profiles import Profile
 
 
@@ -221,7 +221,7 @@ class NodeState:
     kernel_log: list[KernelLine] = field(default_factory=list)
     journal: list[JournalLine] = field(default_factory=list)
     log_keep: str = ""
-    around: Around = field(default_factory=Around)
+    environment: NodeEnvironment = field(default_factory=NodeEnvironment)
     boots: int = 0
     drain: str = ""  # reason of a drain; empty if the scheduler may start jobs
     mark: str = ""  # value of the drain annotation on the Kubernetes node object

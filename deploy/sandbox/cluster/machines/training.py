@@ -2,24 +2,24 @@
 
 from collections.abc import Sequence
 
-from deploy.sandbox.cluster.chance import dice, token
-from deploy.sandbox.cluster.machines.lines import Job, JobLine, Rank
+from deploy.sandbox.cluster.machines.log_lines import Job, JobLine, Rank
 from deploy.sandbox.cluster.machines.state import HcaState, NodeState
+from deploy.sandbox.cluster.seeded_random import make_random, make_token
 
-GPUS = 8
+GPUS_PER_NODE = 8
 STEP_SECONDS = 4.2
-LOG_EVERY = 42.0
-SHOWN_STEPS = 24
+LOG_INTERVAL_SECONDS = 42.0
+LOGGED_STEPS = 24
 NCCL_VERSION = "2.21.5"
 
 
-def new_job(names: Sequence[str], seed: int, *, started: float, ended: float | None, run: int = 0) -> Job:
+def create_job(names: Sequence[str], seed: int, *, started: float, ended: float | None, run: int = 0) -> Job:
     """Return the job with silent ranks. A later `run` has other pids."""
-    roll = dice(seed, "job", run) if run else dice(seed, "job")
+    roll = make_random(seed, "job", run) if run else make_random(seed, "job")
     ranks = []
     for index, name in enumerate(names):
         base = 40000 + 1000 * (index % 20) + roll.randrange(900)
-        ranks += [Rank(index * GPUS + local, name, local, base + local) for local in range(GPUS)]
+        ranks += [Rank(index * GPUS_PER_NODE + local, name, local, base + local) for local in range(GPUS_PER_NODE)]
     return Job(str(roll.randrange(21000, 98000)), started, ended, ranks)
 
 
@@ -27,60 +27,60 @@ def write_healthy_log(job: Job, nodes: dict[str, NodeState], seed: int, *, train
     """Write every rank's start-up lines and, if `trained`, the last steps."""
     for rank in job.ranks:
         node = nodes[rank.node]
-        rank.lines += _startup(job, rank, node, seed)
+        rank.lines += _build_startup_lines(job, rank, node, seed)
         if trained:
-            rank.lines += _connected(job, rank, node, seed)
+            rank.lines += _build_connected_lines(job, rank, node, seed)
     if trained:
-        _steps(job, seed)
+        _write_steps(job, seed)
 
 
-def nccl(rank: Rank, text: str) -> str:
+def format_nccl_line(rank: Rank, text: str) -> str:
     """Return a line as NCCL prints it."""
     return f"{rank.node}:{rank.pid}:{rank.pid + 311} [{rank.local}] {text}"
 
 
-def using_ib(hcas: Sequence[HcaState], address: str) -> str:
+def format_using_ib_line(hcas: Sequence[HcaState], address: str) -> str:
     """Return NCCL's line that lists the chosen adapters."""
     kind = "IB" if hcas and hcas[0].link_layer == "InfiniBand" else "RoCE"
     shown = " ".join(f"[{i}]{hca.name}:1/{kind}" for i, hca in enumerate(hcas))
     return f"NCCL INFO NET/IB : Using {shown} [RO]; OOB eth0:{address}<0>"
 
 
-def _startup(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine]:
-    at, roll = job.started, dice(seed, "startup", rank.rank)
+def _build_startup_lines(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine]:
+    at, roll = job.started, make_random(seed, "startup", rank.rank)
     lines = [
         JobLine(at + 4, f"[rank{rank.rank}] INFO world_size={len(job.ranks)} local_rank={rank.local} host={rank.node}", "python"),
         JobLine(at + 9, f"[rank{rank.rank}] INFO opened shard index, {roll.randrange(400, 900)} files under /data/tokens/v7", "python"),
-        JobLine(at + 12, nccl(rank, f"NCCL INFO Bootstrap : Using eth0:{node.address}<0>")),
-        JobLine(at + 12, nccl(rank, "NCCL INFO cudaDriverVersion 12040")),
+        JobLine(at + 12, format_nccl_line(rank, f"NCCL INFO Bootstrap : Using eth0:{node.address}<0>")),
+        JobLine(at + 12, format_nccl_line(rank, "NCCL INFO cudaDriverVersion 12040")),
     ]
     if rank.rank == 0:
         lines.append(JobLine(at + 12, f"NCCL version {NCCL_VERSION}+cuda12.4"))
     return lines
 
 
-def _connected(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine]:
+def _build_connected_lines(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine]:
     at, total = job.started + 14, len(job.ranks)
-    init = f"comm 0x55{token(seed, 'comm', rank.rank)[:10]} rank {rank.rank}"
-    done = f"busId {node.gpus[rank.local].bdf[5:7]}000 commId 0x{token(seed, 'comm')[:12]} - Init COMPLETE"
+    init = f"comm 0x55{make_token(seed, 'comm', rank.rank)[:10]} rank {rank.rank}"
+    done = f"busId {node.gpus[rank.local].bdf[5:7]}000 commId 0x{make_token(seed, 'comm')[:12]} - Init COMPLETE"
     return [
-        JobLine(at, nccl(rank, using_ib(node.hcas, node.address))),
-        JobLine(at, nccl(rank, "NCCL INFO Using network IB")),
-        JobLine(at, nccl(rank, f"NCCL INFO {init} nRanks {total} nNodes {total // GPUS} localRanks 8 localRank {rank.local} MNNVL 0")),
-        *(JobLine(at + 1, nccl(rank, f"NCCL INFO NET/IB : GPU Direct RDMA Enabled for HCA {i} '{hca.name}'")) for i, hca in enumerate(node.hcas)),
-        JobLine(at + 2, nccl(rank, f"NCCL INFO Channel 00/0 : {rank.rank}[{rank.local}] -> {rank.rank ^ 1}[{rank.local ^ 1}] via P2P/CUMEM")),
-        JobLine(at + 4, nccl(rank, "NCCL INFO Connected all rings")),
-        JobLine(at + 6, nccl(rank, f"NCCL INFO ncclCommInitRank {init} nranks {total} cudaDev {rank.local} nvmlDev {rank.local} {done}")),
+        JobLine(at, format_nccl_line(rank, format_using_ib_line(node.hcas, node.address))),
+        JobLine(at, format_nccl_line(rank, "NCCL INFO Using network IB")),
+        JobLine(at, format_nccl_line(rank, f"NCCL INFO {init} nRanks {total} nNodes {total // GPUS_PER_NODE} localRanks 8 localRank {rank.local} MNNVL 0")),
+        *(JobLine(at + 1, format_nccl_line(rank, f"NCCL INFO NET/IB : GPU Direct RDMA Enabled for HCA {i} '{hca.name}'")) for i, hca in enumerate(node.hcas)),
+        JobLine(at + 2, format_nccl_line(rank, f"NCCL INFO Channel 00/0 : {rank.rank}[{rank.local}] -> {rank.rank ^ 1}[{rank.local ^ 1}] via P2P/CUMEM")),
+        JobLine(at + 4, format_nccl_line(rank, "NCCL INFO Connected all rings")),
+        JobLine(at + 6, format_nccl_line(rank, f"NCCL INFO ncclCommInitRank {init} nranks {total} cudaDev {rank.local} nvmlDev {rank.local} {done}")),
     ]  # fmt: skip
 
 
-def _steps(job: Job, seed: int) -> None:
+def _write_steps(job: Job, seed: int) -> None:
     """Write the last steps: all on rank 0, a heartbeat elsewhere; slower from `slow_from` to `slow_until`, none after
     `silent_from`.
     """
     last = min(0.0 if job.ended is None else job.ended, 0.0 if job.silent_from is None else job.silent_from)
-    first = max(job.started + 60, last - SHOWN_STEPS * LOG_EVERY, -30000.0 if job.slow_factor == 1 else job.started + 60)
-    roll, loss, t, step = dice(seed, "steps"), 2.31, first, int((first - job.started) / STEP_SECONDS)
+    first = max(job.started + 60, last - LOGGED_STEPS * LOG_INTERVAL_SECONDS, -30000.0 if job.slow_factor == 1 else job.started + 60)
+    roll, loss, t, step = make_random(seed, "steps"), 2.31, first, int((first - job.started) / STEP_SECONDS)
     slow_until = 1.0 if job.slow_until is None else job.slow_until
     rows = []
     while t < last - 1:
@@ -97,7 +97,7 @@ def _steps(job: Job, seed: int) -> None:
             )
         )
         step += 10
-        t += LOG_EVERY * slow
+        t += LOG_INTERVAL_SECONDS * slow
     for rank in job.ranks:
         shown = rows if rank.rank == 0 else rows[-2:]
         rank.lines += [

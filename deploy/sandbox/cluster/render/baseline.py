@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Iterator
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.render.query import Query
 
 Row = tuple[str, str, str]
 
@@ -14,7 +14,7 @@ _SYSCTLS = {
     "net.core.somaxconn": "4096", "net.core.rmem_max": "134217728", "net.core.wmem_max": "134217728", "net.ipv4.ip_local_port_range": "32768 60999",
     "net.ipv4.conf.all.rp_filter": "2", "net.ipv4.neigh.default.gc_thresh3": "8192", "net.netfilter.nf_conntrack_max": "262144",
 }  # fmt: skip
-_OTHERS = (
+_OTHER_SERVICES = (
     "cron",
     "dbus",
     "munge",
@@ -27,7 +27,7 @@ _OTHERS = (
     "systemd-resolved",
     "containerd",
 )
-_CONFIGS = (
+_CONFIG_FILES = (
     "/etc/slurm/slurm.conf",
     "/etc/slurm/gres.conf",
     "/etc/docker/daemon.json",
@@ -36,7 +36,7 @@ _CONFIGS = (
     "/etc/sysctl.d",
 )
 _DAEMONS = ("chronyd", "sshd", "nvidia-persiste", "nv-hostengine", "containerd", "dockerd", "slurmd", "nv-fabricmanage")
-_COUNTED = (
+_ZERO_COUNTS = (
     "open files percent",
     "conntrack percent",
     "pids percent",
@@ -47,18 +47,18 @@ _COUNTED = (
 )
 
 
-def host(view: View) -> ShellAnswer:
+def render_host(query: Query) -> ShellAnswer:
     """`python3 -c PROBE`."""
-    rows = (*_system(view), *_software(view), *_surroundings(view), *_numbers(view))
-    return said("".join(("== baseline 1\n", *(f"{kind}\t{name}\t{value}\n" for kind, name, value in rows), "== end\n")))
+    rows = (*_iter_system_rows(query), *_iter_software_rows(query), *_iter_surroundings_rows(query), *_iter_count_rows(query))
+    return text_answer("".join(("== baseline 1\n", *(f"{kind}\t{name}\t{value}\n" for kind, name, value in rows), "== end\n")))
 
 
-def _system(view: View) -> Iterator[Row]:
-    node = view.node
+def _iter_system_rows(query: Query) -> Iterator[Row]:
+    node = query.node
     yield "system", "kernel", node.kernel
     yield "system", "release", "Ubuntu 22.04.4 LTS"
     yield "system", "bios", "1.6.7"
-    yield "system", "time zone", f"{'Etc/UTC' if node.tz == 'UTC' else node.tz} {view.now:%z}"
+    yield "system", "time zone", f"{'Etc/UTC' if node.tz == 'UTC' else node.tz} {query.now:%z}"
     yield "system", "memory", f"{node.memory_total >> 30} GiB"
     yield "system", "cpus", f"0-{2 * node.profile.cpus - 1} of 0-{2 * node.profile.cpus - 1}"
     yield "system", "cgroup", "v2"
@@ -66,23 +66,23 @@ def _system(view: View) -> Iterator[Row]:
     yield "cmdline", "pci", "realloc=off"
     yield from (("sysctl", name, value) for name, value in _SYSCTLS.items())
     yield from (("module", name, node.driver if name.startswith("nvidia") else "loaded") for name in node.modules)
-    yield from (("config", path, f"1211 bytes {_digest(path)}") for path in _CONFIGS)
+    yield from (("config", path, f"1211 bytes {_short_digest(path)}") for path in _CONFIG_FILES)
     yield "limit", "slurmd processes", "16508430"
     yield "limit", "slurmd locked memory", "unlimited" if node.memlock_kib < 0 else str(node.memlock_kib * 1024)
 
 
-def _software(view: View) -> Iterator[Row]:
-    node = view.node
+def _iter_software_rows(query: Query) -> Iterator[Row]:
+    node = query.node
     for name, unit in node.services.items():
         if unit.load != "not-found":
             yield "service", name, unit.active if unit.sub in ("running", "dead", "failed") else f"{unit.active} {unit.sub}"
-    yield from (("service", name, "active") for name in _OTHERS)
+    yield from (("service", name, "active") for name in _OTHER_SERVICES)
     running = {proc.comm for proc in node.procs if proc.ppid == 1}
     yield from (("daemon", name, "runs") for name in _DAEMONS if name in running)
     version = node.driver_user
-    yield "library", "libcuda.so.1", f"libcuda.so.{version} 29453200 bytes {_digest('cuda', version)}"
-    yield "library", "libnvidia-ml.so.1", f"libnvidia-ml.so.{version} 2082456 bytes {_digest('ml', version)}"
-    yield "library", "libibverbs.so.1", f"libibverbs.so.1.14.39.0 121264 bytes {_digest('verbs')}"
+    yield "library", "libcuda.so.1", f"libcuda.so.{version} 29453200 bytes {_short_digest('cuda', version)}"
+    yield "library", "libnvidia-ml.so.1", f"libnvidia-ml.so.{version} 2082456 bytes {_short_digest('ml', version)}"
+    yield "library", "libibverbs.so.1", f"libibverbs.so.1.14.39.0 121264 bytes {_short_digest('verbs')}"
     yield "package", "slurm-smd-slurmd", "23.11.4-1"
     yield "package", "munge", "0.5.14-6"
     yield "package", "openssh-server", "1:8.9p1-3ubuntu0.10"
@@ -94,8 +94,8 @@ def _software(view: View) -> Iterator[Row]:
         yield "device", "/dev/infiniband/uverbs", f"{sum(hca.present for hca in node.hcas)} device 666"
 
 
-def _surroundings(view: View) -> Iterator[Row]:
-    node = view.node
+def _iter_surroundings_rows(query: Query) -> Iterator[Row]:
+    node = query.node
     for mount in (mount for mount in node.mounts if mount.target != "/run"):
         source = f" {mount.source}" if ":" in mount.source else ""
         yield "mount", mount.target, f"{mount.fstype} {mount.options.partition(',')[0]}{source}"
@@ -107,23 +107,23 @@ def _surroundings(view: View) -> Iterator[Row]:
     yield "resolver", "hosts", "files dns"
     yield "hosts", "entries", "4"
     yield "hosts", "its own name", "loopback"
-    lost = node.around.master == "no_name"
+    lost = node.environment.master == "no_name"
     yield "answer", "nameserver 10.20.9.1", "timeout" if lost else "ok"
     yield "answer", "name of this host", "ok 127.0.1.1"
-    stuck = any(mount.target in node.around.stuck for mount in node.mounts if mount.fstype.startswith("nfs"))
+    stuck = any(mount.target in node.environment.stuck for mount in node.mounts if mount.fstype.startswith("nfs"))
     yield "answer", "name of server nfs-a", "no_answer" if lost else "ok 10.20.9.7"
     reachable = "no_name" if lost else "ok"
     yield "answer", "port of server nfs-a:2049", "timeout" if stuck else reachable
     yield "answer", "munge", "ok"
 
 
-def _numbers(view: View) -> Iterator[Row]:
-    procs = view.node.procs
+def _iter_count_rows(query: Query) -> Iterator[Row]:
+    procs = query.node.procs
     yield "count", "processes", str(len(procs) + 2100)
     for name, letter in (("zombie", "Z"), ("blocked", "D"), ("stopped", "T")):
         yield "count", name, str(sum(proc.stat.startswith(letter) and proc.ppid != 2 for proc in procs))
-    yield from (("count", name, "0") for name in _COUNTED)
+    yield from (("count", name, "0") for name in _ZERO_COUNTS)
 
 
-def _digest(*of: str) -> str:
+def _short_digest(*of: str) -> str:
     return hashlib.sha256(" ".join(of).encode()).hexdigest()[:10]

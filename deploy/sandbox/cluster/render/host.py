@@ -1,14 +1,14 @@
 """Memory, limits and processes of the host."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.render.query import Query
 
 GIB = 1 << 30
 
 
-def free(view: View) -> ShellAnswer:
+def render_free(query: Query) -> ShellAnswer:
     """`free -b`."""
-    node = view.node
+    node = query.node
     shared, cache = 3 * GIB, min(node.memory_total // 12, node.memory_total - node.memory_used)
     unused = node.memory_total - node.memory_used - cache
     available = max(unused + cache - shared, 512 << 20)
@@ -18,14 +18,14 @@ def free(view: View) -> ShellAnswer:
         f"{'Mem:':<15}{node.memory_total:>16}{node.memory_used:>16}{unused:>16}{shared:>16}{cache:>16}{available:>16}",
         f"{'Swap:':<15}{swap:>16}{node.swap_used:>16}{swap - node.swap_used:>16}",
     )
-    return said("\n".join(rows) + "\n")
+    return text_answer("\n".join(rows) + "\n")
 
 
-def memlock(view: View) -> ShellAnswer:
+def render_memlock(query: Query) -> ShellAnswer:
     """Names, parents, uid and memlock limits below /proc. Only daemons that start jobs pass their limit on; the asking
     session has PAM's.
     """
-    limit = view.node.memlock_kib
+    limit = query.node.memlock_kib
     jobs, ours = "unlimited" if limit < 0 else str(limit * 1024), str(8 << 20)
     rows = [(1, 0, "", True, ours), (1187, 1, "slurmd", True, jobs), (1203, 1, "containerd", True, "unlimited")]
     rows += [(1311, 1, "dockerd", True, "unlimited"), (48211, 48200, "", False, ours)]
@@ -35,12 +35,12 @@ def memlock(view: View) -> ShellAnswer:
         lines.append(f"/proc/{pid}/status:PPid:\t{parent}\n")
         lines += [f"/proc/{pid}/status:Uid:\t0\t0\t0\t0\n"] if root else []
         lines.append(f"/proc/{pid}/limits:Max locked memory         {soft:<20} {soft:<20} bytes     \n")
-    return said("".join(lines))
+    return text_answer("".join(lines))
 
 
-def oom_events(view: View) -> ShellAnswer:
+def render_oom_events(query: Query) -> ShellAnswer:
     """`grep -rs --include=memory.events -H oom /sys/fs/cgroup`. A cgroup's counts include its descendants'."""
-    kills, hits = view.node.oom_kills, view.node.oom_hits
+    kills, hits = query.node.oom_kills, query.node.oom_hits
     rows = []
     for path in kills:
         inside = [other for other in kills if other == path or other.startswith(f"{path}/")]
@@ -50,15 +50,15 @@ def oom_events(view: View) -> ShellAnswer:
             "oom_group_kill": 0,
         }
         rows += [f"/sys/fs/cgroup{path}/memory.events:{name} {count}\n" for name, count in counts.items()]
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def processes(view: View) -> ShellAnswer:
+def render_processes(query: Query) -> ShellAnswer:
     """`ps -ww -eo pid,ppid,user:32,stat,etimes,pcpu,cgroup:160,comm:32,args`."""
     rows = [f"{'PID':>7} {'PPID':>7} {'USER':<32} {'STAT':<4} {'ELAPSED':>7} {'%CPU':>4} {'CGROUP':<160} {'COMMAND':<32} COMMAND"]
-    for proc in sorted(view.node.procs, key=lambda proc: proc.pid):
-        elapsed = int(view.at - proc.started)
+    for proc in sorted(query.node.procs, key=lambda proc: proc.pid):
+        elapsed = int(query.at - proc.started)
         rows.append(
             f"{proc.pid:>7} {proc.ppid:>7} {proc.user:<32} {proc.stat:<4} {elapsed:>7} {proc.cpu:>4} {'0::' + proc.cgroup:<160} {proc.comm:<32} {proc.args}"
         )
-    return said("\n".join(rows) + "\n")
+    return text_answer("\n".join(rows) + "\n")

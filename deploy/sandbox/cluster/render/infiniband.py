@@ -1,45 +1,49 @@
 """`ibstat`, and the counters and partition keys below /sys/class/infiniband."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import HcaState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 
-def ibstat(view: View) -> ShellAnswer:
-    profile = view.node.profile
-    return said("".join(_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in view.node.hcas if hca.present))
+def render_ibstat(query: Query) -> ShellAnswer:
+    profile = query.node.profile
+    return text_answer("".join(_render_adapter(hca, profile.hca_type, profile.hca_firmware) for hca in query.node.hcas if hca.present))
 
 
-def counters(view: View) -> ShellAnswer:
+def render_counters(query: Query) -> ShellAnswer:
     """`find -L … -exec grep -H . {} +`: one `path:value` line per file. Rising counters grow with time."""
     rows = []
-    for hca in view.node.hcas:
+    for hca in query.node.hcas:
         if not hca.present:
             continue
         port = f"/sys/class/infiniband/{hca.name}/ports/1"
         rows += [f"{port}/pkeys/{i}:{key}\n" for i, key in enumerate((*hca.pkeys, "0x0000"))]
-        rows += [f"{port}/counters/{name}:{_now(hca, name, value, view.at + view.age)}\n" for name, value in sorted(hca.counters.items())]
         rows += [
-            f"{port}/hw_counters/{name}:{_now(hca, name, value, view.at + view.age)}\n" for name, value in sorted(hca.hw_counters.items())
+            f"{port}/counters/{name}:{_grow_counter(hca, name, value, query.at + query.age)}\n"
+            for name, value in sorted(hca.counters.items())
         ]
-    return said("".join(rows))
+        rows += [
+            f"{port}/hw_counters/{name}:{_grow_counter(hca, name, value, query.at + query.age)}\n"
+            for name, value in sorted(hca.hw_counters.items())
+        ]
+    return text_answer("".join(rows))
 
 
-def addresses(view: View) -> ShellAnswer:
+def render_addresses(query: Query) -> ShellAnswer:
     """`ls -l /sys/class/infiniband`."""
     rows = [
         f"lrwxrwxrwx 1 root root 0 May 20 02:11 {hca.name} -> ../../devices/pci{hca.bdf[:7]}/{hca.bdf[:7]}:01.0/{hca.bdf}/infiniband/{hca.name}\n"
-        for hca in view.node.hcas
+        for hca in query.node.hcas
         if hca.present
     ]
-    return said("".join(["total 0\n", *rows]))
+    return text_answer("".join(["total 0\n", *rows]))
 
 
-def _now(hca: HcaState, name: str, value: int, at: float) -> int:
+def _grow_counter(hca: HcaState, name: str, value: int, at: float) -> int:
     return value + int(hca.rising.get(name, 0) * at)
 
 
-def _adapter(hca: HcaState, kind: str, firmware: str) -> str:
+def _render_adapter(hca: HcaState, kind: str, firmware: str) -> str:
     ethernet = hca.link_layer != "InfiniBand"
     return (
         f"CA '{hca.name}'\n\tCA type: {kind}\n\tNumber of ports: 1\n\tFirmware version: {firmware}\n\tHardware version: 0\n"

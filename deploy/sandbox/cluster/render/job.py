@@ -1,9 +1,9 @@
 """The incident's job on one node: environment and rank logs."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.machines.lines import JobLine, Rank
-from deploy.sandbox.cluster.render.kernel import kept
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.machines.log_lines import JobLine, Rank
+from deploy.sandbox.cluster.render.kernel import truncate_log
+from deploy.sandbox.cluster.render.query import Query
 from tools.inventory.host_ranges import fold_host_names
 
 TAIL = 300
@@ -11,48 +11,48 @@ JOB_LOGS = "/var/log/jobs"
 MARK, OWNER = 10**19 + 4711, 1001  # the probe's random mark, here fixed, and the uid of the jobs' owner
 
 
-def environment(view: View) -> ShellAnswer:
+def render_environment(query: Query) -> ShellAnswer:
     """`rackmedic-look env`: selected variables of the job's processes, or of its launcher if its ranks are gone."""
-    if not view.as_root:
-        return said("", 1, "rackmedic-look: must run as root\n")
-    if not view.job.has_log:
-        return said("")
-    alive = {proc.pid for proc in view.node.procs}
-    ranks = [rank for rank in view.job.of(view.node.name) if rank.pid in alive]
+    if not query.as_root:
+        return text_answer("", 1, "rackmedic-look: must run as root\n")
+    if not query.job.has_log:
+        return text_answer("")
+    alive = {proc.pid for proc in query.node.procs}
+    ranks = [rank for rank in query.job.of(query.node.name) if rank.pid in alive]
     rows = []
     for rank in ranks:
         own = {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)}
-        rows += [f"{rank.pid} {name}={value}\n" for name, value in sorted((view.node.env | own).items())]
-    launcher = view.job.of(view.node.name)[0].pid - 5
+        rows += [f"{rank.pid} {name}={value}\n" for name, value in sorted((query.node.env | own).items())]
+    launcher = query.job.of(query.node.name)[0].pid - 5
     if not rows and launcher in alive:
-        rows = [f"{launcher} {name}={value}\n" for name, value in sorted(view.node.env.items())]
-    return said("".join(rows))
+        rows = [f"{launcher} {name}={value}\n" for name, value in sorted(query.node.env.items())]
+    return text_answer("".join(rows))
 
 
-def logs(view: View) -> ShellAnswer:
+def render_logs(query: Query) -> ShellAnswer:
     """Ends of the newest log files below the folder, one per rank, as the log probe prints them."""
-    folder = view.slots.get("job_logs", JOB_LOGS).rstrip("/")
+    folder = query.slots.get("job_logs", JOB_LOGS).rstrip("/")
     if folder != JOB_LOGS:
-        return said("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
-    if not view.job.has_log:
-        return said(f"== no log of the last 2 days below {folder}, 0 older\n")
-    parts, nodes = [], fold_host_names(dict.fromkeys(rank.node for rank in view.job.ranks))
-    for rank in view.job.of(view.node.name):
-        text = kept("".join(f"{line}\n" for line in _shown(view, rank)[-TAIL:]), view.node.log_keep)
-        head = f"==> {JOB_LOGS}/{view.job.id}/rank_{rank.rank:02d}.log <==\n== of uid={OWNER} job={view.job.id} nodes={nodes} {MARK}"
+        return text_answer("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
+    if not query.job.has_log:
+        return text_answer(f"== no log of the last 2 days below {folder}, 0 older\n")
+    parts, nodes = [], fold_host_names(dict.fromkeys(rank.node for rank in query.job.ranks))
+    for rank in query.job.of(query.node.name):
+        text = truncate_log("".join(f"{line}\n" for line in _get_visible_lines(query, rank)[-TAIL:]), query.node.log_keep)
+        head = f"==> {JOB_LOGS}/{query.job.id}/rank_{rank.rank:02d}.log <==\n== of uid={OWNER} job={query.job.id} nodes={nodes} {MARK}"
         parts.append(f"{head}\n{text}")
-    return said("\n".join([f"== logs {MARK}", *parts]))
+    return text_answer("\n".join([f"== logs {MARK}", *parts]))
 
 
-def _shown(view: View, rank: Rank) -> list[str]:
-    return [_stamped(view, line) for line in rank.lines if line.t <= view.at]
+def _get_visible_lines(query: Query, rank: Rank) -> list[str]:
+    return [_stamp_line(query, line) for line in rank.lines if line.t <= query.at]
 
 
-def _stamped(view: View, line: JobLine) -> str:
+def _stamp_line(query: Query, line: JobLine) -> str:
     """Return the line with its writer's timestamp. Python's logging and PyTorch's C++ print local time without a zone."""
     if not line.stamp:
         return line.text
-    moment = view.clock(line.t)
+    moment = query.clock(line.t)
     if line.stamp == "python":
         return f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d} {line.text}"
     return line.text.replace("%TIME%", f"{moment.month}{moment.day:02d} {moment:%H:%M:%S}.{moment.microsecond * 1000 + 347:09d}", 1)

@@ -5,104 +5,106 @@ import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.machines.lines import KernelLine
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.machines.log_lines import KernelLine
+from deploy.sandbox.cluster.render.query import Query
 from tools.checks.kernel import KERNEL_GREP_PATTERN
 
-_MATTERS = re.compile(KERNEL_GREP_PATTERN)
-DAY = 86400.0
+_RELEVANT_PATTERN = re.compile(KERNEL_GREP_PATTERN)
+DAY_SECONDS = 86400.0
 NO_ENTRIES = "-- No entries --\n"
-PRIORITY = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
+PRIORITIES = {"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
 
 
-def ring(view: View) -> ShellAnswer:
+def render_ring_buffer(query: Query) -> ShellAnswer:
     """`dmesg --decode --time-format iso`: this boot's lines."""
-    node = view.node
-    if not view.as_root and node.dmesg_restrict:
-        return said("", 1, "dmesg: read kernel buffer failed: Operation not permitted\n")
-    lines = [_decoded(view, line) for line in node.kernel_log if line.boot == "now" and line.t <= view.at]
-    return said(kept("".join(lines), node.log_keep))
+    node = query.node
+    if not query.as_root and node.dmesg_restrict:
+        return text_answer("", 1, "dmesg: read kernel buffer failed: Operation not permitted\n")
+    lines = [_format_ring_line(query, line) for line in node.kernel_log if line.boot == "now" and line.t <= query.at]
+    return text_answer(truncate_log("".join(lines), node.log_keep))
 
 
-def journal(view: View) -> ShellAnswer:
+def render_journal(query: Query) -> ShellAnswer:
     """`journalctl -o json … --since=-24h -p warning _TRANSPORT=kernel`: the last day, including earlier boots."""
-    return _journalctl(view, _last_day(view))
+    return _render_journal_lines(query, _get_last_day_lines(query))
 
 
-def newest(view: View) -> ShellAnswer:
+def render_newest(query: Query) -> ShellAnswer:
     """`journalctl -o json … --boot --reverse --grep=… _TRANSPORT=kernel`: relevant lines of this boot, newest first."""
-    return _that_matter(view, [line for line in view.node.kernel_log if line.boot == "now" and line.t <= view.at])
+    return _render_relevant_lines(query, [line for line in query.node.kernel_log if line.boot == "now" and line.t <= query.at])
 
 
-def recent(view: View) -> ShellAnswer:
+def render_recent(query: Query) -> ShellAnswer:
     """`journalctl -o json … --since=-24h -p warning --reverse --grep=… _TRANSPORT=kernel`: relevant lines of the last
     day, newest first.
     """
-    return _that_matter(view, _last_day(view))
+    return _render_relevant_lines(query, _get_last_day_lines(query))
 
 
-def _last_day(view: View) -> list[KernelLine]:
-    return [line for line in view.node.kernel_log if view.at - DAY <= line.t <= view.at and PRIORITY[line.level] <= 4]
+def _get_last_day_lines(query: Query) -> list[KernelLine]:
+    return [line for line in query.node.kernel_log if query.at - DAY_SECONDS <= line.t <= query.at and PRIORITIES[line.level] <= 4]
 
 
-def _that_matter(view: View, lines: list[KernelLine]) -> ShellAnswer:
-    return _journalctl(view, sorted((line for line in lines if _MATTERS.search(line.text)), key=lambda line: line.t, reverse=True))
+def _render_relevant_lines(query: Query, lines: list[KernelLine]) -> ShellAnswer:
+    return _render_journal_lines(
+        query, sorted((line for line in lines if _RELEVANT_PATTERN.search(line.text)), key=lambda line: line.t, reverse=True)
+    )
 
 
-def _journalctl(view: View, lines: list[KernelLine]) -> ShellAnswer:
-    node = view.node
-    if not view.as_root and node.dmesg_restrict:
-        return no_journal()
-    rows = [_entry(view, i, line) for i, line in enumerate(lines)]
-    return said(kept("".join(rows), node.log_keep) or NO_ENTRIES)
+def _render_journal_lines(query: Query, lines: list[KernelLine]) -> ShellAnswer:
+    node = query.node
+    if not query.as_root and node.dmesg_restrict:
+        return refuse_journal()
+    rows = [_format_journal_entry(query, i, line) for i, line in enumerate(lines)]
+    return text_answer(truncate_log("".join(rows), node.log_keep) or NO_ENTRIES)
 
 
-def boot_id(view: View) -> ShellAnswer:
-    return said(dashed(view.node.boot_id) + "\n")
+def render_boot_id(query: Query) -> ShellAnswer:
+    return text_answer(add_dashes(query.node.boot_id) + "\n")
 
 
-def dashed(plain: str) -> str:
+def add_dashes(plain: str) -> str:
     """Return a boot id with dashes as in /proc; the journal has it without."""
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
-def no_journal() -> ShellAnswer:
+def refuse_journal() -> ShellAnswer:
     """Return journalctl's refusal to a user outside the adm group."""
     hint = (
         "Hint: You are currently not seeing messages from other users and the system.\n      Users in groups "
         "'adm', 'systemd-journal' can see all messages.\n"
     )
-    return said("", 1, hint + "No journal files were opened due to insufficient permissions.\n")
+    return text_answer("", 1, hint + "No journal files were opened due to insufficient permissions.\n")
 
 
-def kept(text: str, keep: str) -> str:
+def truncate_log(text: str, keep: str) -> str:
     """Truncate a log to its last 200 lines, or its first 4 kB."""
     if keep.startswith("first"):
         return text[:4096]
     return "".join(text.splitlines(keepends=True)[-200:]) if keep else text
 
 
-def microseconds(moment: datetime) -> int:
+def to_microseconds(moment: datetime) -> int:
     """Return the time in the journal's unit."""
     whole = moment.astimezone(ZoneInfo("UTC"))
     return int(whole.timestamp()) * 1_000_000 + whole.microsecond
 
 
-def _decoded(view: View, line: KernelLine) -> str:
-    stamp = view.clock(line.t).isoformat(timespec="microseconds").replace(".", ",")
+def _format_ring_line(query: Query, line: KernelLine) -> str:
+    stamp = query.clock(line.t).isoformat(timespec="microseconds").replace(".", ",")
     return f"kern  :{line.level:<6}: {stamp} {line.text}\n"
 
 
-def _entry(view: View, number: int, line: KernelLine) -> str:
-    boot = view.node.boot_id if line.boot == "now" else view.node.previous_boot_id
-    since_boot = line.t - view.node.booted if line.boot == "now" else 400_000 + line.t
+def _format_journal_entry(query: Query, number: int, line: KernelLine) -> str:
+    boot = query.node.boot_id if line.boot == "now" else query.node.previous_boot_id
+    since_boot = line.t - query.node.booted if line.boot == "now" else 400_000 + line.t
     row = {
-        "__CURSOR": f"s={view.node.boot_id[::-1]};i={number + 1:x};b={boot}",
-        "__REALTIME_TIMESTAMP": str(microseconds(view.clock(line.t))),
+        "__CURSOR": f"s={query.node.boot_id[::-1]};i={number + 1:x};b={boot}",
+        "__REALTIME_TIMESTAMP": str(to_microseconds(query.clock(line.t))),
         "__MONOTONIC_TIMESTAMP": str(int(max(since_boot, 0) * 1_000_000)),
         "_BOOT_ID": boot,
-        "PRIORITY": str(PRIORITY[line.level]),
+        "PRIORITY": str(PRIORITIES[line.level]),
         "SYSLOG_FACILITY": "0",
         "SYSLOG_IDENTIFIER": "kernel",
         "MESSAGE": line.text,

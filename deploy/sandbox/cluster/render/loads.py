@@ -4,114 +4,127 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.answer import HANGING, ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines import speeds
-from deploy.sandbox.cluster.machines.profiles import branch
+from deploy.sandbox.cluster.machines.profiles import get_driver_branch
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.seeded_random import make_random
 
-MODES = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}  # compute modes by the driver API's number
-BURN = "/opt/gpu-burn"
+COMPUTE_MODE_NUMBERS = {"Default": 0, "Prohibited": 2, "Exclusive_Process": 3}  # compute modes by the driver API's number
+GPU_BURN_FOLDER = "/opt/gpu-burn"
 H2D, D2H, PEER = "host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"
-_SAYS = {
+_BANDWIDTH_TITLES = {
     H2D: "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)",
     D2H: "memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)",
     PEER: "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
 }
 
 
-def _seen(node: NodeState) -> list[GpuState]:
+def _get_visible_gpus(node: NodeState) -> list[GpuState]:
     return [gpu for gpu in node.gpus if gpu.answers]
 
 
-def _noise(view: View, *purpose: object) -> float:
-    return 1 + dice(view.seed, view.node.name, *purpose).uniform(-0.006, 0.006)
+def _draw_noise(query: Query, *purpose: object) -> float:
+    return 1 + make_random(query.seed, query.node.name, *purpose).uniform(-0.006, 0.006)
 
 
-def cuda(view: View) -> ShellAnswer:
+def render_cuda_probe(query: Query) -> ShellAnswer:
     """Return the CUDA probe's lines, or the one error before them."""
-    node = view.node
+    node = query.node
     if any(gpu.hang for gpu in node.gpus):
-        return HANGS
-    whole = speeds.refusal(node, 0)
+        return HANGING
+    whole = speeds.find_cuda_error(node, 0)
     if whole and not any(gpu.broken for gpu in node.gpus) and not any(gpu.mig for gpu in node.gpus):
-        return said(_line(probe="cuda", step="cuInit", code=speeds.CODES[whole]))
-    rows = [_line(probe="cuda", devices=len(_seen(node)))]
-    for index, gpu in enumerate(_seen(node)):
+        return text_answer(_format_probe_line(probe="cuda", step="cuInit", code=speeds.CODES[whole]))
+    rows = [_format_probe_line(probe="cuda", devices=len(_get_visible_gpus(node)))]
+    for index, gpu in enumerate(_get_visible_gpus(node)):
         name = f"{node.profile.product} MIG 1g.10gb" if gpu.mig else node.profile.product
         row: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken,
-                               "mode": MODES[gpu.compute_mode]}  # fmt: skip
+                               "mode": COMPUTE_MODE_NUMBERS[gpu.compute_mode]}  # fmt: skip
         if gpu.broken:
             row |= {"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)}
-        rows.append(_line(**row))
-    return said("".join(rows))
+        rows.append(_format_probe_line(**row))
+    return text_answer("".join(rows))
 
 
-def _line(**row: object) -> str:
+def _format_probe_line(**row: object) -> str:
     return json.dumps(row, sort_keys=True) + "\n"
 
 
-def step(view: View) -> ShellAnswer:
+def render_step_probe(query: Query) -> ShellAnswer:
     """Training probe. A slow CPU delays the data; a GPU that corrupts results changes the loss."""
-    node = view.node
-    if why := speeds.refusal(node, 0):
+    node = query.node
+    if why := speeds.find_cuda_error(node, 0):
         return (
-            said(_line(probe="step", devices=0), 0)
+            text_answer(_format_probe_line(probe="step", devices=0), 0)
             if speeds.CODES[why] in (100, 802, 803)
-            else said(_line(probe="step", gpu=0, error=f"CUDA error: {why}"))
+            else text_answer(_format_probe_line(probe="step", gpu=0, error=f"CUDA error: {why}"))
         )
-    rows = [_line(probe="step", devices=len(_seen(node)))]
-    late = 14.8 if node.around.governor == "powersave" else 1.9
-    for index, gpu in enumerate(_seen(node)):
-        ms = 2500 / speeds.tflops(node, gpu) * _noise(view, "step", gpu.index)
+    rows = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
+    late = 14.8 if node.environment.governor == "powersave" else 1.9
+    for index, gpu in enumerate(_get_visible_gpus(node)):
+        ms = 2500 / speeds.get_tflops(node, gpu) * _draw_noise(query, "step", gpu.index)
         loss = "1.0078125" if gpu.corrupts else "0.98828125"
-        rows.append(_line(probe="step", gpu=index, ms=round(ms, 3), data_ms=round(late * _noise(view, "data", gpu.index), 3), loss=loss))
-    return said("".join(rows))
+        rows.append(
+            _format_probe_line(
+                probe="step", gpu=index, ms=round(ms, 3), data_ms=round(late * _draw_noise(query, "data", gpu.index), 3), loss=loss
+            )
+        )
+    return text_answer("".join(rows))
 
 
-def host_copies(view: View) -> ShellAnswer:
-    return _bandwidth(
-        view,
-        {H2D: [[speeds.host_copy(gpu) for gpu in _seen(view.node)]], D2H: [[speeds.host_copy(gpu) * 0.985 for gpu in _seen(view.node)]]},
+def render_host_copies(query: Query) -> ShellAnswer:
+    return _render_bandwidth(
+        query,
+        {
+            H2D: [[speeds.get_host_copy_rate(gpu) for gpu in _get_visible_gpus(query.node)]],
+            D2H: [[speeds.get_host_copy_rate(gpu) * 0.985 for gpu in _get_visible_gpus(query.node)]],
+        },
     )
 
 
-def peer_copies(view: View) -> ShellAnswer:
-    seen = _seen(view.node)
-    return _bandwidth(view, {PEER: [[speeds.peer_copy(view.node, one, other) for other in seen] for one in seen]})
+def render_peer_copies(query: Query) -> ShellAnswer:
+    seen = _get_visible_gpus(query.node)
+    return _render_bandwidth(query, {PEER: [[speeds.get_peer_copy_rate(query.node, one, other) for other in seen] for one in seen]})
 
 
-def _bandwidth(view: View, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
-    root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": view.node.driver, "git_version": "v0.8", "version": "v0.8"}
-    if why := speeds.refusal(view.node, 0):
+def _render_bandwidth(query: Query, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
+    root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": query.node.driver, "git_version": "v0.8", "version": "v0.8"}
+    if why := speeds.find_cuda_error(query.node, 0):
         root["error"] = f"ERROR: [CUDA {speeds.CODES.get(why, 999)}] {why} in expression cuInit(0) in nvbandwidth.cpp:main() : 191"
-        return said(json.dumps({"nvbandwidth": root}, indent=3) + "\n\n", 1)
+        return text_answer(json.dumps({"nvbandwidth": root}, indent=3) + "\n\n", 1)
     cases = []
     for name, matrix in matrices.items():
         rows = [
-            ["N/A" if value is None else f"{value * _noise(view, name, i, j):.2f}" for j, value in enumerate(row)]
+            ["N/A" if value is None else f"{value * _draw_noise(query, name, i, j):.2f}" for j, value in enumerate(row)]
             for i, row in enumerate(matrix)
         ]
         total = sum(float(cell) for row in rows for cell in row if cell != "N/A")
         cases.append(
-            {"bandwidth_description": _SAYS[name], "bandwidth_matrix": rows, "name": name, "status": "Passed", "sum": round(total, 2)}
+            {
+                "bandwidth_description": _BANDWIDTH_TITLES[name],
+                "bandwidth_matrix": rows,
+                "name": name,
+                "status": "Passed",
+                "sum": round(total, 2),
+            }
         )
-    return said(json.dumps({"nvbandwidth": root | {"testcases": cases}}, indent=3) + "\n\n")
+    return text_answer(json.dumps({"nvbandwidth": root | {"testcases": cases}}, indent=3) + "\n\n")
 
 
-def burn(view: View) -> ShellAnswer:
+def render_gpu_burn(query: Query) -> ShellAnswer:
     """gpu_burn: progress, then verdicts. Only a GPU that corrupts results counts errors."""
-    node, folder = view.node, view.slots.get("gpu_burn", BURN)
-    if folder != BURN:
-        return said("", 127, f"timeout: failed to run command '{folder}/gpu_burn': No such file or directory\n")
-    seen = _seen(node)
+    node, folder = query.node, query.slots.get("gpu_burn", GPU_BURN_FOLDER)
+    if folder != GPU_BURN_FOLDER:
+        return text_answer("", 127, f"timeout: failed to run command '{folder}/gpu_burn': No such file or directory\n")
+    seen = _get_visible_gpus(node)
     head = "".join(f"GPU {gpu.index}: {node.profile.product} (UUID: {gpu.uuid})\n" for gpu in seen)
-    if why := speeds.refusal(node, 0):
-        return said(head, 5, f'Couldn\'t init a GPU test: Error in "init": {why}\n\n\nNo clients are alive!  Aborting\n')
+    if why := speeds.find_cuda_error(node, 0):
+        return text_answer(head, 5, f'Couldn\'t init a GPU test: Error in "init": {why}\n\n\nNo clients are alive!  Aborting\n')
     lines, done = [], [0] * len(seen)
     for part in (10.0, 30.0, 60.0, 100.0):
-        rates = [speeds.tflops(node, gpu) * 1000 * _noise(view, "burn", gpu.index, part) for gpu in seen]
+        rates = [speeds.get_tflops(node, gpu) * 1000 * _draw_noise(query, "burn", gpu.index, part) for gpu in seen]
         done = [count + int(rate / 40) for count, rate in zip(done, rates, strict=True)]
         shown = " - ".join(f"{count} ({rate:.0f} Gflop/s)" for count, rate in zip(done, rates, strict=True))
         errors = " - ".join(f"{int(part) // 10} (WARNING!)" if gpu.corrupts else "0" for gpu in seen)
@@ -119,55 +132,55 @@ def burn(view: View) -> ShellAnswer:
         lines.append(f"\r{part:.1f}%  proc'd: {shown}   errors: {errors}   temps: {temps} ")
     verdicts = "".join(f"\tGPU {i}: {'FAULTY' if gpu.corrupts else 'OK'}\n" for i, gpu in enumerate(seen))
     tail = f"\nKilling processes with SIGTERM (soft kill)\ndone\n\nTested {len(seen)} GPUs:\n{verdicts}"
-    return said(head + "".join(lines) + tail)
+    return text_answer(head + "".join(lines) + tail)
 
 
-def dcgm_short(view: View) -> ShellAnswer:
-    return _diag(view, 1)
+def render_short_diagnosis(query: Query) -> ShellAnswer:
+    return _render_diagnosis(query, 1)
 
 
-def dcgm_long(view: View) -> ShellAnswer:
-    return _diag(view, 2)
+def render_long_diagnosis(query: Query) -> ShellAnswer:
+    return _render_diagnosis(query, 2)
 
 
-def _diag(view: View, level: int) -> ShellAnswer:
+def _render_diagnosis(query: Query, level: int) -> ShellAnswer:
     """`dcgmi diag -j`: DCGM 4 with driver branches from 560 on, DCGM 3 with older ones."""
-    node = view.node
+    node = query.node
     if node.services["nvidia-dcgm"].active != "active":
-        return said(
+        return text_answer(
             "",
             255,
             "Error: unable to establish a connection to the specified host: localhost\nError: Unable to connect to host engine. Host engine is not running.\n",
         )
     if not node.driver or node.driver != node.driver_user:
-        return said(
+        return text_answer(
             "", 255, "Error: Unable to complete diagnostic for group 2147483647. Return: (-29): NVML doesn't exist on this system.\n"
         )
-    tests = _deployment(node) + (_hardware(node) if level > 1 else [])
+    tests = _build_software_tests(node) + (_build_hardware_tests(node) if level > 1 else [])
     failed = any(says for _, results in tests for says in results.values())
-    newer = branch(node.driver) >= 560
-    shape = _newer(node, tests) if newer else _older(node, tests)
-    return said(json.dumps(shape, indent="\t") + "\n", 226 if failed else 0)
+    newer = get_driver_branch(node.driver) >= 560
+    shape = _render_dcgm_4(node, tests) if newer else _render_dcgm_3(node, tests)
+    return text_answer(json.dumps(shape, indent="\t") + "\n", 226 if failed else 0)
 
 
-Tests = list[tuple[str, dict[int, str]]]
+DiagnosisTests = list[tuple[str, dict[int, str]]]
 
 
-def _deployment(node: NodeState) -> Tests:
+def _build_software_tests(node: NodeState) -> DiagnosisTests:
     """Return each test and its message per GPU, "" if passed."""
-    seen = _seen(node)
+    seen = _get_visible_gpus(node)
     clean = [
         (name, dict.fromkeys((gpu.index for gpu in seen), ""))
         for name in ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks")
     ]
     return [
         *clean,
-        ("Page Retirement/Row Remap", {gpu.index: _remap(gpu) for gpu in seen}),
+        ("Page Retirement/Row Remap", {gpu.index: _describe_remap_failure(gpu) for gpu in seen}),
         ("Inforom", {gpu.index: "" if gpu.inforom_ok else f"A corrupt InfoROM has been detected in GPU {gpu.index}." for gpu in seen}),
     ]
 
 
-def _remap(gpu: GpuState) -> str:
+def _describe_remap_failure(gpu: GpuState) -> str:
     if gpu.remap.failure:
         return f"GPU {gpu.index} had uncorrectable memory errors and row remapping failed."
     if gpu.sram_threshold_exceeded:
@@ -175,9 +188,9 @@ def _remap(gpu: GpuState) -> str:
     return f"GPU {gpu.index} has uncorrectable memory errors and row remappings are pending." if gpu.remap.pending else ""
 
 
-def _hardware(node: NodeState) -> Tests:
-    seen = _seen(node)
-    why = speeds.refusal(node, 0) if not any(gpu.broken for gpu in seen) else ""
+def _build_hardware_tests(node: NodeState) -> DiagnosisTests:
+    seen = _get_visible_gpus(node)
+    why = speeds.find_cuda_error(node, 0) if not any(gpu.broken for gpu in seen) else ""
     start = f"Error using CUDA API cuInit. Unable to initialize CUDA library: '{why}'."
     return [
         (
@@ -187,22 +200,22 @@ def _hardware(node: NodeState) -> Tests:
                 for gpu in seen
             },
         ),
-        ("GPU Memory", {gpu.index: f"GPU {gpu.index} {start}" if why else _memory(gpu) for gpu in seen}),
+        ("GPU Memory", {gpu.index: f"GPU {gpu.index} {start}" if why else _describe_memory_failure(gpu) for gpu in seen}),
     ]
 
 
-def _memory(gpu: GpuState) -> str:
+def _describe_memory_failure(gpu: GpuState) -> str:
     if gpu.broken:
         return f"GPU {gpu.index} Error using CUDA API cuCtxCreate: {gpu.broken}."
     return f"GPU {gpu.index} failed a memory test: wrong results were read back." if gpu.bad_sm else ""
 
 
-def _older(node: NodeState, tests: Tests) -> dict[str, Any]:
+def _render_dcgm_3(node: NodeState, tests: DiagnosisTests) -> dict[str, Any]:
     rows = {"Deployment": tests[:6], "Integration": tests[6:7], "Hardware": tests[7:]}
     categories = [
         {
             "category": name,
-            "tests": [{"name": test, "results": [_result_3(gpu, says) for gpu, says in results.items()]} for test, results in part],
+            "tests": [{"name": test, "results": [_build_result_3(gpu, says) for gpu, says in results.items()]} for test, results in part],
         }
         for name, part in rows.items()
         if part
@@ -210,16 +223,16 @@ def _older(node: NodeState, tests: Tests) -> dict[str, Any]:
     return {"DCGM GPU Diagnostic": {"test_categories": categories, "version": "3.3.5", "Driver Version Detected": node.driver}}
 
 
-def _result_3(gpu: int, says: str) -> dict[str, Any]:
+def _build_result_3(gpu: int, says: str) -> dict[str, Any]:
     return {"gpu_ids": str(gpu), "status": "Fail", "warnings": [says]} if says else {"gpu_ids": str(gpu), "status": "Pass"}
 
 
-def _newer(node: NodeState, tests: Tests) -> dict[str, Any]:
+def _render_dcgm_4(node: NodeState, tests: DiagnosisTests) -> dict[str, Any]:
     def test(name: str, parts: Sequence[tuple[str, dict[int, str]]]) -> dict[str, Any]:
         said_of = {gpu: [part[1][gpu] for part in parts if part[1].get(gpu)] for gpu in parts[0][1]}
         return {
             "name": name,
-            "results": [_result_4(gpu, says) for gpu, says in said_of.items()],
+            "results": [_build_result_4(gpu, says) for gpu, says in said_of.items()],
             "test_summary": {"status": "Fail" if any(said_of.values()) else "Pass"},
         }
 
@@ -234,7 +247,7 @@ def _newer(node: NodeState, tests: Tests) -> dict[str, Any]:
     }
 
 
-def _result_4(gpu: int, says: list[str]) -> dict[str, Any]:
+def _build_result_4(gpu: int, says: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Fail" if says else "Pass"}
     return (
         row | {"warnings": [{"error_category": 2, "error_id": 0, "error_severity": 2, "warning": text} for text in says]} if says else row

@@ -1,10 +1,10 @@
 """Kernel modules and the kernel itself."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
-_USERS = {
+_MODULE_USERS = {
     "nvidia": "nvidia_uvm,nvidia_peermem,gdrdrv,nvidia_modeset", "nvidia_modeset": "nvidia_drm", "mlx5_core": "mlx5_ib",
     "ib_core": "rdma_cm,ib_ipoib,nvidia_peermem,rdma_ucm,ib_uverbs,mlx5_ib", "ib_uverbs": "nvidia_peermem,rdma_ucm,mlx5_ib",
     "rdma_cm": "rdma_ucm", "nvme_core": "nvme", "sunrpc": "nfsv4,nfs", "nfs": "nfsv4", "mlxfw": "mlx5_core", "psample": "mlx5_core",
@@ -12,57 +12,57 @@ _USERS = {
 }  # fmt: skip
 
 
-def lsmod(view: View) -> ShellAnswer:
+def render_lsmod(query: Query) -> ShellAnswer:
     """`lsmod`."""
-    loaded = view.node.modules
+    loaded = query.node.modules
     rows = ["Module                  Size  Used by"]
     for name, size in loaded.items():
-        users = [user for user in _USERS.get(name, "").split(",") if user in loaded]
+        users = [user for user in _MODULE_USERS.get(name, "").split(",") if user in loaded]
         rows.append(f"{name:<20} {size:>8}  {len(users)} {','.join(users)}".rstrip())
-    return said("\n".join(rows) + "\n")
+    return text_answer("\n".join(rows) + "\n")
 
 
-def loaded_version(view: View) -> ShellAnswer:
+def render_loaded_version(query: Query) -> ShellAnswer:
     """`cat /proc/driver/nvidia/version`: the module in the kernel."""
-    if not view.node.driver:
-        return said("", 1, "cat: /proc/driver/nvidia/version: No such file or directory\n")
+    if not query.node.driver:
+        return text_answer("", 1, "cat: /proc/driver/nvidia/version: No such file or directory\n")
     version = (
-        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {view.node.driver}  Release Build  "
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {query.node.driver}  Release Build  "
         "(dvs-builder@U16-I3-B03-4-5)  Thu May  8 00:51:08 UTC 2025\n"
     )
-    return said(version + "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n")
+    return text_answer(version + "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n")
 
 
-def modinfo(view: View) -> ShellAnswer:
+def render_modinfo(query: Query) -> ShellAnswer:
     """`modinfo -F version nvidia`: the module on disk for this kernel."""
-    if not view.node.driver_disk:
-        return said("", 1, "modinfo: ERROR: Module nvidia not found.\n")
-    return said(view.node.driver_disk + "\n")
+    if not query.node.driver_disk:
+        return text_answer("", 1, "modinfo: ERROR: Module nvidia not found.\n")
+    return text_answer(query.node.driver_disk + "\n")
 
 
-def dkms(view: View) -> ShellAnswer:
+def render_dkms(query: Query) -> ShellAnswer:
     """`dkms status`."""
-    return said("".join(f"{row}\n" for row in view.node.dkms))
+    return text_answer("".join(f"{row}\n" for row in query.node.dkms))
 
 
-def manager(view: View) -> ShellAnswer:
+def render_fabric_manager_version(query: Query) -> ShellAnswer:
     """`nv-fabricmanager --version`: the program on disk, on nodes with NVSwitches."""
-    if not view.node.profile.switches:
-        return said("", 127, "bash: line 1: nv-fabricmanager: command not found\n")
-    return said(f"Fabric Manager version is : {view.node.fm_version}\n")
+    if not query.node.profile.switches:
+        return text_answer("", 127, "bash: line 1: nv-fabricmanager: command not found\n")
+    return text_answer(f"Fabric Manager version is : {query.node.fm_version}\n")
 
 
-def uname(view: View) -> ShellAnswer:
+def render_uname(query: Query) -> ShellAnswer:
     """`uname -r`."""
-    return said(view.node.kernel + "\n")
+    return text_answer(query.node.kernel + "\n")
 
 
-def table(view: View) -> ShellAnswer:
+def render_module_table(query: Query) -> ShellAnswer:
     """`cat /proc/modules`."""
-    return said(proc_modules(view.node))
+    return text_answer(format_proc_modules(query.node))
 
 
-def proc_modules(node: NodeState) -> str:
+def format_proc_modules(node: NodeState) -> str:
     """Return /proc/modules; every CUDA program holds nvidia_uvm."""
     users = {"nvidia_uvm": sum(len(gpu.procs) for gpu in node.gpus)}
     return "".join(f"{name} {size} {users.get(name, 0)} - Live 0x0000000000000000\n" for name, size in node.modules.items())

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines import speeds
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.seeded_random import make_random
 
 SIZES = tuple(512 * 1024**2 << i for i in range(5))
-BINARIES = "/usr/local/nccl-tests/build"
+NCCL_TESTS_FOLDER = "/usr/local/nccl-tests/build"
 
 COLUMNS = """#
 #                                                              out-of-place                       in-place
@@ -17,18 +17,18 @@ COLUMNS = """#
 """
 
 
-def all_reduce(view: View) -> ShellAnswer:
+def render_all_reduce(query: Query) -> ShellAnswer:
     """Return the table of sizes, or the error that precedes it."""
-    node, folder, ranks = view.node, view.slots.get("nccl_tests", BINARIES), int(view.slots.get("gpus", "8"))
-    if folder.rstrip("/") != BINARIES:
-        return said("", 127, f"{folder}/all_reduce_perf: No such file or directory\n")
+    node, folder, ranks = query.node, query.slots.get("nccl_tests", NCCL_TESTS_FOLDER), int(query.slots.get("gpus", "8"))
+    if folder.rstrip("/") != NCCL_TESTS_FOLDER:
+        return text_answer("", 127, f"{folder}/all_reduce_perf: No such file or directory\n")
     head = (
         f"# nThread 1 nGpus {ranks} minBytes 536870912 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: "
         "20 agg iters: 1 validation: 1 graph: 0\n#\n# Using devices\n"
     )
-    if why := speeds.refusal(node, ranks):
+    if why := speeds.find_cuda_error(node, ranks):
         where = f"{node.name}: Test CUDA failure common.cu:941 '{why}'\n .. {node.name} pid 48811: Test failure common.cu:891\n"
-        return said(head + where, 3)
+        return text_answer(head + where, 3)
     shown = [gpu for gpu in node.gpus if gpu.answers][:ranks]
     devices = "".join(
         f"#  Rank {i:2} Group  0 Pid  48811 on {node.name:>10} device {i:2} [0x{gpu.bdf[5:7]}] {node.profile.product}\n"
@@ -36,15 +36,15 @@ def all_reduce(view: View) -> ShellAnswer:
     )
     wrong = 2 if any(gpu.corrupts for gpu in shown) else 0
     rows, busbws = [], []
-    for row, busbw in _rows(view, ranks, wrong):
+    for row, busbw in _iter_rows(query, ranks, wrong):
         rows.append(row)
         busbws.append(busbw)
     tail = f"# Out of bounds values : {2 * wrong if wrong else 0} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : {sum(busbws) / len(busbws):.3f}\n#\n"
-    return said(head + devices + COLUMNS + "".join(rows) + tail, 1 if wrong else 0)
+    return text_answer(head + devices + COLUMNS + "".join(rows) + tail, 1 if wrong else 0)
 
 
-def _rows(view: View, ranks: int, wrong: int) -> Iterator[tuple[str, float]]:
-    roll, plateau = dice(view.seed, view.node.name, "nccl"), speeds.all_reduce(view.node)
+def _iter_rows(query: Query, ranks: int, wrong: int) -> Iterator[tuple[str, float]]:
+    roll, plateau = make_random(query.seed, query.node.name, "nccl"), speeds.get_all_reduce_rate(query.node)
     for size in SIZES:
         values = [plateau * (0.94 + 0.012 * SIZES.index(size)) * (1 + roll.uniform(-0.004, 0.004)) for _ in range(2)]
         cells = []

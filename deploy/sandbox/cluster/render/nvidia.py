@@ -1,8 +1,8 @@
 """nvidia-smi except `-q -x`: topology, NVLinks, compute processes, and failures of the whole tool."""
 
-from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
+from deploy.sandbox.cluster.answer import HANGING, ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import GpuState, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 _NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
@@ -21,27 +21,27 @@ Legend:
 """
 
 
-def failure(node: NodeState) -> ShellAnswer | None:
+def find_failure(node: NodeState) -> ShellAnswer | None:
     """Return nvidia-smi's failure before it reads any GPU, or None."""
     if not node.driver:
-        return said(_NO_DRIVER, 9)
+        return text_answer(_NO_DRIVER, 9)
     if node.driver != node.driver_user:
         library = ".".join(node.driver_user.split(".")[:2])
-        return said(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library}\n", 18)
-    return HANGS if any(gpu.hang for gpu in node.gpus) else None
+        return text_answer(f"Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {library}\n", 18)
+    return HANGING if any(gpu.hang for gpu in node.gpus) else None
 
 
-def listed(node: NodeState) -> list[tuple[int, GpuState]]:
+def list_gpus(node: NodeState) -> list[tuple[int, GpuState]]:
     """Return the GPUs the driver enumerates, with nvidia-smi's indices."""
     return list(enumerate(gpu for gpu in node.gpus if not gpu.missing))
 
 
-def topology(view: View) -> ShellAnswer:
+def render_topology(query: Query) -> ShellAnswer:
     """`nvidia-smi topo -m`."""
-    node = view.node
-    if trouble := failure(node):
+    node = query.node
+    if trouble := find_failure(node):
         return trouble
-    gpus = [(number, gpu) for number, gpu in listed(node) if not gpu.lost]
+    gpus = [(number, gpu) for number, gpu in list_gpus(node) if not gpu.lost]
     nics = [hca for hca in node.hcas if hca.present]
     head = [
         "",
@@ -53,102 +53,106 @@ def topology(view: View) -> ShellAnswer:
     ]
     rows = ["\t".join(head)]
     for number, gpu in gpus:
-        cells = [_between(node, gpu, other) for _, other in gpus] + [_to_nic(node, gpu.index, i) for i in range(len(nics))]
-        rows.append("\t".join([f"GPU{number}", *cells, _cpus(node, gpu.index), str(_socket(node, gpu.index)), "", "N/A"]))
+        cells = [_describe_gpu_path(node, gpu, other) for _, other in gpus] + [
+            _describe_nic_path(node, gpu.index, i) for i in range(len(nics))
+        ]
+        rows.append("\t".join([f"GPU{number}", *cells, _get_cpu_ranges(node, gpu.index), str(_get_socket(node, gpu.index)), "", "N/A"]))
     for i in range(len(nics)):
-        cells = [_to_nic(node, gpu.index, i) for _, gpu in gpus] + [_nic_to_nic(node, i, j) for j in range(len(nics))]
+        cells = [_describe_nic_path(node, gpu.index, i) for _, gpu in gpus] + [
+            _describe_nic_to_nic_path(node, i, j) for j in range(len(nics))
+        ]
         rows.append("\t".join([f"NIC{i}", *cells]))
     legend = "".join(f"  NIC{i}: {hca.name}\n" for i, hca in enumerate(nics))
-    return said("\n".join(rows) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
+    return text_answer("\n".join(rows) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
 
 
-def link_status(view: View) -> ShellAnswer:
+def render_link_status(query: Query) -> ShellAnswer:
     """`nvidia-smi nvlink -s`."""
-    if trouble := failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
     rows = []
-    for number, gpu in _linked(view.node):
-        rows.append(_heading(number, gpu, view))
+    for number, gpu in _list_linked_gpus(query.node):
+        rows.append(_format_heading(number, gpu, query))
         for i, link in enumerate(gpu.links):
-            rows.append(f"\t Link {i}: {view.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
-    return said("".join(rows))
+            rows.append(f"\t Link {i}: {query.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
+    return text_answer("".join(rows))
 
 
-def link_errors(view: View) -> ShellAnswer:
+def render_link_errors(query: Query) -> ShellAnswer:
     """`nvidia-smi nvlink -e`, without inactive links."""
-    if trouble := failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
     rows = []
-    for number, gpu in _linked(view.node):
-        rows.append(_heading(number, gpu, view))
+    for number, gpu in _list_linked_gpus(query.node):
+        rows.append(_format_heading(number, gpu, query))
         for i, link in enumerate(gpu.links):
             if link.active:
                 rows.append(
                     f"\t Link {i}: Replay Errors: {link.replay}\n\t Link {i}: Recovery Errors: {link.recovery}\n\t Link {i}: CRC Errors: {link.crc}\n\n"
                 )
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def compute_apps(view: View) -> ShellAnswer:
+def render_compute_apps(query: Query) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits`."""
-    if trouble := failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
     rows = [
         f"0000{gpu.bdf.upper()}, {proc.pid}, {proc.name}, {proc.mib}\n"
-        for _, gpu in listed(view.node) if gpu.answers for proc in gpu.procs
+        for _, gpu in list_gpus(query.node) if gpu.answers for proc in gpu.procs
     ]  # fmt: skip
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def users(view: View) -> ShellAnswer:
+def render_gpu_users(query: Query) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=pid --format=csv,noheader [-i BDF]`."""
-    if trouble := failure(view.node):
+    if trouble := find_failure(query.node):
         return trouble
-    asked = view.slots.get("bdf", "")
-    gpus = [gpu for _, gpu in listed(view.node) if gpu.answers and asked in ("", gpu.bdf.lower())]
-    return said("".join(f"{proc.pid}\n" for gpu in gpus for proc in gpu.procs))
+    asked = query.slots.get("bdf", "")
+    gpus = [gpu for _, gpu in list_gpus(query.node) if gpu.answers and asked in ("", gpu.bdf.lower())]
+    return text_answer("".join(f"{proc.pid}\n" for gpu in gpus for proc in gpu.procs))
 
 
-def _linked(node: NodeState) -> list[tuple[int, GpuState]]:
-    return [(number, gpu) for number, gpu in listed(node) if gpu.links and not gpu.lost]
+def _list_linked_gpus(node: NodeState) -> list[tuple[int, GpuState]]:
+    return [(number, gpu) for number, gpu in list_gpus(node) if gpu.links and not gpu.lost]
 
 
-def _heading(number: int, gpu: GpuState, view: View) -> str:
-    return f"GPU {number}: {view.node.profile.product} (UUID: {gpu.uuid})\n"
+def _format_heading(number: int, gpu: GpuState, query: Query) -> str:
+    return f"GPU {number}: {query.node.profile.product} (UUID: {gpu.uuid})\n"
 
 
-def _reaches(gpu: GpuState) -> int:
+def _count_active_links(gpu: GpuState) -> int:
     """Return the GPU's number of NVLinks to the switches."""
     return 0 if gpu.mig else sum(link.active for link in gpu.links)
 
 
-def _between(node: NodeState, one: GpuState, other: GpuState) -> str:
+def _describe_gpu_path(node: NodeState, one: GpuState, other: GpuState) -> str:
     if one is other:
         return " X "
-    width = min(_reaches(one), _reaches(other))
+    width = min(_count_active_links(one), _count_active_links(other))
     if width:
         return f"NV{width}"
-    return "NODE" if _socket(node, one.index) == _socket(node, other.index) else "SYS"
+    return "NODE" if _get_socket(node, one.index) == _get_socket(node, other.index) else "SYS"
 
 
-def _to_nic(node: NodeState, gpu: int, nic: int) -> str:
+def _describe_nic_path(node: NodeState, gpu: int, nic: int) -> str:
     per_nic = len(node.gpus) // len(node.profile.hca_buses)
     if gpu // per_nic == nic:
         return "PIX"
-    return "NODE" if _socket(node, gpu) == _socket(node, nic * per_nic) else "SYS"
+    return "NODE" if _get_socket(node, gpu) == _get_socket(node, nic * per_nic) else "SYS"
 
 
-def _nic_to_nic(node: NodeState, one: int, other: int) -> str:
+def _describe_nic_to_nic_path(node: NodeState, one: int, other: int) -> str:
     if one == other:
         return " X "
     half = max(len(node.profile.hca_buses) // 2, 1)
     return "NODE" if one // half == other // half else "SYS"
 
 
-def _socket(node: NodeState, gpu: int) -> int:
+def _get_socket(node: NodeState, gpu: int) -> int:
     return gpu * 2 // len(node.gpus)
 
 
-def _cpus(node: NodeState, gpu: int) -> str:
-    half, socket = node.profile.cpus // 2, _socket(node, gpu)
+def _get_cpu_ranges(node: NodeState, gpu: int) -> str:
+    half, socket = node.profile.cpus // 2, _get_socket(node, gpu)
     return f"{socket * half}-{socket * half + half - 1},{node.profile.cpus + socket * half}-{node.profile.cpus + socket * half + half - 1}"

@@ -1,37 +1,37 @@
 """Tests between nodes: all-gather over several, RDMA writes between two adapters."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.chance import dice
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines import speeds
 from deploy.sandbox.cluster.machines.state import HcaState, NodeState
-from deploy.sandbox.cluster.render.nccl import BINARIES, COLUMNS
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.nccl import COLUMNS, NCCL_TESTS_FOLDER
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.seeded_random import make_random
 
-SIZE = 1 << 30
+MESSAGE_BYTES = 1 << 30
 _LINE = "-" * 87 + "\n"
 
 
-def all_gather(view: View) -> ShellAnswer:
+def render_all_gather(query: Query) -> ShellAnswer:
     """nccl-tests over the command's nodes."""
-    slots = view.slots
-    folder = slots.get("nccl_tests", BINARIES)
-    if folder.rstrip("/") != BINARIES:
-        return said(
+    slots = query.slots
+    folder = slots.get("nccl_tests", NCCL_TESTS_FOLDER)
+    if folder.rstrip("/") != NCCL_TESTS_FOLDER:
+        return text_answer(
             "", 127, f"mpirun was unable to find the specified executable file: {folder}/all_gather_perf: No such file or directory\n"
         )
-    names = [word.partition(":")[0] for word in (slots.get("hosts") or slots.get("nodes") or view.node.name).split(",")]
-    known = view.nodes or {view.node.name: view.node}
+    names = [word.partition(":")[0] for word in (slots.get("hosts") or slots.get("nodes") or query.node.name).split(",")]
+    known = query.nodes or {query.node.name: query.node}
     missing = [name for name in names if name not in known]
     nodes = [known[name] for name in names if name in known]
     if missing or not all(node.reachable for node in nodes):
-        return said(
+        return text_answer(
             "",
             1,
             f"ssh: connect to host {(missing or names)[0]} port 22: No route to host\nORTE was unable to reliably start one or more daemons.\n",
         )
-    if why := speeds.no_group(nodes, 8):
-        return said(
-            f"# nThread 1 nGpus 1 minBytes {SIZE} maxBytes {SIZE}\n#\n",
+    if why := speeds.explain_failed_group(nodes, 8):
+        return text_answer(
+            f"# nThread 1 nGpus 1 minBytes {MESSAGE_BYTES} maxBytes {MESSAGE_BYTES}\n#\n",
             3,
             f"{why}\n .. {nodes[0].name} pid 48811: Test failure common.cu:891\n",
         )
@@ -41,50 +41,56 @@ def all_gather(view: View) -> ShellAnswer:
         for i, node in enumerate(nodes)
         for gpu in node.gpus
     )
-    value = speeds.all_gather(nodes) * (1 + dice(view.seed, "pair", *names).uniform(-0.02, 0.02))
+    value = speeds.get_all_gather_rate(nodes) * (1 + make_random(query.seed, "pair", *names).uniform(-0.02, 0.02))
     algbw = value * ranks / (ranks - 1)
-    cells = f"{SIZE / algbw / 1000:8.0f} {algbw:7.2f} {value:7.2f} {0:6}"
-    row = f"{SIZE:12} {SIZE // 4 // ranks:13}     float    none      -1 {cells} {cells}\n"
+    cells = f"{MESSAGE_BYTES / algbw / 1000:8.0f} {algbw:7.2f} {value:7.2f} {0:6}"
+    row = f"{MESSAGE_BYTES:12} {MESSAGE_BYTES // 4 // ranks:13}     float    none      -1 {cells} {cells}\n"
     tail = f"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : {value:.3f}\n#\n"
-    return said(f"# nThread 1 nGpus 1 minBytes {SIZE} maxBytes {SIZE}\n#\n# Using devices\n{devices}{COLUMNS}{row}{tail}")
+    return text_answer(
+        f"# nThread 1 nGpus 1 minBytes {MESSAGE_BYTES} maxBytes {MESSAGE_BYTES}\n#\n# Using devices\n{devices}{COLUMNS}{row}{tail}"
+    )
 
 
-def rdma(view: View) -> ShellAnswer:
+def render_rdma(query: Query) -> ShellAnswer:
     """ib_write_bw from host memory. The server, which has no peer argument, shows the same result."""
-    return _write(view, cuda=False)
+    return _render_write_test(query, cuda=False)
 
 
-def rdma_cuda(view: View) -> ShellAnswer:
+def render_rdma_cuda(query: Query) -> ShellAnswer:
     """ib_write_bw from GPU memory."""
-    return _write(view, cuda=True)
+    return _render_write_test(query, cuda=True)
 
 
-def _write(view: View, *, cuda: bool) -> ShellAnswer:
-    node, name = view.node, view.slots.get("hca", view.node.hcas[0].name)
+def _render_write_test(query: Query, *, cuda: bool) -> ShellAnswer:
+    node, name = query.node, query.slots.get("hca", query.node.hcas[0].name)
     mine = next((hca for hca in node.hcas if hca.name == name and hca.present), None)
     if mine is None:
-        return said("", 1, f"IB device {name} not found\n Unable to find the Infiniband/RoCE device\n")
+        return text_answer("", 1, f"IB device {name} not found\n Unable to find the Infiniband/RoCE device\n")
     if mine.state != "Active":
-        return said("", 1, f" Port number 1 state is {mine.state}\n Couldn't set the link layer\n Couldn't get context for the device\n")
+        return text_answer(
+            "", 1, f" Port number 1 state is {mine.state}\n Couldn't set the link layer\n Couldn't get context for the device\n"
+        )
     if cuda and "nvidia_peermem" not in node.modules:
-        return said("", 1, "Couldn't allocate MR\nfailed to create mr\nFailed to create MR\n Couldn't create IB resources\n")
-    peer = next((other for other in view.nodes.values() if view.slots.get("peer") in (other.name, other.address)), None)
-    if "peer" not in view.slots:
-        return said("\n************************************\n* Waiting for client to connect... *\n************************************\n")
+        return text_answer("", 1, "Couldn't allocate MR\nfailed to create mr\nFailed to create MR\n Couldn't create IB resources\n")
+    peer = next((other for other in query.nodes.values() if query.slots.get("peer") in (other.name, other.address)), None)
+    if "peer" not in query.slots:
+        return text_answer(
+            "\n************************************\n* Waiting for client to connect... *\n************************************\n"
+        )
     other = next((hca for hca in peer.hcas if hca.name == name), None) if peer else None
-    if peer is None or other is None or speeds.no_rdma(other) or (cuda and "nvidia_peermem" not in peer.modules):
-        return said(
+    if peer is None or other is None or speeds.explain_missing_rdma(other) or (cuda and "nvidia_peermem" not in peer.modules):
+        return text_answer(
             "",
             1,
-            f"Couldn't connect to {view.slots['peer']}:18515\n Unable to open file descriptor for socket connection\n Unable to init the socket connection\n",
+            f"Couldn't connect to {query.slots['peer']}:18515\n Unable to open file descriptor for socket connection\n Unable to init the socket connection\n",
         )
     if peer is not node and mine.pkeys != other.pkeys:
-        return said("", 1, " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\nscnt=128, ccnt=0\n")
-    return said(_report(view, node, mine, other))
+        return text_answer("", 1, " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\nscnt=128, ccnt=0\n")
+    return text_answer(_format_report(query, node, mine, other))
 
 
-def _report(view: View, node: NodeState, mine: HcaState, other: HcaState) -> str:
-    value = speeds.write_rate(mine, other) * (1 + dice(view.seed, node.name, mine.name, "write").uniform(-0.004, 0.004))
+def _format_report(query: Query, node: NodeState, mine: HcaState, other: HcaState) -> str:
+    value = speeds.get_rdma_write_rate(mine, other) * (1 + make_random(query.seed, node.name, mine.name, "write").uniform(-0.004, 0.004))
     kind = "IB" if mine.link_layer == "InfiniBand" else "Ethernet"
     return (
         f"{_LINE}                    RDMA_Write BW Test\n"

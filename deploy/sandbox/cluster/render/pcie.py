@@ -1,8 +1,8 @@
 """`lspci -D -vvv`: NVIDIA functions, and the bridges above them."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.machines.state import GpuState, HcaState, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 _SPEED = {1: "2.5GT/s", 2: "5GT/s", 3: "8GT/s", 4: "16GT/s", 5: "32GT/s"}
 _CONTROL = (
@@ -12,65 +12,65 @@ _CONTROL = (
 )
 
 
-def gpus(view: View) -> ShellAnswer:
+def render_gpus(query: Query) -> ShellAnswer:
     """`lspci -D -vvv -d 10de:`: GPUs and NVSwitches in bus order."""
-    node = view.node
-    rows = {gpu.bdf: _gpu(view, gpu) for gpu in node.gpus if not gpu.missing}
+    node = query.node
+    rows = {gpu.bdf: _render_gpu(query, gpu) for gpu in node.gpus if not gpu.missing}
     for bus in node.profile.switches:
-        rows[f"0000:{bus}:00.0"] = _switch(view, f"0000:{bus}:00.0")
-    return said("\n".join(rows[bdf] for bdf in sorted(rows)) + "\n")
+        rows[f"0000:{bus}:00.0"] = _render_switch(query, f"0000:{bus}:00.0")
+    return text_answer("\n".join(rows[bdf] for bdf in sorted(rows)) + "\n")
 
 
-def bridges(view: View) -> ShellAnswer:
+def render_bridges(query: Query) -> ShellAnswer:
     """`lspci -D -vvv -d ::0604`: the port above each GPU and each adapter."""
-    node = view.node
+    node = query.node
     below: list[GpuState | HcaState] = [*node.gpus, *node.hcas]
-    rows = [_bridge(view, node.bridge(device), device.bdf[5:7]) for device in below]
-    return said("\n".join(rows) + "\n")
+    rows = [_render_bridge(query, node.bridge(device), device.bdf[5:7]) for device in below]
+    return text_answer("\n".join(rows) + "\n")
 
 
-def _gpu(view: View, gpu: GpuState) -> str:
-    node = view.node
+def _render_gpu(query: Query, gpu: GpuState) -> str:
+    node = query.node
     head = f"{gpu.bdf} 3D controller: NVIDIA Corporation {node.profile.chip}"
     if gpu.lost:
-        return f"{head} (rev ff) (prog-if ff)\n\t!!! Unknown header type 7f\n" + _driver(node)
+        return f"{head} (rev ff) (prog-if ff)\n\t!!! Unknown header type 7f\n" + _render_driver(node)
     body = f"{head} (rev a1)\n\tSubsystem: NVIDIA Corporation Device {node.profile.pci_subsystem}\n" + _CONTROL
     body += f"\tInterrupt: pin A routed to IRQ {18 + gpu.index}\n\tNUMA node: {gpu.index // 4}\n"
     body += f"\tRegion 0: Memory at {0xA2000000 + gpu.index * 0x4000000:x} (64-bit, prefetchable) [size=64M]\n"
-    return body + _express(view, node.profile.pcie_gen, 16, gpu.pcie_gen, gpu.pcie_width, "Endpoint, MSI 00") + _driver(node)
+    return body + _render_link(query, node.profile.pcie_gen, 16, gpu.pcie_gen, gpu.pcie_width, "Endpoint, MSI 00") + _render_driver(node)
 
 
-def _driver(node: NodeState) -> str:
+def _render_driver(node: NodeState) -> str:
     if not node.driver:
         return "\tKernel modules: nvidiafb, nouveau\n"
     return "\tKernel driver in use: nvidia\n\tKernel modules: nvidiafb, nouveau, nvidia_drm, nvidia\n"
 
 
-def _switch(view: View, bdf: str) -> str:
-    chip = "GH100 [H100 NVSwitch] (rev a1)" if view.node.profile.fabric else "GA100 [A100 NVSwitch] (rev a1)"
+def _render_switch(query: Query, bdf: str) -> str:
+    chip = "GH100 [H100 NVSwitch] (rev a1)" if query.node.profile.fabric else "GA100 [A100 NVSwitch] (rev a1)"
     return (
         f"{bdf} Bridge: NVIDIA Corporation {chip}\n"
         + _CONTROL
-        + _express(view, 4, 2, 4, 2, "Endpoint, MSI 00")
+        + _render_link(query, 4, 2, 4, 2, "Endpoint, MSI 00")
         + "\tKernel driver in use: nvidia-nvswitch\n"
     )
 
 
-def _bridge(view: View, bdf: str, below: str) -> str:
+def _render_bridge(query: Query, bdf: str, below: str) -> str:
     text = f"{bdf} PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch (rev b0) (prog-if 00 [Normal decode])\n" + _CONTROL
     text += f"\tBus: primary=15, secondary={below}, subordinate={below}, sec-latency=0\n"
-    text += _express(view, 5, 16, 5, 16, "Downstream Port (Slot+), MSI 00")
-    if not view.as_root:
+    text += _render_link(query, 5, 16, 5, 16, "Downstream Port (Slot+), MSI 00")
+    if not query.as_root:
         return text
-    on = "+" if view.node.acs else "-"
+    on = "+" if query.node.acs else "-"
     caps = "\t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+\n"
     control = f"\t\tACSCtl:\tSrcValid{on} TransBlk- ReqRedir{on} CmpltRedir{on} UpstreamFwd{on} EgressCtrl- DirectTrans-\n"
     return text + "\tCapabilities: [148 v1] Access Control Services\n" + caps + control + "\tKernel driver in use: pcieport\n"
 
 
-def _express(view: View, gen_max: int, width_max: int, gen: int, width: int, kind: str) -> str:
+def _render_link(query: Query, gen_max: int, width_max: int, gen: int, width: int, kind: str) -> str:
     """Return link capability and status; only root may read them from configuration space."""
-    if not view.as_root:
+    if not query.as_root:
         return "\tCapabilities: <access denied>\n"
     speed = _SPEED[gen] + (" (downgraded)" if gen < gen_max else "")
     lanes = f"x{width}" + (" (downgraded)" if width < width_max else "")

@@ -1,33 +1,37 @@
 """Files below /proc: a process as the kernel shows it."""
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.machines.log_lines import Job
 from deploy.sandbox.cluster.machines.state import HostProcess, NodeState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
 
 TICKS_PER_SECOND = 100
 
 
-def stat(view: View) -> ShellAnswer:
+def render_stat(query: Query) -> ShellAnswer:
     """`cat /proc/PID/stat`."""
-    pid = view.slots["pid"]
-    proc = next((proc for proc in view.node.procs if str(proc.pid) == pid), None)
-    return said(stat_line(view.node, proc)) if proc else said("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
+    pid = query.slots["pid"]
+    proc = next((proc for proc in query.node.procs if str(proc.pid) == pid), None)
+    return (
+        text_answer(format_stat_line(query.node, proc))
+        if proc
+        else text_answer("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
+    )
 
 
-def start_ticks(node: NodeState, proc: HostProcess) -> int:
+def get_start_ticks(node: NodeState, proc: HostProcess) -> int:
     """Return the start in clock ticks since boot; together with the pid it identifies a process."""
     return max(round((proc.started - node.booted) * TICKS_PER_SECOND), 0)
 
 
-def stat_line(node: NodeState, proc: HostProcess) -> str:
+def format_stat_line(node: NodeState, proc: HostProcess) -> str:
     """Return all 52 fields; unused ones are 0."""
     before = [str(proc.pid), f"({proc.comm[:15]})", proc.stat[:1], str(proc.ppid), str(proc.pid), str(proc.pid), "0", "-1", "4194304"]
-    fields = before + ["0"] * 10 + ["1", "0", str(start_ticks(node, proc))]
+    fields = before + ["0"] * 10 + ["1", "0", str(get_start_ticks(node, proc))]
     return " ".join(fields + ["0"] * (52 - len(fields))) + "\n"
 
 
-def environment(node: NodeState, job: Job) -> dict[int, str]:
+def build_environments(node: NodeState, job: Job) -> dict[int, str]:
     """Return /proc/PID/environ of every live rank."""
     if not job.has_log:
         return {}

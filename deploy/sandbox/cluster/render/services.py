@@ -2,35 +2,35 @@
 
 import json
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.render.kernel import DAY, NO_ENTRIES, kept, microseconds, no_journal
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.render.kernel import DAY_SECONDS, NO_ENTRIES, refuse_journal, to_microseconds, truncate_log
+from deploy.sandbox.cluster.render.query import Query
 
 
-def units(view: View) -> ShellAnswer:
+def render_units(query: Query) -> ShellAnswer:
     """`systemctl show`: one block per unit."""
     blocks = []
-    for name, unit in view.node.services.items():
+    for name, unit in query.node.services.items():
         rows = (
             f"Result={unit.result}", f"ExecMainStatus={unit.exit_status}", f"Id={name}.service",
             f"LoadState={unit.load}", f"ActiveState={unit.active}", f"SubState={unit.sub}", "NRestarts=0",
             f"UnitFileState={'' if unit.load == 'not-found' else unit.enabled}", "ConditionResult=yes", "FreezerState=running",
         )  # fmt: skip
         blocks.append("\n".join(rows) + "\n")
-    return said("\n".join(blocks))
+    return text_answer("\n".join(blocks))
 
 
-def journal(view: View) -> ShellAnswer:
+def render_journal(query: Query) -> ShellAnswer:
     """`journalctl -o json -u …`: the last day."""
-    node = view.node
-    if not view.as_root and node.dmesg_restrict:
-        return no_journal()
+    node = query.node
+    if not query.as_root and node.dmesg_restrict:
+        return refuse_journal()
     rows = []
-    for i, line in enumerate(line for line in node.journal if view.at - DAY <= line.t <= view.at):
+    for i, line in enumerate(line for line in node.journal if query.at - DAY_SECONDS <= line.t <= query.at):
         boot = node.boot_id if line.boot == "now" else node.previous_boot_id
         row = {
             "__CURSOR": f"s={node.boot_id[::-1]};i={i + 4097:x};b={boot}",
-            "__REALTIME_TIMESTAMP": str(microseconds(view.clock(line.t))),
+            "__REALTIME_TIMESTAMP": str(to_microseconds(query.clock(line.t))),
             "__MONOTONIC_TIMESTAMP": str(int(max(line.t - node.booted, 0) * 1_000_000)),
             "_BOOT_ID": boot,
             "PRIORITY": str(line.priority),
@@ -39,4 +39,4 @@ def journal(view: View) -> ShellAnswer:
             "MESSAGE": line.text,
         }
         rows.append(json.dumps(row) + "\n")
-    return said(kept("".join(rows[-400:]), node.log_keep) or NO_ENTRIES)
+    return text_answer(truncate_log("".join(rows[-400:]), node.log_keep) or NO_ENTRIES)

@@ -5,53 +5,53 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, branch
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.machines.profiles import CUDA_OF_BRANCH, get_driver_branch
 from deploy.sandbox.cluster.machines.state import EccCounts, GpuState, NodeState
-from deploy.sandbox.cluster.render.nvidia import failure, listed
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.nvidia import find_failure, list_gpus
+from deploy.sandbox.cluster.render.query import Query
 
-LOST = "GPU is lost"
+LOST_TEXT = "GPU is lost"
 # one `gpu` element; a line starting with `FROM-TO|` exists only in those driver branches
 TEMPLATE = Path(__file__).with_name("smi_query.tmpl")
 
 
-def query(view: View) -> ShellAnswer:
+def render_query(query: Query) -> ShellAnswer:
     """All GPUs; every value of a lost one is "GPU is lost". A corrupt infoROM causes a warning on stderr."""
-    node = view.node
-    if trouble := failure(node):
+    node = query.node
+    if trouble := find_failure(node):
         return trouble
-    gpus = listed(node)
-    dtd = "v13" if branch(node.driver) >= 580 else "v12"
+    gpus = list_gpus(node)
+    dtd = "v13" if get_driver_branch(node.driver) >= 580 else "v12"
     head = (
         '<?xml version="1.0" ?>\n'
         f'<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_{dtd}.dtd">\n'
         "<nvidia_smi_log>\n"
-        f"\t<timestamp>{view.now:%a %b %e %H:%M:%S %Y}</timestamp>\n"
+        f"\t<timestamp>{query.now:%a %b %e %H:%M:%S %Y}</timestamp>\n"
         f"\t<driver_version>{node.driver}</driver_version>\n"
-        f"\t<cuda_version>{CUDA_OF_BRANCH[branch(node.driver)]}</cuda_version>\n"
+        f"\t<cuda_version>{CUDA_OF_BRANCH[get_driver_branch(node.driver)]}</cuda_version>\n"
         f"\t<attached_gpus>{len(gpus)}</attached_gpus>\n"
     )
-    bodies = [_gpu(node, number, gpu) for number, gpu in gpus]
+    bodies = [_render_gpu(node, number, gpu) for number, gpu in gpus]
     warnings = "".join(f"WARNING: infoROM is corrupted at gpu {gpu.bdf.upper()}\n" for _, gpu in gpus if not gpu.inforom_ok)
-    return said(head + "\n".join(bodies) + "\n</nvidia_smi_log>\n", 14 if warnings else 0, warnings)
+    return text_answer(head + "\n".join(bodies) + "\n</nvidia_smi_log>\n", 14 if warnings else 0, warnings)
 
 
-def _gpu(node: NodeState, number: int, gpu: GpuState) -> str:
-    lines = _layout(branch(node.driver), node.profile.absolute_temps)
+def _render_gpu(node: NodeState, number: int, gpu: GpuState) -> str:
+    lines = _read_layout(get_driver_branch(node.driver), node.profile.absolute_temps)
     if gpu.lost:
-        only_names = {"bus_id": f"0000{gpu.bdf.upper()}", "processes": "", "mig_devices": LOST}
+        only_names = {"bus_id": f"0000{gpu.bdf.upper()}", "processes": "", "mig_devices": LOST_TEXT}
         return lines.format_map(_AllLost(only_names))
-    return lines.format_map(_values(node, number, gpu))
+    return lines.format_map(_build_values(node, number, gpu))
 
 
 class _AllLost(dict[str, str]):
     def __missing__(self, key: str) -> str:
-        return LOST
+        return LOST_TEXT
 
 
 @cache
-def _layout(number: int, absolute: bool) -> str:
+def _read_layout(number: int, absolute: bool) -> str:
     """Return a branch's template: temperature limits are absolute before Ada and Hopper, margins from then on."""
     kept = []
     for line in TEMPLATE.read_text().splitlines():
@@ -66,7 +66,7 @@ def _layout(number: int, absolute: bool) -> str:
     return "\n".join(kept)
 
 
-def _values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
+def _build_values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
     profile, remap = node.profile, gpu.remap
     used = sum(proc.mib for proc in gpu.procs)
     spare = profile.banks - remap.high - remap.partial - remap.low - remap.none
@@ -76,9 +76,9 @@ def _values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
         "bus": gpu.bdf[5:7].upper(),
         "product": profile.product,
         "architecture": profile.architecture,
-        "persistence": _enabled(gpu.persistence),
-        "mig": _enabled(gpu.mig),
-        "mig_devices": _mig_devices(profile.memory_mib) if gpu.mig else "\n\t\t\tNone\n\t\t",
+        "persistence": _format_enabled(gpu.persistence),
+        "mig": _format_enabled(gpu.mig),
+        "mig_devices": _render_mig_devices(profile.memory_mib) if gpu.mig else "\n\t\t\tNone\n\t\t",
         "serial": gpu.serial,
         "uuid": gpu.uuid,
         "number": str(number),
@@ -97,7 +97,7 @@ def _values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
         "width": f"{gpu.pcie_width}x",
         "replay": str(gpu.pcie_replay),
         "pstate": "P0",
-        **_reasons(gpu),
+        **_build_clock_reasons(gpu),
         "fb_total": f"{profile.memory_mib} MiB",
         "fb_reserved": f"{profile.reserved_mib} MiB",
         "fb_used": f"{used} MiB",
@@ -107,13 +107,13 @@ def _values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
         "compute_mode": gpu.compute_mode,
         "util": f"{gpu.util} %",
         "memory_util": f"{gpu.util * 2 // 5} %",
-        **_ecc("v", gpu.volatile),
-        **_ecc("a", gpu.aggregate),
-        "threshold": _yes(gpu.sram_threshold_exceeded),
+        **_build_ecc_counts("v", gpu.volatile),
+        **_build_ecc_counts("a", gpu.aggregate),
+        "threshold": _format_yes(gpu.sram_threshold_exceeded),
         "remap_corr": str(remap.corr),
         "remap_unc": str(remap.unc),
-        "remap_pending": _yes(remap.pending),
-        "remap_failure": _yes(remap.failure),
+        "remap_pending": _format_yes(remap.pending),
+        "remap_failure": _format_yes(remap.failure),
         "banks_max": str(spare),
         "banks_high": str(remap.high),
         "banks_partial": str(remap.partial),
@@ -134,11 +134,11 @@ def _values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
         "mem_max": f"{profile.mem_clock} MHz",
         "fabric_state": gpu.fabric_state,
         "fabric_status": gpu.fabric_status,
-        "processes": "".join(_process(proc.pid, proc.name, proc.mib) for proc in gpu.procs),
+        "processes": "".join(_render_process(proc.pid, proc.name, proc.mib) for proc in gpu.procs),
     }
 
 
-def _reasons(gpu: GpuState) -> dict[str, str]:
+def _build_clock_reasons(gpu: GpuState) -> dict[str, str]:
     reasons = gpu.reasons
     rows = {
         "idle": reasons.idle, "app_clocks": reasons.app_clocks, "sw_power_cap": reasons.sw_power_cap, "hw_slowdown": reasons.hw_slowdown,
@@ -147,7 +147,7 @@ def _reasons(gpu: GpuState) -> dict[str, str]:
     return {f"r_{name}": "Active" if active else "Not Active" for name, active in rows.items()}
 
 
-def _ecc(prefix: str, counts: EccCounts) -> dict[str, str]:
+def _build_ecc_counts(prefix: str, counts: EccCounts) -> dict[str, str]:
     return {
         f"{prefix}_sram_corr": str(counts.sram_corr),
         f"{prefix}_sram_unc": str(counts.sram_unc_parity + counts.sram_unc_secded),
@@ -158,7 +158,7 @@ def _ecc(prefix: str, counts: EccCounts) -> dict[str, str]:
     }
 
 
-def _process(pid: int, name: str, mib: int) -> str:
+def _render_process(pid: int, name: str, mib: int) -> str:
     shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     rows = {
         "gpu_instance_id": "N/A",
@@ -168,10 +168,10 @@ def _process(pid: int, name: str, mib: int) -> str:
         "process_name": shown,
         "used_memory": f"{mib} MiB",
     }
-    return _element("process_info", 3, rows)
+    return _render_element("process_info", 3, rows)
 
 
-def _mig_devices(memory_mib: int) -> str:
+def _render_mig_devices(memory_mib: int) -> str:
     total = memory_mib // 8
     memory = {"total": f"{total} MiB", "used": "12 MiB", "free": f"{total - 12} MiB"}
     slices = (
@@ -185,21 +185,21 @@ def _mig_devices(memory_mib: int) -> str:
         }
         for i in range(7)
     )
-    return "".join(_element("mig_device", 3, rows) for rows in slices) + "\n\t\t"
+    return "".join(_render_element("mig_device", 3, rows) for rows in slices) + "\n\t\t"
 
 
-def _element(name: str, depth: int, children: Mapping[str, Any]) -> str:
+def _render_element(name: str, depth: int, children: Mapping[str, Any]) -> str:
     tabs = "\t" * depth
     inner = "".join(
-        _element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>"
+        _render_element(key, depth + 1, value) if isinstance(value, dict) else f"\n{tabs}\t<{key}>{value}</{key}>"
         for key, value in children.items()
     )
     return f"\n{tabs}<{name}>{inner}\n{tabs}</{name}>"
 
 
-def _enabled(on: bool) -> str:
+def _format_enabled(on: bool) -> str:
     return "Enabled" if on else "Disabled"
 
 
-def _yes(on: bool) -> str:
+def _format_yes(on: bool) -> str:
     return "Yes" if on else "No"

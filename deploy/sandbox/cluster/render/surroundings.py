@@ -4,78 +4,82 @@ import json
 from datetime import UTC
 from typing import Any
 
-from deploy.sandbox.cluster.answer import ShellAnswer, said
-from deploy.sandbox.cluster.chance import dice
-from deploy.sandbox.cluster.machines.around import Interface
+from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
+from deploy.sandbox.cluster.machines.environment import Interface
 from deploy.sandbox.cluster.machines.state import HcaState
-from deploy.sandbox.cluster.render.view import View
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.seeded_random import make_random
 
-SHARED = ("nfs", "nfs4", "lustre")
-PORT = 29500
-_NO_DEVICE = said("", 1, "Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: Permission denied\n")
+SHARED_FILE_SYSTEMS = ("nfs", "nfs4", "lustre")
+MASTER_PORT = 29500
+_NO_DEVICE = text_answer("", 1, "Could not open device at /dev/ipmi0 or /dev/ipmi/0 or /dev/ipmidev/0: Permission denied\n")
 
 
-def lscpu(view: View) -> ShellAnswer:
+def render_lscpu(query: Query) -> ShellAnswer:
     """`lscpu -J`."""
-    cpus = view.node.profile.cpus * 2
+    cpus = query.node.profile.cpus * 2
     rows = [("Architecture:", "x86_64"), ("CPU(s):", str(cpus)), ("Model name:", "Intel(R) Xeon(R) Platinum 8480C"), ("Thread(s) per core:", "2"),
             ("Socket(s):", "2"), ("CPU max MHz:", "3800.0000"), ("NUMA node(s):", "2"), ("NUMA node0 CPU(s):", f"0-{cpus // 2 - 1}")]  # fmt: skip
-    return said(json.dumps({"lscpu": [{"field": name, "data": value} for name, value in rows]}, indent=3) + "\n")
+    return text_answer(json.dumps({"lscpu": [{"field": name, "data": value} for name, value in rows]}, indent=3) + "\n")
 
 
-def frequencies(view: View) -> ShellAnswer:
+def render_frequencies(query: Query) -> ShellAnswer:
     """`grep -rsH … /sys/devices/system/cpu/cpufreq`: governor, driver and frequency of every CPU."""
-    around, roll = view.node.around, dice(view.seed, view.node.name, "cpu")
+    environment, roll = query.node.environment, make_random(query.seed, query.node.name, "cpu")
     rows = []
-    for cpu in range(view.node.profile.cpus * 2):
+    for cpu in range(query.node.profile.cpus * 2):
         policy = f"/sys/devices/system/cpu/cpufreq/policy{cpu}/scaling"
-        khz = (around.mhz + roll.randrange(-40, 40)) * 1000
-        rows.append(f"{policy}_cur_freq:{khz}\n{policy}_driver:acpi-cpufreq\n{policy}_governor:{around.governor}\n")
-    return said("".join(rows))
+        khz = (environment.mhz + roll.randrange(-40, 40)) * 1000
+        rows.append(f"{policy}_cur_freq:{khz}\n{policy}_driver:acpi-cpufreq\n{policy}_governor:{environment.governor}\n")
+    return text_answer("".join(rows))
 
 
-def tracking(view: View) -> ShellAnswer:
+def render_tracking(query: Query) -> ShellAnswer:
     """`chronyc -c -n tracking`."""
-    if view.node.services["chronyd"].active != "active":
-        return said("506 Cannot talk to daemon\n", 1)
-    if not view.node.around.synchronised:  # as chrony 4.3 (Debian 12) without any source
+    if query.node.services["chronyd"].active != "active":
+        return text_answer("506 Cannot talk to daemon\n", 1)
+    if not query.node.environment.synchronised:  # as chrony 4.3 (Debian 12) without any source
         nothing = ",".join(["0.000000000"] * 4)
-        return said(f"00000000,,0,{nothing},-11.204,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n")
-    last = view.t0.timestamp() + view.at - 31
+        return text_answer(f"00000000,,0,{nothing},-11.204,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n")
+    last = query.t0.timestamp() + query.at - 31
     row = ["0A140902", "10.20.9.2", "3", f"{last:.9f}", "0.000012411", "-0.000003271", "0.000021914", "-11.204", "0.001", "0.021",
            "0.000412003", "0.000380112", "64.4", "Normal"]  # fmt: skip
-    return said(",".join(row) + "\n")
+    return text_answer(",".join(row) + "\n")
 
 
-def timedatectl(view: View) -> ShellAnswer:
+def render_timedatectl(query: Query) -> ShellAnswer:
     """`timedatectl show -p NTP -p NTPSynchronized`."""
-    return said(f"NTP=yes\nNTPSynchronized={'yes' if view.node.around.synchronised else 'no'}\n")
+    return text_answer(f"NTP=yes\nNTPSynchronized={'yes' if query.node.environment.synchronised else 'no'}\n")
 
 
-def date(view: View) -> ShellAnswer:
+def render_date(query: Query) -> ShellAnswer:
     """`date -u +%s.%N`."""
-    return said(f"{view.now.timestamp():.9f}\n")
+    return text_answer(f"{query.now.timestamp():.9f}\n")
 
 
-def links(view: View) -> ShellAnswer:
+def render_links(query: Query) -> ShellAnswer:
     """`ip -j -s -d link show`."""
-    rows = [_link(1, Interface("lo", 65536, "loopback", adapter=False))]
-    rows += [_link(i, row) for i, row in enumerate(interfaces(view), 2)]
-    return said(json.dumps(rows) + "\n")
+    rows = [_build_link(1, Interface("lo", 65536, "loopback", adapter=False))]
+    rows += [_build_link(i, row) for i, row in enumerate(list_interfaces(query), 2)]
+    return text_answer(json.dumps(rows) + "\n")
 
 
-def interfaces(view: View) -> list[Interface]:
+def list_interfaces(query: Query) -> list[Interface]:
     """Return the node's own interfaces and one per Ethernet adapter."""
-    roce = [_roce(i, hca) for i, hca in enumerate(view.node.hcas) if hca.present and hca.link_layer == "Ethernet" and hca.state == "Active"]
-    return [*view.node.around.interfaces, *roce]
+    roce = [
+        _build_roce_interface(i, hca)
+        for i, hca in enumerate(query.node.hcas)
+        if hca.present and hca.link_layer == "Ethernet" and hca.state == "Active"
+    ]
+    return [*query.node.environment.interfaces, *roce]
 
 
-def _roce(i: int, hca: HcaState) -> Interface:
+def _build_roce_interface(i: int, hca: HcaState) -> Interface:
     pauses = 0 if hca.discards else 48_211
     return Interface(f"eth{i + 1}", 9000, discards=hca.discards, pauses=pauses, rising=hca.rising.get("discards", 0.0))
 
 
-def _link(number: int, interface: Interface) -> dict[str, Any]:
+def _build_link(number: int, interface: Interface) -> dict[str, Any]:
     counts = {"bytes": 0, "packets": 0, "errors": 0, "dropped": 0}
     made = {} if interface.adapter or interface.kind == "loopback" else {"linkinfo": {"info_kind": "bridge"}}
     state = "UNKNOWN" if interface.kind == "loopback" else "UP"
@@ -83,78 +87,84 @@ def _link(number: int, interface: Interface) -> dict[str, Any]:
             "link_type": interface.kind, **made, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
 
 
-def adapters(view: View) -> ShellAnswer:
+def render_adapters(query: Query) -> ShellAnswer:
     """`rackmedic-look adapters`: discards and pause frames."""
     rows = []
-    for row in (row for row in interfaces(view) if row.adapter):
-        discards = row.discards + int(row.rising * (view.at + view.age))
+    for row in (row for row in list_interfaces(query) if row.adapter):
+        discards = row.discards + int(row.rising * (query.at + query.age))
         rows.append(
             f"== {row.name}\n     rx_discards_phy: {discards}\n     rx_prio3_pause: {row.pauses}\n     tx_prio3_pause: {row.pauses}\n"
         )
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def masters(view: View) -> ShellAnswer:
+def render_masters(query: Query) -> ShellAnswer:
     """`rackmedic-look masters`: whether the job's master resolves and accepts connections."""
-    address = view.node.env.get("MASTER_ADDR", "")
-    return said(f"master {address} {view.node.env.get('MASTER_PORT', PORT)} {view.node.around.master}\n" if address else "")
-
-
-def tracker(view: View) -> ShellAnswer:
-    """`curl -I` of the experiment tracker."""
-    return _headers(
-        view, view.node.around.tracker, "tracker.svc.cluster", "HTTP/2 200 \r\nserver: uvicorn\r\ncontent-length: 18211\r\n\r\n"
+    address = query.node.env.get("MASTER_ADDR", "")
+    return text_answer(
+        f"master {address} {query.node.env.get('MASTER_PORT', MASTER_PORT)} {query.node.environment.master}\n" if address else ""
     )
 
 
-def objects(view: View) -> ShellAnswer:
+def render_tracker(query: Query) -> ShellAnswer:
+    """`curl -I` of the experiment tracker."""
+    return _render_headers(
+        query, query.node.environment.tracker, "tracker.svc.cluster", "HTTP/2 200 \r\nserver: uvicorn\r\ncontent-length: 18211\r\n\r\n"
+    )
+
+
+def render_object_store(query: Query) -> ShellAnswer:
     """`curl -I` of the object store; 403 because RackMedic has no credentials."""
     well = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
-    return _headers(view, view.node.around.store, "objects.svc.cluster", well)
+    return _render_headers(query, query.node.environment.store, "objects.svc.cluster", well)
 
 
-def _headers(view: View, state: str, host: str, well: str) -> ShellAnswer:
-    if view.node.around.master == "no_name":
-        return said("", 6, f"curl: (6) Could not resolve host: {host}\n")
+def _render_headers(query: Query, state: str, host: str, well: str) -> ShellAnswer:
+    if query.node.environment.master == "no_name":
+        return text_answer("", 6, f"curl: (6) Could not resolve host: {host}\n")
     if state == "refused":
-        return said("", 7, f"curl: (7) Failed to connect to {host} port 443 after 1 ms: Connection refused\n")
-    return said("HTTP/1.1 503 Slow Down\r\nx-amz-request-id: 16F2A3C4\r\nRetry-After: 1\r\n\r\n" if state == "throttled" else well)
+        return text_answer("", 7, f"curl: (7) Failed to connect to {host} port 443 after 1 ms: Connection refused\n")
+    return text_answer("HTTP/1.1 503 Slow Down\r\nx-amz-request-id: 16F2A3C4\r\nRetry-After: 1\r\n\r\n" if state == "throttled" else well)
 
 
-def manager(view: View) -> ShellAnswer:
+def render_subnet_manager(query: Query) -> ShellAnswer:
     """`sminfo` through the first usable port."""
-    port = _port(view)
-    if port is None or not view.as_root:
-        return said("", 1, "sminfo: iberror: failed: Failed to open '(null)' port '0'\n")
-    if not view.node.around.manager:
-        return said("", 1, "ibwarn: [48211] mad_rpc: _do_madrpc failed; dport (Lid 0)\nsminfo: iberror: failed: query\n")
-    return said("sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 1942130 priority 15 state 3 SMINFO_MASTER\n")
+    port = _find_usable_port(query)
+    if port is None or not query.as_root:
+        return text_answer("", 1, "sminfo: iberror: failed: Failed to open '(null)' port '0'\n")
+    if not query.node.environment.manager:
+        return text_answer("", 1, "ibwarn: [48211] mad_rpc: _do_madrpc failed; dport (Lid 0)\nsminfo: iberror: failed: query\n")
+    return text_answer("sminfo: sm lid 1 sm guid 0xb8cef60300a1b2c4, activity count 1942130 priority 15 state 3 SMINFO_MASTER\n")
 
 
 LEAF_GUID, FIRST_UPLINK = "0xb8cef60300f0a111", 33
 
 
-def leaf(view: View) -> ShellAnswer:
+def render_leaf_switch(query: Query) -> ShellAnswer:
     """`iblinkinfo -l -n 2`: first adapter, its leaf switch and the spines; nothing beyond them."""
-    port, around = _port(view), view.node.around
-    if port is None or not view.as_root:
-        return said("", 1, "iblinkinfo: iberror: failed: Failed to open '(null)' port '0'\n")
-    own, at = f"{view.node.name} {port.name}", view.node.index + 1
+    port, environment = _find_usable_port(query), query.node.environment
+    if port is None or not query.as_root:
+        return text_answer("", 1, "iblinkinfo: iberror: failed: Failed to open '(null)' port '0'\n")
+    own, at = f"{query.node.name} {port.name}", query.node.index + 1
     rows = []
-    for i, width in enumerate(around.uplinks):
+    for i, width in enumerate(environment.uplinks):
         spine = (f"0xb8cef60300f0b22{i}", f"spine-{i + 1}", 9 + i)
-        rows += [_line(*spine, 4, width, LEAF_GUID, 4, FIRST_UPLINK + i, around.leaf), _far(*spine, 5), _down(*spine, 6)]
-    rows.append(_line(f"0x{port.guid:016x}", own, port.lid, 1, 4, LEAF_GUID, 4, at, around.leaf))
-    rows.append(_line(LEAF_GUID, around.leaf, 4, at, 4, f"0x{port.guid:016x}", port.lid, 1, own))
-    rows.append(_down(LEAF_GUID, around.leaf, 4, at + 1))
+        rows += [
+            _format_link(*spine, 4, width, LEAF_GUID, 4, FIRST_UPLINK + i, environment.leaf),
+            _format_unreached_link(*spine, 5),
+            _format_down_link(*spine, 6),
+        ]
+    rows.append(_format_link(f"0x{port.guid:016x}", own, port.lid, 1, 4, LEAF_GUID, 4, at, environment.leaf))
+    rows.append(_format_link(LEAF_GUID, environment.leaf, 4, at, 4, f"0x{port.guid:016x}", port.lid, 1, own))
+    rows.append(_format_down_link(LEAF_GUID, environment.leaf, 4, at + 1))
     rows += [
-        _line(LEAF_GUID, around.leaf, 4, FIRST_UPLINK + i, width, f"0xb8cef60300f0b22{i}", 9 + i, 4, f"spine-{i + 1}")
-        for i, width in enumerate(around.uplinks)
+        _format_link(LEAF_GUID, environment.leaf, 4, FIRST_UPLINK + i, width, f"0xb8cef60300f0b22{i}", 9 + i, 4, f"spine-{i + 1}")
+        for i, width in enumerate(environment.uplinks)
     ]
-    return said("\n".join(rows) + "\n")
+    return text_answer("\n".join(rows) + "\n")
 
 
-def _line(guid: str, name: str, lid: int, port: int, width: int, far: str, far_lid: int, far_port: int, peer: str) -> str:
+def _format_link(guid: str, name: str, lid: int, port: int, width: int, far: str, far_lid: int, far_port: int, peer: str) -> str:
     remark = "Could be 4X " if width < 4 else " "
     return (
         f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==( {width}X        106.25 Gbps Active/  LinkUp)==>  '
@@ -162,71 +172,73 @@ def _line(guid: str, name: str, lid: int, port: int, width: int, far: str, far_l
     )
 
 
-def _far(guid: str, name: str, lid: int, port: int) -> str:
+def _format_unreached_link(guid: str, name: str, lid: int, port: int) -> str:
     return f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>      "Port not available"'
 
 
-def _down(guid: str, name: str, lid: int, port: int) -> str:
+def _format_down_link(guid: str, name: str, lid: int, port: int) -> str:
     return f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==(                Down/ Polling)==>             [  ] "" ( )'
 
 
-def _port(view: View) -> HcaState | None:
+def _find_usable_port(query: Query) -> HcaState | None:
     """Return the first adapter with a usable InfiniBand port."""
-    usable = (hca for hca in view.node.hcas if hca.present and hca.link_layer == "InfiniBand" and hca.phys == "LinkUp")
+    usable = (hca for hca in query.node.hcas if hca.present and hca.link_layer == "InfiniBand" and hca.phys == "LinkUp")
     return next(usable, None)
 
 
-def mounts(view: View) -> ShellAnswer:
+def render_mounts(query: Query) -> ShellAnswer:
     """`rackmedic-look mounts`: each shared file system is given three seconds."""
     rows = []
-    for mount in (mount for mount in view.node.mounts if mount.fstype in SHARED):
-        word = "timeout" if mount.target in view.node.around.stuck else "ok"
+    for mount in (mount for mount in query.node.mounts if mount.fstype in SHARED_FILE_SYSTEMS):
+        word = "timeout" if mount.target in query.node.environment.stuck else "ok"
         rows.append(f"mount {mount.target} {mount.fstype}\nanswer {mount.target} {word} \n")
-    return said("".join(rows))
+    return text_answer("".join(rows))
 
 
-def bmc_events(view: View) -> ShellAnswer:
+def render_bmc_events(query: Query) -> ShellAnswer:
     """`ipmitool sel elist last 200`."""
-    if not view.as_root:
+    if not query.as_root:
         return _NO_DEVICE
-    rows = [(view.node.booted - 40, "System Event", "Timestamp Clock Sync | Asserted")]
-    rows += [(event.t, event.sensor, f"{event.text} | Asserted") for event in view.node.around.bmc if event.t <= view.at]
+    rows = [(query.node.booted - 40, "System Event", "Timestamp Clock Sync | Asserted")]
+    rows += [(event.t, event.sensor, f"{event.text} | Asserted") for event in query.node.environment.bmc if event.t <= query.at]
     lines = []
     for i, (t, sensor, text) in enumerate(rows, 1):
-        moment = view.clock(t).astimezone(UTC)
+        moment = query.clock(t).astimezone(UTC)
         lines.append(f"{i:>4x} | {moment:%m/%d/%Y} | {moment:%H:%M:%S} | {sensor} | {text}\n")
-    return said("".join(lines))
+    return text_answer("".join(lines))
 
 
-def temperatures(view: View) -> ShellAnswer:
+def render_temperatures(query: Query) -> ShellAnswer:
     """`ipmitool sdr type Temperature`."""
-    if not view.as_root:
+    if not query.as_root:
         return _NO_DEVICE
-    inlet = view.node.around.inlet
+    inlet = query.node.environment.inlet
     rows = [("Inlet Temp", "05h", "nc" if inlet >= 40 else "ok", "7.1", f"{inlet} degrees C"), ("Exhaust Temp", "01h", "ok", "7.1", f"{inlet + 14} degrees C"),
             ("CPU1 Temp", "0Eh", "ok", "3.1", "58 degrees C"), ("CPU2 Temp", "0Fh", "ok", "3.2", "57 degrees C")]  # fmt: skip
-    return said("".join(f"{name:<16} | {number} | {state:<3} | {entity:>4} | {value}\n" for name, number, state, entity, value in rows))
+    return text_answer(
+        "".join(f"{name:<16} | {number} | {state:<3} | {entity:>4} | {value}\n" for name, number, state, entity, value in rows)
+    )
 
 
-def fans(view: View) -> ShellAnswer:
+def render_fans(query: Query) -> ShellAnswer:
     """`ipmitool sdr type Fan`."""
-    if not view.as_root:
+    if not query.as_root:
         return _NO_DEVICE
-    return said("".join(f"{f'Fan{i}':<16} | {48 + i:02X}h | ok  | 30.{i} | {9120 + 60 * i} RPM\n" for i in range(1, 7)))
+    return text_answer("".join(f"{f'Fan{i}':<16} | {48 + i:02X}h | ok  | 30.{i} | {9120 + 60 * i} RPM\n" for i in range(1, 7)))
 
 
-def power_status(view: View) -> ShellAnswer:
+def render_power_status(query: Query) -> ShellAnswer:
     """`ipmitool chassis power status`."""
-    return said("Chassis Power is on\n")
+    return text_answer("Chassis Power is on\n")
 
 
-def power(view: View) -> ShellAnswer:
+def render_power_supplies(query: Query) -> ShellAnswer:
     """`ipmitool sdr type "Power Supply"`."""
-    if not view.as_root:
+    if not query.as_root:
         return _NO_DEVICE
     rows = []
     for i in range(1, 7):
-        failed = view.node.around.psu_lost and i == 2
+        failed = query.node.environment.psu_lost and i == 2
         words = "Presence detected, Failure detected" if failed else "Presence detected"
         rows.append(f"{f'PSU{i} Status':<16} | {96 + i:02X}h | {'cr' if failed else 'ok':<3} | 10.{i} | {words}\n")
-    return said("".join(rows))
+    return text_answer("".join(rows))

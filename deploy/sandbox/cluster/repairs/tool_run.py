@@ -6,38 +6,41 @@ from typing import Any
 
 from deploy.sandbox.cluster.answer import ShellAnswer
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
-from deploy.sandbox.cluster.plan import Deed
+from deploy.sandbox.cluster.plan import MachineAction
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """`deeds` and `operation` are empty if nothing changes. `seconds`: virtual duration. `reboots`: the machine goes
-    down.
+class ToolOutcome:
+    """What a tool prints and what it changes on the machine.
+
+    `actions` and `operation` are empty if nothing changes. `seconds` is the virtual duration. `reboots` says that the
+    machine goes down.
     """
 
     answer: ShellAnswer
-    deeds: tuple[Deed, ...] = ()
+    actions: tuple[MachineAction, ...] = ()
     operation: str = ""
     gpu: int | None = None
     seconds: float = 0.2
     reboots: bool = False
-    also: tuple[str, ...] = ()  # further operations of the same call
+    further_operations: tuple[str, ...] = ()  # further operations of the same call
 
     @property
     def changes(self) -> bool:
-        return bool(self.deeds or self.operation or self.reboots)
+        return bool(self.actions or self.operation or self.reboots)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """Time and place of a tool's run. `node` is None on the controller. `told`: arguments of the active faults, by
-    fault.
+    """Where and when a tool runs.
+
+    `node` is None on the controller. `fault_args` holds the arguments of the active faults by fault id.
     """
 
     world: ClusterState
     name: str
     at: float
-    told: Mapping[str, Mapping[str, Any]]
+    fault_args: Mapping[str, Mapping[str, Any]]
     scheduler_refuses: str = ""
     seed: int = 0
 
@@ -47,4 +50,4 @@ class ToolRun:
 
 
 Slots = Mapping[str, str]
-OnNode = Callable[[NodeState, ToolRun, Slots], Outcome]
+NodeTool = Callable[[NodeState, ToolRun, Slots], ToolOutcome]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from deploy.sandbox.cluster.chance import dice
 from deploy.sandbox.cluster.faults import FAULTS
 from deploy.sandbox.cluster.machines.state import GpuState
-from deploy.sandbox.cluster.plan import Deed, Happening, Plan
+from deploy.sandbox.cluster.plan import InjectedFault, MachineAction, Plan
+from deploy.sandbox.cluster.seeded_random import make_random
 
 Operation = Literal[
     "gpu_reset", "reboot", "application_clocks", "locked_clocks", "power_limit", "restart_fabricmanager", "modprobe", "kill",
@@ -40,59 +40,59 @@ class Effect:
     heavy: bool = False
 
 
-def _row_was_replaced(gpu: GpuState) -> None:
+def _count_replaced_row(gpu: GpuState) -> None:
     gpu.remap.unc += 1
     gpu.remap.high += 1
     gpu.aggregate.dram_unc += 1
 
 
-def _errors_are_counted(gpu: GpuState) -> None:
+def _count_memory_errors(gpu: GpuState) -> None:
     gpu.aggregate.dram_unc += 2
 
 
 _HOUR = 3600.0
 CURES = Effect("cures")
-HEAVY = Effect("cures", heavy=True)
-NEXT_RUN = Effect("masks", jobs=1)
-SOON = Effect("masks", seconds=_HOUR / 2)
-REPEATS = Effect("masks", seconds=6 * _HOUR)
+CURES_HEAVILY = Effect("cures", heavy=True)
+RETURNS_WITH_NEXT_RUN = Effect("masks", jobs=1)
+RETURNS_IN_HALF_AN_HOUR = Effect("masks", seconds=_HOUR / 2)
+RETURNS_IN_SIX_HOURS = Effect("masks", seconds=6 * _HOUR)
 
 EFFECTS: Mapping[tuple[str, str], Effect] = {
     # a GPU reset
-    ("G01", "gpu_reset"): Effect("cures", scar=_row_was_replaced),
-    ("G03", "gpu_reset"): Effect("cures", scar=_errors_are_counted),
+    ("G01", "gpu_reset"): Effect("cures", scar=_count_replaced_row),
+    ("G03", "gpu_reset"): Effect("cures", scar=_count_memory_errors),
     ("G06", "gpu_reset"): Effect("worsens", chance=0.3, becomes="G08"),
     ("G10", "gpu_reset"): Effect("cures", chance=0.7),
     ("G12", "gpu_reset"): CURES,
-    ("G13", "gpu_reset"): Effect("cures", chance=0.8, otherwise=REPEATS),
-    ("G17", "gpu_reset"): HEAVY,
+    ("G13", "gpu_reset"): Effect("cures", chance=0.8, otherwise=RETURNS_IN_SIX_HOURS),
+    ("G17", "gpu_reset"): CURES_HEAVILY,
     ("N01", "gpu_reset"): Effect("cures", chance=0.6),
-    ("N02", "gpu_reset"): SOON,
+    ("N02", "gpu_reset"): RETURNS_IN_HALF_AN_HOUR,
     ("O07", "gpu_reset"): Effect("worsens", becomes="G07"),
     # a reboot of any origin
-    ("G01", "reboot"): Effect("cures", scar=_row_was_replaced, heavy=True),
-    ("G03", "reboot"): Effect("cures", scar=_errors_are_counted, heavy=True),
-    ("G07", "reboot"): Effect("cures", chance=0.85, otherwise=REPEATS),
+    ("G01", "reboot"): Effect("cures", scar=_count_replaced_row, heavy=True),
+    ("G03", "reboot"): Effect("cures", scar=_count_memory_errors, heavy=True),
+    ("G07", "reboot"): Effect("cures", chance=0.85, otherwise=RETURNS_IN_SIX_HOURS),
     ("G09", "reboot"): Effect("cures", chance=0.5),
     ("G10", "reboot"): CURES,
-    ("G12", "reboot"): HEAVY,
-    ("G13", "reboot"): Effect("cures", chance=0.8, otherwise=REPEATS, heavy=True),
-    ("G17", "reboot"): HEAVY,
-    ("G18", "reboot"): HEAVY,
-    ("G20", "reboot"): HEAVY,
+    ("G12", "reboot"): CURES_HEAVILY,
+    ("G13", "reboot"): Effect("cures", chance=0.8, otherwise=RETURNS_IN_SIX_HOURS, heavy=True),
+    ("G17", "reboot"): CURES_HEAVILY,
+    ("G18", "reboot"): CURES_HEAVILY,
+    ("G20", "reboot"): CURES_HEAVILY,
     ("S01", "reboot"): CURES,
-    ("S02", "reboot"): NEXT_RUN,
-    ("S04", "reboot"): HEAVY,
-    ("S13", "reboot"): SOON,
-    ("S14", "reboot"): NEXT_RUN,
+    ("S02", "reboot"): RETURNS_WITH_NEXT_RUN,
+    ("S04", "reboot"): CURES_HEAVILY,
+    ("S13", "reboot"): RETURNS_IN_HALF_AN_HOUR,
+    ("S14", "reboot"): RETURNS_WITH_NEXT_RUN,
     ("S15", "reboot"): CURES,
-    ("S18", "reboot"): HEAVY,
+    ("S18", "reboot"): CURES_HEAVILY,
     ("N01", "reboot"): Effect("cures", chance=0.6, heavy=True),
-    ("N02", "reboot"): SOON,
-    ("N03", "reboot"): Effect("cures", chance=0.8, otherwise=REPEATS),
-    ("N06", "reboot"): SOON,
-    ("N07", "reboot"): SOON,
-    ("N10", "reboot"): Effect("cures", chance=0.8, otherwise=REPEATS),
+    ("N02", "reboot"): RETURNS_IN_HALF_AN_HOUR,
+    ("N03", "reboot"): Effect("cures", chance=0.8, otherwise=RETURNS_IN_SIX_HOURS),
+    ("N06", "reboot"): RETURNS_IN_HALF_AN_HOUR,
+    ("N07", "reboot"): RETURNS_IN_HALF_AN_HOUR,
+    ("N10", "reboot"): Effect("cures", chance=0.8, otherwise=RETURNS_IN_SIX_HOURS),
     # settings, services, modules, processes
     ("G17", "application_clocks"): CURES,
     ("G18", "power_limit"): CURES,
@@ -109,15 +109,15 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     # the driver reloaded, or rebuilt and loaded: its state is new
     ("S01", "load_driver"): CURES,
     ("S03", "load_driver"): CURES,
-    ("G17", "load_driver"): HEAVY,
-    ("G18", "load_driver"): HEAVY,
-    ("G20", "load_driver"): HEAVY,
+    ("G17", "load_driver"): CURES_HEAVILY,
+    ("G18", "load_driver"): CURES_HEAVILY,
+    ("G20", "load_driver"): CURES_HEAVILY,
     # a power cycle; the following boot does the rest
-    ("G07", "power_cycle"): Effect("cures", chance=0.95, otherwise=REPEATS),
+    ("G07", "power_cycle"): Effect("cures", chance=0.95, otherwise=RETURNS_IN_SIX_HOURS),
     ("G09", "power_cycle"): Effect("cures", chance=0.6),
-    ("G13", "power_cycle"): Effect("cures", chance=0.85, otherwise=REPEATS, heavy=True),
-    ("N03", "power_cycle"): Effect("cures", chance=0.9, otherwise=REPEATS, heavy=True),
-    ("N10", "power_cycle"): Effect("cures", chance=0.9, otherwise=REPEATS, heavy=True),
+    ("G13", "power_cycle"): Effect("cures", chance=0.85, otherwise=RETURNS_IN_SIX_HOURS, heavy=True),
+    ("N03", "power_cycle"): Effect("cures", chance=0.9, otherwise=RETURNS_IN_SIX_HOURS, heavy=True),
+    ("N10", "power_cycle"): Effect("cures", chance=0.9, otherwise=RETURNS_IN_SIX_HOURS, heavy=True),
 }
 
 
@@ -134,61 +134,61 @@ class AppliedOperation:
 
 def apply_operation(plan: Plan, applied: AppliedOperation) -> Plan:
     """Return the plan after an operation: cured faults end, masked ones return later, worsened ones are replaced."""
-    happenings: list[Happening] = []
-    scars: list[Deed] = []
-    for happening in plan.happenings:
-        effect = find_effect(plan, happening, applied)
+    injected_faults: list[InjectedFault] = []
+    scars: list[MachineAction] = []
+    for injected_fault in plan.injected_faults:
+        effect = find_effect(plan, injected_fault, applied)
         if effect is None:
-            happenings.append(happening)
+            injected_faults.append(injected_fault)
             continue
-        hit, spared = _split(plan, happening, applied)
-        happenings += [*spared, replace(hit, ended=applied.at), *_build_later_happenings(hit, effect, applied, len(plan.deeds))]
+        hit, spared = _split(plan, injected_fault, applied)
+        injected_faults += [*spared, replace(hit, ended=applied.at), *_build_later_happenings(hit, effect, applied, len(plan.actions))]
         if effect.scar:
-            marks = {"fault": happening.fault, "operation": applied.operation}
-            scars += [Deed("scar", applied.node, applied.at, marks | {"gpu": gpu}) for gpu in hit.gpus]
-    return replace(plan, happenings=tuple(happenings), deeds=(*plan.deeds, *scars))
+            marks = {"fault": injected_fault.fault, "operation": applied.operation}
+            scars += [MachineAction("scar", applied.node, applied.at, marks | {"gpu": gpu}) for gpu in hit.gpus]
+    return replace(plan, injected_faults=tuple(injected_faults), actions=(*plan.actions, *scars))
 
 
-def find_effect(plan: Plan, happening: Happening, applied: AppliedOperation) -> Effect | None:
+def find_effect(plan: Plan, injected_fault: InjectedFault, applied: AppliedOperation) -> Effect | None:
     """Return the operation's effect on a fault, or None. The fault's argument `outcome` overrides chance: `cures`,
     `nothing`, or the only operation that cures.
     """
-    effect = EFFECTS.get((happening.fault, applied.operation))
-    if effect is None or applied.node not in happening.nodes or happening.ended is not None or happening.at > applied.at:
+    effect = EFFECTS.get((injected_fault.fault, applied.operation))
+    if effect is None or applied.node not in injected_fault.nodes or injected_fault.ended is not None or injected_fault.at > applied.at:
         return None
     if (
         applied.gpu is not None
-        and FAULTS[happening.fault].scope == "gpu"
-        and applied.gpu not in list_affected_gpus(plan, happening, applied.node)
+        and FAULTS[injected_fault.fault].scope == "gpu"
+        and applied.gpu not in list_affected_gpus(plan, injected_fault, applied.node)
     ):
         return None
-    wanted = happening.args.get("outcome")
+    wanted = injected_fault.args.get("outcome")
     if wanted == "nothing" or (wanted in OPERATIONS and wanted != applied.operation):
         return None
-    lucky = dice(plan.seed, "luck", happening.fault, happening.key, applied.node).random() < effect.chance
+    lucky = make_random(plan.seed, "luck", injected_fault.fault, injected_fault.key, applied.node).random() < effect.chance
     return effect if lucky or wanted in (effect.kind, applied.operation) else effect.otherwise
 
 
-def list_affected_gpus(plan: Plan, happening: Happening, node: str) -> tuple[int, ...]:
+def list_affected_gpus(plan: Plan, injected_fault: InjectedFault, node: str) -> tuple[int, ...]:
     """Return the GPUs of a fault on a node: the named ones, else the drawn one."""
-    return happening.gpus or (dice(plan.seed, happening.fault, happening.key, node).randrange(8),)
+    return injected_fault.gpus or (make_random(plan.seed, injected_fault.fault, injected_fault.key, node).randrange(8),)
 
 
-def _split(plan: Plan, happening: Happening, applied: AppliedOperation) -> tuple[Happening, list[Happening]]:
+def _split(plan: Plan, injected_fault: InjectedFault, applied: AppliedOperation) -> tuple[InjectedFault, list[InjectedFault]]:
     """Split a fault into the part that the operation affects and the rest."""
-    if FAULTS[happening.fault].once:
-        return happening, []
-    others = tuple(name for name in happening.nodes if name != applied.node)
-    spared = [replace(happening, nodes=others)] if others else []
-    gpus = list_affected_gpus(plan, happening, applied.node) if FAULTS[happening.fault].scope == "gpu" else happening.gpus
-    hit = tuple(gpu for gpu in gpus if applied.gpu in (None, gpu)) if FAULTS[happening.fault].scope == "gpu" else gpus
+    if FAULTS[injected_fault.fault].once:
+        return injected_fault, []
+    others = tuple(name for name in injected_fault.nodes if name != applied.node)
+    spared = [replace(injected_fault, nodes=others)] if others else []
+    gpus = list_affected_gpus(plan, injected_fault, applied.node) if FAULTS[injected_fault.fault].scope == "gpu" else injected_fault.gpus
+    hit = tuple(gpu for gpu in gpus if applied.gpu in (None, gpu)) if FAULTS[injected_fault.fault].scope == "gpu" else gpus
     if left := tuple(gpu for gpu in gpus if gpu not in hit):
-        spared.append(replace(happening, nodes=(applied.node,), gpus=left))
-    return replace(happening, nodes=(applied.node,), gpus=hit), spared
+        spared.append(replace(injected_fault, nodes=(applied.node,), gpus=left))
+    return replace(injected_fault, nodes=(applied.node,), gpus=hit), spared
 
 
-def _build_later_happenings(hit: Happening, effect: Effect, applied: AppliedOperation, deeds: int) -> list[Happening]:
-    again = replace(hit, key=f"{hit.key} again", after=deeds, at=applied.at)
+def _build_later_happenings(hit: InjectedFault, effect: Effect, applied: AppliedOperation, actions: int) -> list[InjectedFault]:
+    again = replace(hit, key=f"{hit.key} again", after=actions, at=applied.at)
     if effect.kind == "worsens":
         return [replace(again, fault=effect.becomes)]
     if effect.kind == "masks":

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from deploy.sandbox.cluster.machines.state import ClusterState
-from deploy.sandbox.cluster.plan import Happening, Plan
+from deploy.sandbox.cluster.plan import InjectedFault, Plan
 from deploy.sandbox.cluster.simulation import world as worlds
 
-PACE = 0.02  # real seconds per virtual second of a remedy: a 15-minute reboot takes 18 s
+DEFAULT_PACE = 0.02  # real seconds per virtual second of a remedy: a 15-minute reboot takes 18 s
 
 
-class NoSuchThing(ValueError):
+class SimulationRefusal(ValueError):
     """Something that cannot be done here: unknown fault, node or GPU, or not now. The message says what there is."""
 
 
@@ -48,12 +48,12 @@ class Simulation:
     @property
     def t0(self) -> datetime:
         """Return the time of the ticket; on a live cluster the current minute."""
-        return minute(self._clock()) if self._clock else self._started
+        return truncate_to_minute(self._clock()) if self._clock else self._started
 
     @property
-    def happenings(self) -> tuple[Happening, ...]:
+    def injected_faults(self) -> tuple[InjectedFault, ...]:
         """Return the injected faults. Only for scoring, never for a diagnosis."""
-        return self._plan.happenings
+        return self._plan.injected_faults
 
     @property
     def live(self) -> bool:
@@ -69,12 +69,14 @@ class Simulation:
     def world(self, at: float = 0.0, *, faded: bool = False, hidden: bool = False) -> ClusterState:
         """Return the state `at` seconds after t0."""
         age, at = self._age, self._since_t0(at)
-        happened = tuple(h for h in self._plan.happenings if h.at - age <= at)
+        happened = tuple(h for h in self._plan.injected_faults if h.at - age <= at)
         key = (age, faded, hidden, tuple(id(h) for h in happened))
         if key not in self._built:
             if self._clock:
                 self._built.clear()
-            self._built[key] = worlds.build(_moved(replace(self._plan, happenings=happened), age), faded=faded, hidden=hidden)
+            self._built[key] = worlds.build_world(
+                _shift_plan(replace(self._plan, injected_faults=happened), age), faded=faded, hidden=hidden
+            )
         return self._built[key]
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -114,11 +116,13 @@ class Simulation:
             changed()
 
 
-def _moved(plan: Plan, age: float) -> Plan:
+def _shift_plan(plan: Plan, age: float) -> Plan:
     """Return the plan with times relative to t0."""
-    happenings = tuple(replace(h, at=h.at - age, ended=None if h.ended is None else h.ended - age) for h in plan.happenings)
-    return replace(plan, happenings=happenings, deeds=tuple(replace(deed, at=deed.at - age) for deed in plan.deeds), age=age)
+    injected_faults = tuple(replace(h, at=h.at - age, ended=None if h.ended is None else h.ended - age) for h in plan.injected_faults)
+    return replace(
+        plan, injected_faults=injected_faults, actions=tuple(replace(action, at=action.at - age) for action in plan.actions), age=age
+    )
 
 
-def minute(moment: datetime) -> datetime:
+def truncate_to_minute(moment: datetime) -> datetime:
     return moment - timedelta(seconds=moment.second, microseconds=moment.microsecond)

@@ -4,15 +4,15 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.sandbox.slack.workspace.people import BOT
+from deploy.sandbox.slack.workspace.people import BOT_USER
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 from deploy.sandbox.slack.workspace.views import Views
 from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 
 
 @dataclass(frozen=True)
-class Call:
-    ws: Workspace
+class ApiCall:
+    workspace: Workspace
     views: Views
     args: JSON
     origin: str  # this server's address, for the URLs it returns
@@ -29,8 +29,8 @@ class Call:
             raise SlackRefusal("invalid_arguments", f"[ERROR] missing required field: {name}")
         return value
 
-    def number(self, name: str, otherwise: int) -> int:
-        value = self.text(name) or str(otherwise)
+    def number(self, name: str, default: int) -> int:
+        value = self.text(name) or str(default)
         if not value.isdigit():
             raise SlackRefusal("invalid_arguments", f"[ERROR] must be an integer [json-pointer:/{name}]")
         return int(value)
@@ -48,10 +48,10 @@ class Call:
     def channel(self, name: str = "channel") -> Channel:
         """Return the named channel, which the bot must be in. A user id means the direct message with that user."""
         ref = self.text(name)
-        if ref in self.ws.users:
-            return self.ws.dm(ref)
-        channel = self.ws.channel(ref)
-        if BOT not in channel.members:
+        if ref in self.workspace.users:
+            return self.workspace.dm(ref)
+        channel = self.workspace.channel(ref)
+        if BOT_USER not in channel.members:
             raise SlackRefusal("not_in_channel")
         if channel.is_archived:
             raise SlackRefusal("is_archived")
@@ -59,6 +59,7 @@ class Call:
 
     def message(self, ts: str = "ts") -> Message:
         channel = self.channel()
-        if (found := channel.messages.get(self.need(ts))) is None:
+        message = channel.messages.get(self.need(ts))
+        if message is None:
             raise SlackRefusal("message_not_found")
-        return found
+        return message

@@ -15,11 +15,11 @@ class Rate:
     per_channel: bool = False
 
 
-def tier(per_minute: int) -> Rate:
+def make_tier_rate(per_minute: int) -> Rate:
     return Rate(per_minute, max(per_minute, 5))
 
 
-MOST_WAIT = 30  # maximum Retry-After in seconds
+MAX_RETRY_AFTER_SECONDS = 30  # maximum Retry-After in seconds
 POSTING = Rate(60, 10, per_channel=True)  # one message per second and channel, with short bursts
 UNLIMITED = Rate(1e9, 10**9)
 
@@ -60,7 +60,7 @@ class Rates:
             self._failing[method] = (times - 1, retry_after)
             return max(1, retry_after)
         if (shut := self._shut_until - self.clock()) > 0:
-            return max(1, min(MOST_WAIT, ceil(shut)))
+            return max(1, min(MAX_RETRY_AFTER_SECONDS, ceil(shut)))
         rate = self.rules[method]
         bucket = self._refilled((method, channel if rate.per_channel else ""), rate)
         if bucket.left < 1:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from deploy.sandbox.slack.workspace.refusal import JSON
 
 T = TypeVar("T")
-KEPT = 20_000
+MAX_CHANGES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class WorkspaceJournal:
         self.seq = 0
         self.closed = False
         self.listeners: list[Callable[[Change], None]] = []
-        self._changes: deque[Change] = deque(maxlen=KEPT)
+        self._changes: deque[Change] = deque(maxlen=MAX_CHANGES)
         self._waiting: set[asyncio.Future[None]] = set()
 
     def add(self, kind: str, data: JSON, channel: str = "", user: str = "") -> Change:

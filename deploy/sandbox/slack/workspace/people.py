@@ -7,15 +7,17 @@ from typing import Any
 from deploy.sandbox.slack.workspace.pane import PaneView
 from deploy.sandbox.slack.workspace.refusal import JSON
 
-HOME = "T0RACK"
-ACME = "T0ACME"
-BOT = "U0RACKMED"
+HOME_TEAM = "T0RACK"
+ACME_TEAM = "T0ACME"
+BOT_USER = "U0RACKMED"
 EPOCH = 1_700_000_000
 
 
 # fields that Slack returns only for members and people in shared channels
 # (docs.slack.dev/reference/objects/user-object)
-OF_MEMBERS = frozenset({"deleted", "is_admin", "is_owner", "is_primary_owner", "is_restricted", "is_ultra_restricted", "tz", "tz_offset"})
+MEMBER_FIELDS = frozenset(
+    {"deleted", "is_admin", "is_owner", "is_primary_owner", "is_restricted", "is_ultra_restricted", "tz", "tz_offset"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class User:
     name: str
     real_name: str
     role: str
-    team_id: str = HOME
+    team_id: str = HOME_TEAM
     is_bot: bool = False
     is_restricted: bool = False
     is_ultra_restricted: bool = False
@@ -44,7 +46,7 @@ class User:
         whole = self._wire(is_stranger)
         if not is_stranger:
             return whole
-        told = {key: value for key, value in whole.items() if key not in OF_MEMBERS}
+        told = {key: value for key, value in whole.items() if key not in MEMBER_FIELDS}
         return told | {"profile": {key: value for key, value in whole["profile"].items() if key != "email"}}
 
     def _wire(self, is_stranger: bool) -> JSON:
@@ -81,7 +83,7 @@ class UserGroup:
     users: list[str]
 
     def wire(self, with_users: bool) -> JSON:
-        body: JSON = {"id": self.id, "team_id": HOME, "is_usergroup": True, "name": self.name, "handle": self.handle}
+        body: JSON = {"id": self.id, "team_id": HOME_TEAM, "is_usergroup": True, "name": self.name, "handle": self.handle}
         body |= {"description": "", "date_create": EPOCH, "date_delete": 0, "user_count": len(self.users)}
         return body | ({"users": list(self.users)} if with_users else {})
 
@@ -124,22 +126,22 @@ class App:
         return self.events is None or subscription in self.events
 
 
-TEAMS = (Team(HOME, "Rackwise Cloud", "rackwise"), Team(ACME, "Acme AI", "acme-ai"), Team("T0GLOBEX", "Globex", "globex"))
+TEAMS = (Team(HOME_TEAM, "Rackwise Cloud", "rackwise"), Team(ACME_TEAM, "Acme AI", "acme-ai"), Team("T0GLOBEX", "Globex", "globex"))
 
 
 # fmt: off
-def cast() -> Iterable[User]:
+def create_users() -> Iterable[User]:
     yield User("U0OLGA",   "olga",    "Olga Marin",   "on-call")
     yield User("U0PRIYA",  "priya",   "Priya Nair",   "approver")
     yield User("U0ANTON",  "anton",   "Anton Weber",  "approver")
     yield User("U0DMITRI", "dmitri",  "Dmitri Sokol", "second on-call")
-    yield User("U0CARLA",  "carla",   "Carla Reyes",  "customer, Acme AI", team_id=ACME)
+    yield User("U0CARLA",  "carla",   "Carla Reyes",  "customer, Acme AI", team_id=ACME_TEAM)
     yield User("U0STRANGE", "stan",   "Stan Grey",    "stranger, Globex",  team_id="T0GLOBEX")
     yield User("U0GUEST",  "gus",     "Gus Contractor", "guest", is_restricted=True)
     yield User("U0LEFT",   "lena",    "Lena Gone",    "left the company", deleted=True)
-    yield User(BOT, "rackmedic", "RackMedic", "app", is_bot=True)
+    yield User(BOT_USER, "rackmedic", "RackMedic", "app", is_bot=True)
 # fmt: on
 
 
-def groups() -> Iterable[UserGroup]:
+def create_groups() -> Iterable[UserGroup]:
     yield UserGroup("S0GPUAPPR", "gpu-approvers", "GPU approvers", ["U0PRIYA", "U0ANTON"])

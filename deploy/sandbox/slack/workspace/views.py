@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from deploy.sandbox.slack.workspace.blockkit import elements_of, view_problems
-from deploy.sandbox.slack.workspace.people import HOME, App
+from deploy.sandbox.slack.workspace.blockkit import find_view_problems, list_elements
+from deploy.sandbox.slack.workspace.people import HOME_TEAM, App
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
-from deploy.sandbox.slack.workspace.workspace import Workspace, short_id
+from deploy.sandbox.slack.workspace.workspace import Workspace, create_short_id
 
-DEEPEST = 3
-VIEW_BYTES = 250_000
+MAX_VIEWS = 3
+MAX_VIEW_BYTES = 250_000
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Trigger:
 
 @dataclass
 class Views:
-    ws: Workspace
+    workspace: Workspace
     trigger_life: float = 3.0
     stacks: dict[str, list[JSON]] = field(default_factory=dict)
     _triggers: dict[str, Trigger] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Views:
     def trigger(self, user: str) -> str:
         """Return a trigger_id, which opens one modal for this person within three seconds."""
         trigger_id = f"{secrets.randbelow(10**12)}.{secrets.randbelow(10**12)}.{secrets.token_hex(16)}"
-        self._triggers[trigger_id] = Trigger(user, self.ws.clock() + self.trigger_life)
+        self._triggers[trigger_id] = Trigger(user, self.workspace.clock() + self.trigger_life)
         return trigger_id
 
     def redeem(self, trigger_id: str) -> str:
@@ -40,31 +40,31 @@ class Views:
             raise SlackRefusal("invalid_trigger_id")
         if trigger.used:
             raise SlackRefusal("exchanged_trigger_id")
-        if self.ws.clock() > trigger.expires:
+        if self.workspace.clock() > trigger.expires:
             raise SlackRefusal("expired_trigger_id")
         trigger.used = True
         return trigger.user
 
     def open(self, trigger_id: str, view: JSON) -> JSON:
-        checked(view, "modal")
+        validate_view(view, "modal")
         user = self.redeem(trigger_id)
         self.stacks[user] = []
         return self._put(user, self._new(view))
 
     def push(self, trigger_id: str, view: JSON) -> JSON:
-        checked(view, "modal")
+        validate_view(view, "modal")
         return self.push_for(self.redeem(trigger_id), view)
 
     def push_for(self, user: str, view: JSON) -> JSON:
         stack = self.stacks.get(user) or []
         if not stack:
             raise SlackRefusal("not_found")
-        if len(stack) >= DEEPEST:
+        if len(stack) >= MAX_VIEWS:
             raise SlackRefusal("push_limit_reached")
         return self._put(user, self._new(view, root=stack[0]["id"], previous=stack[-1]["id"]))
 
     def update(self, view: JSON, view_id: str = "", external_id: str = "", known_hash: str = "") -> JSON:
-        checked(view, "modal")
+        validate_view(view, "modal")
         for user, stack in self.stacks.items():
             for n, old in enumerate(stack):
                 if view_id == old["id"] or (external_id and external_id == old["external_id"]):
@@ -72,14 +72,14 @@ class Views:
                         raise SlackRefusal("hash_conflict")
                     same = {key: old[key] for key in ("id", "root_view_id", "previous_view_id")}
                     stack[n] = self._new(view) | same
-                    self.ws.journal.add("view", {"view": stack[n], "depth": len(stack)}, user=user)
+                    self.workspace.journal.add("view", {"view": stack[n], "depth": len(stack)}, user=user)
                     return stack[n]
         raise SlackRefusal("not_found")
 
     def publish(self, user: str, view: JSON) -> JSON:
-        checked(view, "home")
+        validate_view(view, "home")
         full = self._new(view)
-        self.ws.publish(user, full)
+        self.workspace.publish(user, full)
         return full
 
     def top(self, user: str) -> JSON | None:
@@ -87,7 +87,7 @@ class Views:
         return stack[-1] if stack else None
 
     def find(self, user: str, view_id: str) -> JSON:
-        home = self.ws.homes.get(user)
+        home = self.workspace.homes.get(user)
         for view in [*(self.stacks.get(user) or []), *([home] if home else [])]:
             if view["id"] == view_id:
                 return view
@@ -98,33 +98,33 @@ class Views:
         stack = self.stacks.get(user) or []
         gone = stack[::-1] if everything else stack[-1:]
         self.stacks[user] = stack[: len(stack) - len(gone)]
-        self.ws.journal.add("view", {"view": self.top(user), "depth": len(self.stacks[user])}, user=user)
+        self.workspace.journal.add("view", {"view": self.top(user), "depth": len(self.stacks[user])}, user=user)
         return gone
 
     def _put(self, user: str, view: JSON) -> JSON:
         stack = self.stacks.setdefault(user, [])
         stack.append(view)
-        self.ws.journal.add("view", {"view": view, "depth": len(stack)}, user=user)
+        self.workspace.journal.add("view", {"view": view, "depth": len(stack)}, user=user)
         return view
 
     def _new(self, view: JSON, root: str = "", previous: str | None = None) -> JSON:
-        view_id = short_id("V")
+        view_id = create_short_id("V")
         return {
             "id": view_id,
-            "team_id": HOME,
+            "team_id": HOME_TEAM,
             "app_id": App.id,
-            "app_installed_team_id": HOME,
+            "app_installed_team_id": HOME_TEAM,
             "bot_id": App.bot_id,
             "type": view["type"],
             "title": view.get("title"),
             "submit": view.get("submit"),
             "close": view.get("close"),
-            "blocks": named(view["blocks"]),
+            "blocks": add_missing_ids(view["blocks"]),
             "private_metadata": view.get("private_metadata", ""),
             "callback_id": view.get("callback_id", ""),
             "external_id": view.get("external_id", ""),
             "state": {"values": {}},
-            "hash": f"{int(self.ws.clock())}.{secrets.token_hex(4)}",
+            "hash": f"{int(self.workspace.clock())}.{secrets.token_hex(4)}",
             "clear_on_close": bool(view.get("clear_on_close")),
             "notify_on_close": bool(view.get("notify_on_close")),
             "root_view_id": root or view_id,
@@ -132,44 +132,44 @@ class Views:
         }
 
 
-def checked(view: Any, kind: str) -> None:
+def validate_view(view: Any, kind: str) -> None:
     if not isinstance(view, dict) or view.get("type") != kind:
         raise SlackRefusal("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
-    if found := view_problems(view):
+    if found := find_view_problems(view):
         raise SlackRefusal("invalid_arguments", *found)
-    if len(str(view).encode()) > VIEW_BYTES:
+    if len(str(view).encode()) > MAX_VIEW_BYTES:
         raise SlackRefusal("view_too_large")
 
 
-def named(blocks: list[JSON]) -> list[JSON]:
+def add_missing_ids(blocks: list[JSON]) -> list[JSON]:
     """Return the blocks with missing ids generated, as Slack does."""
     out = []
     for block in blocks:
         block = {**block, "block_id": block.get("block_id") or secrets.token_urlsafe(4)[:5]}
-        for element in elements_of(block):
+        for element in list_elements(block):
             element.setdefault("action_id", secrets.token_urlsafe(4)[:5])
         out.append(block)
     return out
 
 
-def filled(view: JSON, values: JSON) -> tuple[JSON, dict[str, str]]:
+def read_submission(view: JSON, values: JSON) -> tuple[JSON, dict[str, str]]:
     """Return a submission's `state.values`, and the client's own errors by block. `values` is keyed by action_id or
     block_id, plain or nested: {"reason": "not now"} or {"block": {"reason": "not now"}}.
     """
     state: JSON = {}
     errors: dict[str, str] = {}
     for block in view["blocks"]:
-        for element in elements_of(block):
+        for element in list_elements(block):
             if element["type"] in ("button", "overflow"):
                 continue
-            entry = typed_value(element, chosen(values, block["block_id"], element))
+            entry = build_element_state(element, choose_value(values, block["block_id"], element))
             state.setdefault(block["block_id"], {})[element["action_id"]] = entry
-            if block["type"] == "input" and (wrong := objection(block, element, entry)):
+            if block["type"] == "input" and (wrong := find_input_error(block, element, entry)):
                 errors[block["block_id"]] = wrong
     return state, errors
 
 
-def chosen(values: JSON, block_id: str, element: JSON) -> Any:
+def choose_value(values: JSON, block_id: str, element: JSON) -> Any:
     inside = values.get(block_id)
     if isinstance(inside, dict) and element["action_id"] in inside:
         return inside[element["action_id"]]
@@ -178,14 +178,17 @@ def chosen(values: JSON, block_id: str, element: JSON) -> Any:
     return None if isinstance(inside, dict) else inside
 
 
-def typed_value(element: JSON, value: Any) -> JSON:
+def build_element_state(element: JSON, value: Any) -> JSON:
     """Return an element's state in the shape of its type."""
     kind = element["type"]
     match kind:
         case "static_select" | "radio_buttons":
-            return {"type": kind, "selected_option": first(options(element, [value])) or element.get("initial_option")}
+            return {"type": kind, "selected_option": get_first(select_options(element, [value])) or element.get("initial_option")}
         case "multi_static_select" | "checkboxes":
-            return {"type": kind, "selected_options": options(element, value) if value is not None else element.get("initial_options", [])}
+            return {
+                "type": kind,
+                "selected_options": select_options(element, value) if value is not None else element.get("initial_options", []),
+            }
         case "users_select" | "channels_select" | "conversations_select":
             name = "selected_" + kind.removesuffix("s_select")
             return {"type": kind, name: value or element.get("initial_" + kind.removesuffix("s_select"))}
@@ -199,25 +202,25 @@ def typed_value(element: JSON, value: Any) -> JSON:
             return {"type": kind, "value": text or None}
 
 
-def options(element: JSON, wanted: Any) -> list[JSON]:
+def select_options(element: JSON, wanted: Any) -> list[JSON]:
     offered: list[JSON] = [*element.get("options", []), *(o for g in element.get("option_groups", []) for o in g["options"])]
     values = [option["value"] if isinstance(option, dict) else option for option in wanted]
     return [option for option in offered if option["value"] in values]
 
 
-def first(blocks: list[JSON]) -> JSON | None:
+def get_first(blocks: list[JSON]) -> JSON | None:
     return blocks[0] if blocks else None
 
 
-def objection(block: JSON, element: JSON, entry: JSON) -> str:
+def find_input_error(block: JSON, element: JSON, entry: JSON) -> str:
     """Return the error of Slack's client before it calls the app, or ""."""
     given = next((value for key, value in entry.items() if key != "type"), None)
     if not given:
         return "" if block.get("optional") else "Please complete this required field."
-    return next(iter(_lengths(element, given)), "") if isinstance(given, str) else ""
+    return next(iter(_check_lengths(element, given)), "") if isinstance(given, str) else ""
 
 
-def _lengths(element: JSON, given: str) -> Iterator[str]:
+def _check_lengths(element: JSON, given: str) -> Iterator[str]:
     if len(given) < element.get("min_length", 0):
         yield f"Please use at least {element['min_length']} characters."
     if len(given) > element.get("max_length", 3000):

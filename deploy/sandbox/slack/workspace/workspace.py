@@ -12,15 +12,26 @@ from itertools import count
 from deploy.sandbox.slack.workspace.files import FileStore
 from deploy.sandbox.slack.workspace.journal import WorkspaceJournal
 from deploy.sandbox.slack.workspace.pane import Panes
-from deploy.sandbox.slack.workspace.people import ACME, BOT, EPOCH, HOME, TEAMS, App, User, UserGroup, cast, groups
+from deploy.sandbox.slack.workspace.people import (
+    ACME_TEAM,
+    BOT_USER,
+    EPOCH,
+    HOME_TEAM,
+    TEAMS,
+    App,
+    User,
+    UserGroup,
+    create_groups,
+    create_users,
+)
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
 
 Clock = Callable[[], float]
-LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
+ID_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789"
 
 
-def short_id(prefix: str) -> str:
-    return prefix + "".join(secrets.choice(LETTERS) for _ in range(9))
+def create_short_id(prefix: str) -> str:
+    return prefix + "".join(secrets.choice(ID_LETTERS) for _ in range(9))
 
 
 @dataclass
@@ -60,7 +71,7 @@ class Channel:
 
     @property
     def other(self) -> str:
-        return next(member for member in self.members if member != BOT)
+        return next(member for member in self.members if member != BOT_USER)
 
 
 class Workspace:
@@ -69,9 +80,9 @@ class Workspace:
         self.app = app or App()
         self.journal = WorkspaceJournal()
         self.teams = {team.id: team for team in TEAMS}
-        self.users: dict[str, User] = {user.id: user for user in cast()}
-        self.groups: dict[str, UserGroup] = {group.id: group for group in groups()}
-        self.channels: dict[str, Channel] = {channel.id: channel for channel in first_channels()}
+        self.users: dict[str, User] = {user.id: user for user in create_users()}
+        self.groups: dict[str, UserGroup] = {group.id: group for group in create_groups()}
+        self.channels: dict[str, Channel] = {channel.id: channel for channel in create_channels()}
         self.ephemerals: dict[str, Message] = {}
         self.homes: dict[str, JSON] = {}
         self.files = FileStore(clock)
@@ -101,8 +112,8 @@ class Workspace:
     def is_stranger(self, user: User) -> bool:
         if user.stranger is not None:
             return user.stranger
-        met = any(user.id in channel.members and BOT in channel.members for channel in self.channels.values())
-        return user.team_id != HOME and not met
+        met = any(user.id in channel.members and BOT_USER in channel.members for channel in self.channels.values())
+        return user.team_id != HOME_TEAM and not met
 
     def sees(self, user: str, channel: str) -> bool:
         return user in self.channels[channel].members
@@ -111,7 +122,7 @@ class Workspace:
         """Return the conversation between the app and this person, opening it if needed."""
         self.user(user_id)
         if (channel := self.channels.get(f"D{user_id[1:]}")) is None:
-            channel = Channel(f"D{user_id[1:]}", f"dm-{user_id}", [user_id, BOT], is_im=True)
+            channel = Channel(f"D{user_id[1:]}", f"dm-{user_id}", [user_id, BOT_USER], is_im=True)
             self.channels[channel.id] = channel
             self.journal.add("channel", {"id": channel.id}, channel.id)
         return channel
@@ -143,7 +154,7 @@ class Workspace:
         (docs.slack.dev/reference/events/message/assistant_app_thread).
         """
         about: JSON = {"title": "New chat", "title_blocks": [], "artifacts": []}
-        return self.post(BOT, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": about})
+        return self.post(BOT_USER, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": about})
 
     def edit(self, message: Message, fields: JSON, by_hand: bool = True) -> None:
         """Change a message. `by_hand`: mark it as edited."""
@@ -159,7 +170,7 @@ class Workspace:
 
     def whisper(self, channel: Channel, user_id: str, body: JSON) -> Message:
         """Post an ephemeral message: one person sees it and the API cannot fetch it."""
-        full = {"type": "message", "user": BOT, "bot_id": App.bot_id, "ts": self.next_ts(), "is_ephemeral": True, **body}
+        full = {"type": "message", "user": BOT_USER, "bot_id": App.bot_id, "ts": self.next_ts(), "is_ephemeral": True, **body}
         message = Message(channel.id, full, ephemeral_to=user_id)
         self.ephemerals[message.ts] = message
         self.journal.add("ephemeral", dict(full), channel.id, user_id)
@@ -226,10 +237,10 @@ class Workspace:
         return body
 
     def bot_profile(self) -> JSON:
-        return {"id": App.bot_id, "app_id": App.id, "name": self.app.name, "team_id": HOME, "deleted": False, "updated": EPOCH}
+        return {"id": App.bot_id, "app_id": App.id, "name": self.app.name, "team_id": HOME_TEAM, "deleted": False, "updated": EPOCH}
 
     def channel_wire(self, channel: Channel) -> JSON:
-        base: JSON = {"id": channel.id, "created": EPOCH, "is_archived": channel.is_archived, "context_team_id": HOME}
+        base: JSON = {"id": channel.id, "created": EPOCH, "is_archived": channel.is_archived, "context_team_id": HOME_TEAM}
         if channel.is_im:
             return base | {"is_im": True, "is_channel": False, "user": channel.other, "is_ext_shared": False, "is_open": True}
         shared, teams = bool(channel.shared_with), sorted(channel.shared_with)
@@ -246,11 +257,11 @@ class Workspace:
             "is_ext_shared": shared,
             "is_org_shared": False,
             "is_pending_ext_shared": False,
-            "is_member": BOT in channel.members,
+            "is_member": BOT_USER in channel.members,
             "creator": "U0OLGA",
             "topic": {"value": channel.topic, "creator": "", "last_set": 0},
             "purpose": {"value": "", "creator": "", "last_set": 0},
-            "shared_team_ids": [HOME, *teams],
+            "shared_team_ids": [HOME_TEAM, *teams],
             "connected_team_ids": teams,
             "num_members": len(channel.members),
         }
@@ -269,17 +280,17 @@ class Workspace:
             elif group:
                 yield f"<!subteam^{group.id}>"
             elif piece.startswith(("http://", "https://")):
-                yield f"<{escape(piece)}>"
+                yield f"<{escape_text(piece)}>"
             else:
-                yield escape(piece)
+                yield escape_text(piece)
 
 
-def escape(text: str) -> str:
+def escape_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def first_channels() -> Iterator[Channel]:
+def create_channels() -> Iterator[Channel]:
     ours = ["U0OLGA", "U0PRIYA", "U0ANTON", "U0DMITRI"]
-    yield Channel("C0GPUINC", "gpu-incidents", [*ours, "U0GUEST", BOT], "GPU cluster incidents, operators only")
-    yield Channel("C0CUSTACME", "cust-acme", [*ours, "U0CARLA", BOT], "Shared with Acme AI", shared_with={ACME})
-    yield Channel("C0RANDOM", "random", [*ours, "U0GUEST", BOT], "Anything else")
+    yield Channel("C0GPUINC", "gpu-incidents", [*ours, "U0GUEST", BOT_USER], "GPU cluster incidents, operators only")
+    yield Channel("C0CUSTACME", "cust-acme", [*ours, "U0CARLA", BOT_USER], "Shared with Acme AI", shared_with={ACME_TEAM})
+    yield Channel("C0RANDOM", "random", [*ours, "U0GUEST", BOT_USER], "Anything else")

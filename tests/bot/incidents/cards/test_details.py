@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.incidents.cards import details
-from deploy.sandbox.slack.workspace.blockkit import view_problems
+from deploy.sandbox.slack.workspace.blockkit import find_view_problems
 from graph.incident_view import IncidentView
 from graph.report import PlannedAction, Report
 from graph.state import Evidence, Hypothesis, IncidentCosts, IncidentState, LogDigest, LogTemplate, UnobservedCheck
@@ -43,7 +43,7 @@ STATE: IncidentState = {
 
 def words(state: IncidentState, **more: str) -> str:
     view = details.render_details(IncidentView(state), TITLES, more.pop("boots", None) or {"gpu-017": "8d3a1c52"}, more.pop("shown", "x"))  # type: ignore[arg-type]  # one of them is a mapping
-    assert not view_problems(view)
+    assert not find_view_problems(view)
     return shown(tuple(view["blocks"]))
 
 

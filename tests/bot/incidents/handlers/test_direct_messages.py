@@ -119,7 +119,7 @@ async def test_while_it_reads_it_says_so_and_the_answer_clears_the_line(bot: Beh
     channel = bot.slack.dm("olga").id
     ts = await bot.slack.say("olga", channel, "what waits for my approval?")
     await bot.settled()
-    told = [change.data["status"] for change in bot.slack.ws.journal.since(0) if change.kind == "status"]
+    told = [change.data["status"] for change in bot.slack.workspace.journal.since(0) if change.kind == "status"]
     assert told == ["is looking at what waits for you…", ""]
     assert bot.slack.pane("olga", ts)["status"] == ""
     assert calls(bot, "assistant.threads.setStatus") == 1
@@ -222,7 +222,7 @@ async def test_a_question_that_could_not_be_noted_is_delivered_again_and_answere
 async def test_a_question_that_two_processes_hear_is_answered_once(bot: Behind) -> None:
     async with another_process(bot) as other:
         channel = bot.slack.dm("olga").id
-        ts = bot.slack.ws.post("U0OLGA", bot.slack.dm("olga"), {"text": "status"}).ts
+        ts = bot.slack.workspace.post("U0OLGA", bot.slack.dm("olga"), {"text": "status"}).ts
         arrival = parse_message(event_of(channel, ts), "U0RACKMED")
         assert arrival
         await asyncio.gather(handle_message(bot.messages, arrival), handle_message(other, arrival))
@@ -236,7 +236,7 @@ async def test_what_a_dead_process_left_is_answered_at_the_next_sweep(bot: Behin
     channel = bot.slack.dm("olga").id
     ts = "1700000000.000100"
     dead = build_direct_messages(bot.context.client, bot.redis, WallClock(), BackgroundTasks())
-    root = bot.slack.ws.post("U0OLGA", bot.slack.dm("olga"), {"text": "lunch?", "subtype": "me_message"})
+    root = bot.slack.workspace.post("U0OLGA", bot.slack.dm("olga"), {"text": "lunch?", "subtype": "me_message"})
     origin = Origin(kind="slack", team=TEAM, channel=channel, thread_ts=root.ts, user="U0OLGA")
     await dead.store(origin, f"{TEAM}.{channel}.{ts}", WallClock().now(), "status")
     assert answers(bot.slack, channel, root.ts) == []

@@ -214,7 +214,7 @@ async def test_a_deleted_message_is_posted_again(place: Place) -> None:
     board = place.board()
     await news(board, 1)
     await place.background.wait_until_idle()
-    place.slack.ws.delete(place.slack.ws.message(OPS, place.said()[0]["ts"]))
+    place.slack.workspace.delete(place.slack.workspace.message(OPS, place.said()[0]["ts"]))
     await board.publish_report("i1", place.state(), REPORT)
     [message] = place.said()
     assert "fell off the bus" in str(message["blocks"])
@@ -384,7 +384,7 @@ async def test_requested_full_output_is_uploaded_once_as_a_file(place: Place) ->
         await place.board().publish_report("i1", asked(place), answer)
     files = [file for message in place.said() for file in message.get("files") or []]
     assert [file["name"] for file in files] == ["gpu-017-dmesg.txt"]
-    assert b"raw output of dmesg" in (place.slack.ws.files.get(files[0]["id"]).content or b"")
+    assert b"raw output of dmesg" in (place.slack.workspace.files.get(files[0]["id"]).content or b"")
 
 
 def over_in(place: Place) -> list[str]:
@@ -430,7 +430,7 @@ def files_in(place: Place) -> list[dict[str, Any]]:
 
 
 def content(place: Place, file: dict[str, Any]) -> bytes:
-    return place.slack.ws.files.get(file["id"]).content or b""
+    return place.slack.workspace.files.get(file["id"]).content or b""
 
 
 async def test_a_bandwidth_chart_is_shown_unasked_once_per_measurement(place: Place) -> None:
@@ -494,12 +494,12 @@ async def test_a_card_that_slack_refuses_is_left_alone_and_the_report_still_come
     board = place.board()
     await news(board, 1)
     await place.background.wait_until_idle()
-    whole, place.slack.ws.app.scopes = place.slack.ws.app.scopes, frozenset({"channels:read"})
+    whole, place.slack.workspace.app.scopes = place.slack.workspace.app.scopes, frozenset({"channels:read"})
     for n in range(2, 12):
         await news(board, n)
         await place.background.wait_until_idle()
     assert place.calls("chat.update") == 3
-    place.slack.ws.app.scopes = whole
+    place.slack.workspace.app.scopes = whole
     await board.publish_report("i1", place.state(), REPORT)
     assert "fell off the bus" in str(place.said()[-1]["blocks"])
 
@@ -595,7 +595,7 @@ async def test_a_hand_off_posts_the_ticket_and_the_evidence_once(place: Place) -
     assert "Ticket: not taken yet" in str(card["blocks"])
     [uploaded] = file["files"]
     assert uploaded["name"] == "i1-evidence.txt"
-    assert b"raw output of dmesg" in (place.slack.ws.files.get(uploaded["id"]).content or b"")
+    assert b"raw output of dmesg" in (place.slack.workspace.files.get(uploaded["id"]).content or b"")
 
 
 async def test_an_incident_closed_without_a_hand_off_gets_no_ticket_and_no_file(place: Place) -> None:
@@ -632,7 +632,7 @@ async def test_a_ticket_is_taken_although_slack_takes_no_edit_now_and_its_card_f
 
 
 async def test_a_hand_off_stands_although_the_evidence_cannot_be_uploaded(place: Place) -> None:
-    place.slack.ws.app.scopes = frozenset({"chat:write", "channels:read", "channels:history", "users:read"})
+    place.slack.workspace.app.scopes = frozenset({"chat:write", "channels:read", "channels:history", "users:read"})
     await place.board().publish_report("i1", place.state(**ticket()), REPORT)
     assert len(place.said()) == 2
 
@@ -711,7 +711,7 @@ async def test_a_report_that_says_otherwise_than_what_was_likely_says_that_it_ch
 
 
 async def test_where_slack_takes_no_plans_their_steps_are_lines_from_the_first_refusal_on(place: Place) -> None:
-    place.slack.ws.unknown_blocks = frozenset({"plan"})
+    place.slack.workspace.unknown_blocks = frozenset({"plan"})
     board = place.board()
     for n in (1, 2, 3):
         await news(board, n)
@@ -755,7 +755,7 @@ async def test_a_sign_that_a_dead_process_left_half_changed_is_put_right(place: 
 
 
 async def test_without_the_scope_there_is_no_sign_and_nothing_else_is_missed(place: Place) -> None:
-    place.slack.ws.app.scopes = frozenset({"chat:write", "channels:read", "channels:history", "users:read"})
+    place.slack.workspace.app.scopes = frozenset({"chat:write", "channels:read", "channels:history", "users:read"})
     board = place.board()
     await news(board, 1)
     await place.background.wait_until_idle()

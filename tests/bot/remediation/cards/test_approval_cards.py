@@ -21,7 +21,7 @@ from bot.remediation.cards import action_text as action_words
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards import card_parts, modals, outcomes, side_effects
 from bot.remediation.cards.approval_card import BUTTONS, ApprovalCardView, CardClick
-from deploy.sandbox.slack.workspace.blockkit import problems, too_long_together, view_problems
+from deploy.sandbox.slack.workspace.blockkit import exceeds_text_limit, find_problems, find_view_problems
 from kb.redact import show_invisible
 from tests.bot.cards.test_blocks import without_pairs
 from tests.support.clock import T0
@@ -130,7 +130,9 @@ def is_safe(card: Card) -> bool:
 def fits(card: Card) -> bool:
     listed = list(card.blocks)
     return (
-        not problems(listed, "message") and not too_long_together(listed) and text.count_utf16_units(card.text) <= blocks.MAX_FALLBACK_CHARS
+        not find_problems(listed, "message")
+        and not exceeds_text_limit(listed)
+        and text.count_utf16_units(card.text) <= blocks.MAX_FALLBACK_CHARS
     )
 
 
@@ -368,7 +370,7 @@ def submitted(view: dict[str, Any], **values: str) -> dict[str, Any]:
 def test_forms_fit_and_come_back_as_what_they_were_opened_for(host: str) -> None:
     record = record_of(target=host, args={"bdf": host})
     for view in (modals.render_reject_form(record), modals.render_edit_form(record)):
-        assert not view_problems(view)
+        assert not find_view_problems(view)
     said = modals.parse_reject_form(submitted(modals.render_reject_form(record), **{modals.REASON_BLOCK_ID: " busy "}))
     assert (said.approval, said.digest, said.reason) == (record.approval, record.digest, "busy")
     edit = modals.parse_edit_form(submitted(modals.render_edit_form(record), **{modals.FIELD_ID_PREFIX + "bdf": "0000:c7:00.0"}))

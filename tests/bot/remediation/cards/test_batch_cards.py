@@ -18,7 +18,7 @@ from bot.remediation.card_batches import MAX_ACTIONS_PER_CARD
 from bot.remediation.cards import action_row, card_parts, modals, queued_hosts, shared_card, vote_summary
 from bot.remediation.cards import approval_card as approval
 from bot.remediation.cards.approval_card import ApprovalCardView
-from deploy.sandbox.slack.workspace.blockkit import view_problems
+from deploy.sandbox.slack.workspace.blockkit import find_view_problems
 from tests.bot.remediation.cards.test_approval_cards import BY_STATE, GROUP, HOSTILE, STATES, fits, is_safe, record_of, strings, unescaped
 from tests.support.fakes_approvals import APPROVERS
 from tests.support.fakes_bot import TEAM
@@ -223,7 +223,7 @@ def test_rows_that_may_share_a_card_are_whole_on_it_and_the_card_fits(rows: list
         ran = unescaped(text.exact_code_block(approval.format_command(record.action)))
         [row] = [one for one in words if f"`{text.escape_ambiguous(record.action.target)}`" in one and f"`{record.digest[:16]}…`" in one]
         assert ran in row or (ran in words and len({approval.format_command(other.action) for other in kept}) == 1)
-    assert not view_problems(view := modals.render_all_actions(kept))
+    assert not find_view_problems(view := modals.render_all_actions(kept))
     assert all(any(record.digest in said for said in strings(view["blocks"])) for record in kept)
 
 

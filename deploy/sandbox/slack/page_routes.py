@@ -7,26 +7,26 @@ from pathlib import PurePosixPath
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, web
 
-from deploy.sandbox.slack.app.acts import UserActions
+from deploy.sandbox.slack.app.user_actions import UserActions
 from deploy.sandbox.slack.workspace.refusal import SlackRefusal
 from deploy.sandbox.slack.workspace.workspace import Workspace
 
-PAGE = files("deploy.sandbox.slack") / "page"
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".svg": "image/svg+xml"}
-SAFE = {
+PAGE_FOLDER = files("deploy.sandbox.slack") / "page"
+CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".svg": "image/svg+xml"}
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
 SIGN_IN = "<!doctype html><title>Sign in | Slack</title><p>Sign in to see this file."
-ASKED = {"faults", "node", "state"}
-TOLD = {"break", "case", "heal", "modify"}
+CLUSTER_READS = {"faults", "node", "state"}
+CLUSTER_CHANGES = {"break", "case", "heal", "modify"}
 
 
 @dataclass
-class Doors:
-    ws: Workspace
+class PageRoutes:
+    workspace: Workspace
     acts: UserActions
     bot_token: str
     cluster_url: str | None
@@ -46,14 +46,14 @@ class Doors:
 
     async def page(self, request: web.Request) -> web.Response:
         name = PurePosixPath(request.match_info.get("name", "index.html")).name
-        source = PAGE / name
-        kind = TYPES.get(PurePosixPath(name).suffix)
+        source = PAGE_FOLDER / name
+        kind = CONTENT_TYPES.get(PurePosixPath(name).suffix)
         if kind is None or not source.is_file():
             return web.Response(status=404)
-        return web.Response(body=source.read_bytes(), content_type=kind, charset="utf-8", headers=SAFE)
+        return web.Response(body=source.read_bytes(), content_type=kind, charset="utf-8", headers=SECURITY_HEADERS)
 
     async def upload(self, request: web.Request) -> web.Response:
-        file = self.ws.files.for_ticket(request.match_info["ticket"])
+        file = self.workspace.files.for_ticket(request.match_info["ticket"])
         if file is None:
             return web.Response(status=404, text="no such upload")
         content = await self._body(request)
@@ -78,7 +78,7 @@ class Doors:
         if request.headers.get("Authorization") != f"Bearer {self.bot_token}":
             return web.Response(text=SIGN_IN, content_type="text/html")
         try:
-            file = self.ws.files.get(request.match_info["id"])
+            file = self.workspace.files.get(request.match_info["id"])
         except SlackRefusal:
             return web.Response(status=404)
         return web.Response(body=file.content or b"", content_type=file.mimetype)
@@ -86,7 +86,7 @@ class Doors:
     async def file(self, request: web.Request) -> web.Response:
         """Serve a file to the page as text or an image only, sandboxed, so it cannot run as our page."""
         try:
-            file = self.ws.files.get(request.match_info["id"])
+            file = self.workspace.files.get(request.match_info["id"])
         except SlackRefusal:
             return web.Response(status=404)
         kind = file.mimetype if file.mimetype in ("image/png", "image/jpeg", "image/gif") else "text/plain"
@@ -103,8 +103,8 @@ class Doors:
     async def cluster(self, request: web.Request) -> web.Response:
         """Forward the allowed requests to the simulated cluster's control."""
         what = request.match_info["what"]
-        known = (request.method == "GET" and what in ASKED) or (request.method == "POST" and what in TOLD)
-        if self.cluster_url is None or self.session is None or not known:
+        is_allowed = (request.method == "GET" and what in CLUSTER_READS) or (request.method == "POST" and what in CLUSTER_CHANGES)
+        if self.cluster_url is None or self.session is None or not is_allowed:
             return web.json_response({"ok": False, "error": "no_cluster"}, status=404)
         if request.method == "POST" and request.content_type != "application/json":
             return web.json_response({"ok": False, "error": "json_expected"}, status=415)
@@ -119,7 +119,7 @@ class Doors:
             return web.json_response({"ok": False, "error": f"the cluster does not answer: {error}"}, status=502)
 
 
-def session() -> ClientSession:
+def create_session() -> ClientSession:
     return ClientSession(timeout=ClientTimeout(total=10))
 
 
@@ -127,7 +127,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @web.middleware
-async def only_here(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def refuse_other_hosts(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse other host names, as protection from DNS rebinding."""
     name = request.host.rpartition(":")[0] if ":" in request.host else request.host
     if name not in ("127.0.0.1", "localhost", "[::1]") and not request.app[ANY_HOST]:

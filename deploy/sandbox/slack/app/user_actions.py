@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.sandbox.slack.app import events
-from deploy.sandbox.slack.app.socketmode import Hub, SocketDelivery
-from deploy.sandbox.slack.workspace.blockkit import elements_of
-from deploy.sandbox.slack.workspace.people import BOT, User
+from deploy.sandbox.slack.app.socket_mode import Hub, SocketDelivery
+from deploy.sandbox.slack.workspace.blockkit import list_elements
+from deploy.sandbox.slack.workspace.people import BOT_USER, User
 from deploy.sandbox.slack.workspace.refusal import JSON, SlackRefusal
-from deploy.sandbox.slack.workspace.views import Views, checked, filled, typed_value
+from deploy.sandbox.slack.workspace.views import Views, build_element_state, read_submission, validate_view
 from deploy.sandbox.slack.workspace.workspace import Channel, Message, Workspace
 
 Files = Sequence[tuple[str, bytes]]
 MAX_RESPONSES = 5
 RESPONSE_LIFETIME_SECONDS = 1800.0
-TROUBLE = {
+DELIVERY_FAILURE_TEXTS = {
     "timeout": "RackMedic took too long to answer. Slack does not try again; you can.",
     "nobody_connected": "RackMedic is not connected, so this went nowhere.",
 }
@@ -37,7 +37,7 @@ class ResponseUrl:
 class UserActions:
     """What people do in the workspace."""
 
-    ws: Workspace
+    workspace: Workspace
     views: Views
     hub: Hub
     origin: str = ""
@@ -45,30 +45,30 @@ class UserActions:
 
     def say(self, user: str, channel: str, text: str, thread_ts: str = "", files: Files = (), *, raw: bool = False) -> Message:
         """Post a message; `raw`: the text is already in Slack's markup."""
-        who, where = self.ws.user(user), self._get_joined_channel(user, channel)
-        body: JSON = {"text": text if raw else self.ws.typed(text)}
+        who, where = self.workspace.user(user), self._get_joined_channel(user, channel)
+        body: JSON = {"text": text if raw else self.workspace.typed(text)}
         if thread_ts:
-            body["thread_ts"] = self.ws.message(where.id, thread_ts).root
+            body["thread_ts"] = self.workspace.message(where.id, thread_ts).root
         if files:
             body |= {"files": list(self._store_files(who, where, files)), "subtype": "file_share", "upload": True}
         elif not text.strip():
             raise SlackRefusal("no_text")
-        return self.ws.post(who.id, where, body)
+        return self.workspace.post(who.id, where, body)
 
     def _store_files(self, who: User, where: Channel, files: Files) -> Iterable[JSON]:
         for name, content in files:
-            file = self.ws.files.add(who.id, name, content)
+            file = self.workspace.files.add(who.id, name, content)
             file.channels.append(where.id)
-            yield self.ws.files.wire(file)
+            yield self.workspace.files.wire(file)
 
     def edit(self, user: str, channel: str, ts: str, text: str) -> None:
-        self.ws.edit(self._get_own_message(user, channel, ts), {"text": self.ws.typed(text)})
+        self.workspace.edit(self._get_own_message(user, channel, ts), {"text": self.workspace.typed(text)})
 
     def delete(self, user: str, channel: str, ts: str) -> None:
-        self.ws.delete(self._get_own_message(user, channel, ts))
+        self.workspace.delete(self._get_own_message(user, channel, ts))
 
     def react(self, user: str, channel: str, ts: str, name: str) -> None:
-        self.ws.react(self.ws.user(user).id, self.ws.message(self._get_joined_channel(user, channel).id, ts), name)
+        self.workspace.react(self.workspace.user(user).id, self.workspace.message(self._get_joined_channel(user, channel).id, ts), name)
 
     async def click(
         self, user: str, message_ts: str, action_id: str, *, value: Any = None, block_id: str = "", inputs: Mapping[str, Any] | None = None
@@ -78,42 +78,45 @@ class UserActions:
         """
         message = self._find_message(message_ts)
         who = self._require_visible(user, message)
-        block, element = pick(message.body.get("blocks", []), action_id, block_id, value)
+        block, element = find_element(message.body.get("blocks", []), action_id, block_id, value)
         allowed = element.get("visible_to_user_ids")
         if allowed is not None and who.id not in allowed:
             raise SlackRefusal("action_not_visible")
-        body = events.build_interaction(self.ws, "block_actions", who, self.views.trigger(who.id)) | events.build_message_container(
-            self.ws, message
+        body = events.build_interaction(self.workspace, "block_actions", who, self.views.trigger(who.id)) | events.build_message_container(
+            self.workspace, message
         )
-        state, _ = filled(message.body, dict(inputs or {}))
+        state, _ = read_submission(message.body, dict(inputs or {}))
         body |= {"state": {"values": state}, "response_url": self._create_response_url(who.id, message.channel, message)}
         return await self._send_action(who, body, block, element, value, message.channel)
 
     async def click_view(self, user: str, view_id: str, action_id: str, *, value: Any = None, values: JSON | None = None) -> SocketDelivery:
         """Use an element in a modal or home tab."""
-        who = self.ws.user(user)
+        who = self.workspace.user(user)
         view = self.views.find(who.id, view_id)
-        block, element = pick(view["blocks"], action_id, "", value)
+        block, element = find_element(view["blocks"], action_id, "", value)
         if values is not None:
-            view["state"] = {"values": filled(view, values)[0]}
-        body = events.build_interaction(self.ws, "block_actions", who, self.views.trigger(who.id))
+            view["state"] = {"values": read_submission(view, values)[0]}
+        body = events.build_interaction(self.workspace, "block_actions", who, self.views.trigger(who.id))
         body |= {"container": {"type": "view", "view_id": view["id"]}, "view": view}
         return await self._send_action(who, body, block, element, value)
 
     async def _send_action(self, who: User, body: JSON, block: JSON, element: JSON, value: Any, channel: str = "") -> SocketDelivery:
-        entry = {} if element["type"] in ("button", "icon_button") else typed_value(overflowing(element), value)
-        body["actions"] = [events.build_action(self.ws, block["block_id"], element, entry)]
+        entry = {} if element["type"] in ("button", "icon_button") else build_element_state(convert_overflow(element), value)
+        body["actions"] = [events.build_action(self.workspace, block["block_id"], element, entry)]
         return self._record_delivery(await self.hub.ask("interactive", body), who.id, channel)
 
     async def submit(self, user: str, view_id: str, values: JSON | None = None) -> JSON:
         """Submit a modal: return errors by block if it stays open, {} if the app accepted it."""
-        who = self.ws.user(user)
+        who = self.workspace.user(user)
         view = self.views.find(who.id, view_id)
-        state, errors = filled(view, values or {})
+        state, errors = read_submission(view, values or {})
         if errors:
             return {"errors": errors}
         view["state"] = {"values": state}
-        body = events.build_interaction(self.ws, "view_submission", who, self.views.trigger(who.id)) | {"view": view, "response_urls": []}
+        body = events.build_interaction(self.workspace, "view_submission", who, self.views.trigger(who.id)) | {
+            "view": view,
+            "response_urls": [],
+        }
         delivery = self._record_delivery(await self.hub.ask("interactive", body, answerable=True), who.id)
         if not delivery.acked:
             return {"trouble": delivery.reason}
@@ -129,7 +132,7 @@ class UserActions:
             case "update":
                 self.views.update(answer["view"], view["id"])
             case "push":
-                checked(answer["view"], "modal")
+                validate_view(answer["view"], "modal")
                 self.views.push_for(user, answer["view"])
             case "clear":
                 self.views.close(user, everything=True)
@@ -139,29 +142,29 @@ class UserActions:
 
     async def close(self, user: str, view_id: str, everything: bool = False) -> None:
         """Dismiss a modal; notify the app if the view has notify_on_close."""
-        who = self.ws.user(user)
+        who = self.workspace.user(user)
         everything = everything or bool(self.views.find(who.id, view_id)["clear_on_close"])
         for view in self.views.close(who.id, everything):
             if view["notify_on_close"]:
-                body = events.build_interaction(self.ws, "view_closed", who, "") | {"view": view, "is_cleared": everything}
+                body = events.build_interaction(self.workspace, "view_closed", who, "") | {"view": view, "is_cleared": everything}
                 await self.hub.ask("interactive", body)
 
     async def command(self, user: str, channel: str, command: str, text: str = "") -> SocketDelivery:
-        who, where = self.ws.user(user), self._get_joined_channel(user, channel)
-        row = next((row for row in self.ws.app.commands if row["command"] == command), None)
+        who, where = self.workspace.user(user), self._get_joined_channel(user, channel)
+        row = next((row for row in self.workspace.app.commands if row["command"] == command), None)
         if row is None:
             raise SlackRefusal("unknown_command", f"{command} is not one of the app's commands")
         body = {
             "token": events.VERIFICATION,
             "team_id": "T0RACK",
-            "team_domain": self.ws.teams["T0RACK"].domain,
+            "team_domain": self.workspace.teams["T0RACK"].domain,
             "channel_id": where.id,
             "channel_name": "directmessage" if where.is_im else where.name,
             "user_id": who.id,
             "user_name": who.name,
             "command": command,
-            "text": self.ws.typed(text) if row.get("should_escape") else text,
-            "api_app_id": self.ws.app.id,
+            "text": self.workspace.typed(text) if row.get("should_escape") else text,
+            "api_app_id": self.workspace.app.id,
             "is_enterprise_install": "false",
             "response_url": self._create_response_url(who.id, where.id),
             "trigger_id": self.views.trigger(who.id),
@@ -173,60 +176,65 @@ class UserActions:
 
     async def shortcut(self, user: str, channel: str, message_ts: str, callback_id: str) -> SocketDelivery:
         """Use the app's message shortcut."""
-        message = self.ws.message(channel, message_ts)
+        message = self.workspace.message(channel, message_ts)
         who = self._require_visible(user, message)
-        if callback_id not in {row["callback_id"] for row in self.ws.app.shortcuts}:
+        if callback_id not in {row["callback_id"] for row in self.workspace.app.shortcuts}:
             raise SlackRefusal("unknown_shortcut", f"{callback_id} is not one of the app's shortcuts")
-        body = events.build_interaction(self.ws, "message_action", who, self.views.trigger(who.id)) | events.build_message_container(
-            self.ws, message
+        body = events.build_interaction(self.workspace, "message_action", who, self.views.trigger(who.id)) | events.build_message_container(
+            self.workspace, message
         )
-        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.get_event_time(self.ws)}
+        body |= {"callback_id": callback_id, "message_ts": message.ts, "action_ts": events.get_event_time(self.workspace)}
         body["response_url"] = self._create_response_url(who.id, message.channel, None)
         return self._record_delivery(await self.hub.ask("interactive", body), who.id, message.channel)
 
     def open_home(self, user: str) -> None:
-        who = self.ws.user(user)
-        self._deliver_event("app_home_opened", events.build_home_opened(self.ws, who))
+        who = self.workspace.user(user)
+        self._deliver_event("app_home_opened", events.build_home_opened(self.workspace, who))
 
     def open_pane(self, user: str, viewing: str = "") -> str:
         """Open the app's conversation; return the thread's ts in assistant view."""
-        who = self.ws.user(user)
-        if self.ws.app.view != "assistant":
-            self.ws.dm(who.id)
-            self._deliver_event("app_home_opened", events.build_home_opened(self.ws, who, "messages"))
+        who = self.workspace.user(user)
+        if self.workspace.app.view != "assistant":
+            self.workspace.dm(who.id)
+            self._deliver_event("app_home_opened", events.build_home_opened(self.workspace, who, "messages"))
             return ""
-        root = self.ws.begin_chat(self.ws.dm(who.id))
-        self._deliver_event("assistant_thread_started", events.build_thread_event(self.ws, "assistant_thread_started", who, root, viewing))
+        root = self.workspace.begin_chat(self.workspace.dm(who.id))
+        self._deliver_event(
+            "assistant_thread_started", events.build_thread_event(self.workspace, "assistant_thread_started", who, root, viewing)
+        )
         return root.ts
 
     def look_at(self, user: str, viewing: str, thread_ts: str = "") -> None:
         """View another channel while the conversation stays open."""
-        who = self.ws.user(user)
+        who = self.workspace.user(user)
         if thread_ts:
             kind = "assistant_thread_context_changed"
             self._deliver_event(
-                kind, events.build_thread_event(self.ws, kind, who, self.ws.message(self.ws.dm(who.id).id, thread_ts), viewing)
+                kind,
+                events.build_thread_event(
+                    self.workspace, kind, who, self.workspace.message(self.workspace.dm(who.id).id, thread_ts), viewing
+                ),
             )
         else:
-            self._deliver_event("app_context_changed", events.build_context_changed(self.ws, who, viewing))
+            self._deliver_event("app_context_changed", events.build_context_changed(self.workspace, who, viewing))
 
     def press_prompt(self, user: str, title: str, thread_ts: str = "") -> Message:
         """Send a suggested prompt's message as the user's own."""
-        channel = self.ws.dm(self.ws.user(user).id).id
-        offered = self.ws.panes.prompts.get((channel, thread_ts)) or self.ws.panes.prompts.get((channel, ""), {"prompts": []})
+        channel = self.workspace.dm(self.workspace.user(user).id).id
+        offered = self.workspace.panes.prompts.get((channel, thread_ts)) or self.workspace.panes.prompts.get((channel, ""), {"prompts": []})
         for prompt in offered["prompts"]:
             if prompt["title"] == title:
                 return self.say(user, channel, prompt["message"], thread_ts)
         raise SlackRefusal("prompt_not_found", f"no prompt is called {title}")
 
     def _deliver_event(self, subscription: str, event: JSON) -> None:
-        if self.ws.app.hears(subscription):
+        if self.workspace.app.hears(subscription):
             self.hub.event(event)
 
     def respond(self, key: str, body: JSON) -> None:
         """Accept a post to a response_url."""
         hook = self.hooks.get(key)
-        if hook is None or self.ws.clock() > hook.expires:
+        if hook is None or self.workspace.clock() > hook.expires:
             raise SlackRefusal("expired_url")
         if not hook.left:
             raise SlackRefusal("too_many_responses")
@@ -238,34 +246,36 @@ class UserActions:
         if hook.message and (body.get("delete_original") or body.get("replace_original")):
             self._replace_message(hook.message, content, bool(body.get("delete_original")))
         elif body.get("response_type") == "in_channel":
-            self.ws.post(BOT, self.ws.channels[hook.channel], {"text": "", **content})
+            self.workspace.post(BOT_USER, self.workspace.channels[hook.channel], {"text": "", **content})
         else:
-            self.ws.whisper(self.ws.channels[hook.channel], hook.user, {"text": "", **content})
+            self.workspace.whisper(self.workspace.channels[hook.channel], hook.user, {"text": "", **content})
 
     def _replace_message(self, message: Message, content: JSON, gone: bool) -> None:
         if message.ephemeral_to:
-            self.ws.unwhisper(message)
+            self.workspace.unwhisper(message)
             if not gone:
                 place = {"thread_ts": message.root} if message.is_reply else {}
-                self.ws.whisper(self.ws.channels[message.channel], message.ephemeral_to, {"text": "", **place, **content})
+                self.workspace.whisper(self.workspace.channels[message.channel], message.ephemeral_to, {"text": "", **place, **content})
         elif gone:
-            self.ws.delete(message)
+            self.workspace.delete(message)
         else:
-            self.ws.edit(message, content)
+            self.workspace.edit(message, content)
 
     def _create_response_url(self, user: str, channel: str, message: Message | None = None) -> str:
         key = secrets.token_urlsafe(18)
-        self.hooks[key] = ResponseUrl(channel, user, message, self.ws.clock() + RESPONSE_LIFETIME_SECONDS)
+        self.hooks[key] = ResponseUrl(channel, user, message, self.workspace.clock() + RESPONSE_LIFETIME_SECONDS)
         return f"{self.origin}/respond/{key}"
 
     def _record_delivery(self, delivery: SocketDelivery, user: str, channel: str = "") -> SocketDelivery:
         """Show the person that a click got no answer."""
         if not delivery.acked:
-            self.ws.journal.add("trouble", {"text": TROUBLE[delivery.reason], "reason": delivery.reason}, channel, user)
+            self.workspace.journal.add(
+                "trouble", {"text": DELIVERY_FAILURE_TEXTS[delivery.reason], "reason": delivery.reason}, channel, user
+            )
         return delivery
 
     def _get_joined_channel(self, user: str, channel: str) -> Channel:
-        who, where = self.ws.user(user), self.ws.channel(channel)
+        who, where = self.workspace.user(user), self.workspace.channel(channel)
         if who.id not in where.members:
             raise SlackRefusal("not_in_channel")
         if who.deleted:
@@ -273,35 +283,35 @@ class UserActions:
         return where
 
     def _find_message(self, ts: str) -> Message:
-        for channel in self.ws.channels.values():
+        for channel in self.workspace.channels.values():
             if found := channel.messages.get(ts):
                 return found
-        if found := self.ws.ephemerals.get(ts):
+        if found := self.workspace.ephemerals.get(ts):
             return found
         raise SlackRefusal("message_not_found")
 
     def _require_visible(self, user: str, message: Message) -> User:
-        who = self.ws.user(user)
+        who = self.workspace.user(user)
         self._get_joined_channel(user, message.channel)
         if message.ephemeral_to not in ("", who.id):
             raise SlackRefusal("message_not_found")
         return who
 
     def _get_own_message(self, user: str, channel: str, ts: str) -> Message:
-        message = self.ws.message(channel, ts)
-        if message.body["user"] != self.ws.user(user).id:
+        message = self.workspace.message(channel, ts)
+        if message.body["user"] != self.workspace.user(user).id:
             raise SlackRefusal("cant_update_message")
         return message
 
 
-def overflowing(element: JSON) -> JSON:
+def convert_overflow(element: JSON) -> JSON:
     """Treat an overflow menu as a select."""
     return element | {"type": "static_select"} if element["type"] == "overflow" else element
 
 
-def pick(blocks: list[JSON], action_id: str, block_id: str, value: Any) -> tuple[JSON, JSON]:
+def find_element(blocks: list[JSON], action_id: str, block_id: str, value: Any) -> tuple[JSON, JSON]:
     """Return the element with this action_id; block and button value choose among several."""
-    rows = [(block, element) for block in blocks for element in elements_of(block) if element.get("action_id") == action_id]
+    rows = [(block, element) for block in blocks for element in list_elements(block) if element.get("action_id") == action_id]
     rows = [row for row in rows if block_id in ("", row[0]["block_id"])]
     exact = [row for row in rows if value is not None and row[1].get("value") == value]
     if not (found := exact or rows):

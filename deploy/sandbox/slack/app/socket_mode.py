@@ -18,13 +18,13 @@ from deploy.sandbox.slack.workspace.journal import WorkspaceJournal
 from deploy.sandbox.slack.workspace.people import App
 from deploy.sandbox.slack.workspace.refusal import JSON
 
-MOST_CONNECTIONS = 10
-REMEMBERED = 5_000
+MAX_CONNECTIONS = 10
+MAX_SENT_ENVELOPES = 5_000
 Kind = Literal["events_api", "interactive", "slash_commands"]
 
 
 @dataclass
-class Patience:
+class DeliveryTimeouts:
     """Slack's limits in seconds: wait for an ack, pauses before retries, and how long an event is kept while no app is
     connected.
     """
@@ -47,7 +47,7 @@ class SocketDelivery:
 
 @dataclass(eq=False)
 class Connection:
-    ws: web.WebSocketResponse
+    socket: web.WebSocketResponse
     leaving: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -55,11 +55,11 @@ class Connection:
 @dataclass
 class Hub:
     journal: WorkspaceJournal
-    patience: Patience = field(default_factory=Patience)
+    patience: DeliveryTimeouts = field(default_factory=DeliveryTimeouts)
     connections: list[Connection] = field(default_factory=list)
     latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list[float]))
     counts: Counter[str] = field(default_factory=Counter)
-    sent: deque[JSON] = field(default_factory=lambda: deque(maxlen=REMEMBERED))  # latest envelopes in order, for tests
+    sent: deque[JSON] = field(default_factory=lambda: deque(maxlen=MAX_SENT_ENVELOPES))  # latest envelopes in order, for tests
     drop: int = 0  # number of coming acks to lose
     _tickets: set[str] = field(default_factory=set)
     _awaited: dict[str, asyncio.Future[JSON]] = field(default_factory=dict)
@@ -78,27 +78,27 @@ class Hub:
             return web.Response(status=401, text="link_disabled")
         self._tickets.discard(ticket)
         connection = Connection(web.WebSocketResponse())
-        await connection.ws.prepare(request)
-        if len(self.connections) >= MOST_CONNECTIONS:
-            await connection.ws.send_json(goodbye("too_many_websockets"))
-            await connection.ws.close()
-            return connection.ws
+        await connection.socket.prepare(request)
+        if len(self.connections) >= MAX_CONNECTIONS:
+            await connection.socket.send_json(build_disconnect("too_many_websockets"))
+            await connection.socket.close()
+            return connection.socket
         self.connections.append(connection)
         try:
-            await connection.ws.send_json(hello(len(self.connections)))
+            await connection.socket.send_json(build_hello(len(self.connections)))
             self.counts["connections"] += 1
             self.journal.add("connections", {"connections": len(self.live)})
             await self._listen(connection)
         finally:
             self._forget(connection)
-        return connection.ws
+        return connection.socket
 
     async def _listen(self, connection: Connection) -> None:
-        async for message in connection.ws:
+        async for message in connection.socket:
             if message.type == WSMsgType.TEXT and message.data.startswith("{"):
-                self._acked(json.loads(message.data))
+                self._receive_ack(json.loads(message.data))
 
-    def _acked(self, ack: JSON) -> None:
+    def _receive_ack(self, ack: JSON) -> None:
         if self.drop:
             self.drop -= 1
             self.counts["dropped"] += 1
@@ -120,17 +120,17 @@ class Hub:
         leaving = [connection for connection in self.connections if not connection.leaving]
         for connection in leaving:
             connection.leaving = True
-            await connection.ws.send_json(goodbye(reason))
+            await connection.socket.send_json(build_disconnect(reason))
         return len(leaving)
 
     async def cut(self) -> None:
         """Close all sockets without notice."""
         for connection in list(self.connections):
-            await connection.ws.close()
+            await connection.socket.close()
 
     @property
     def live(self) -> list[Connection]:
-        return [connection for connection in self.connections if not connection.leaving and not connection.ws.closed]
+        return [connection for connection in self.connections if not connection.leaving and not connection.socket.closed]
 
     @property
     def listeners(self) -> int:
@@ -158,7 +158,7 @@ class Hub:
         for attempt, delay in enumerate((0.0, *self.patience.retries)):
             if delay:
                 await asyncio.sleep(delay)
-            if not await self._somebody():
+            if not await self._wait_for_app():
                 self.counts["lost_events"] += 1
                 return SocketDelivery(acked=False, attempts=attempt, reason="nobody_connected")
             delivery = await self._send("events_api", payload, False, attempt, delivery.reason)
@@ -167,7 +167,7 @@ class Hub:
         self.counts["lost_events"] += 1
         return delivery
 
-    async def _somebody(self) -> bool:
+    async def _wait_for_app(self) -> bool:
         try:
             await self.journal.until(lambda: self.live, self.patience.offline)
         except TimeoutError:
@@ -183,7 +183,7 @@ class Hub:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self.patience.ack):
-                await self._next().ws.send_json(envelope)
+                await self._choose_connection().socket.send_json(envelope)
                 self.sent.append(envelope)
                 self.counts[kind] += 1
                 answer = await future
@@ -198,7 +198,7 @@ class Hub:
         self.counts["acked"] += 1
         return SocketDelivery(True, seconds, answer, attempt + 1)
 
-    def _next(self) -> Connection:
+    def _choose_connection(self) -> Connection:
         live = self.live
         self._turn += 1
         return live[self._turn % len(live)]
@@ -206,9 +206,9 @@ class Hub:
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._forget_task)
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
+    def _forget_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         self.journal.ring()
 
@@ -224,11 +224,12 @@ class Hub:
             "connections": self.listeners,
             "counts": dict(self.counts),
             "in_flight": len(self._awaited),
-            "ack_seconds": {kind: spread(rows) for kind, rows in self.latencies.items()} | {"all": spread(everything)},
+            "ack_seconds": {kind: summarize_seconds(rows) for kind, rows in self.latencies.items()}
+            | {"all": summarize_seconds(everything)},
         }
 
 
-def spread(seconds: list[float]) -> JSON:
+def summarize_seconds(seconds: list[float]) -> JSON:
     """Return p50, p99 and maximum, by nearest rank."""
     if not seconds:
         return {"count": 0, "p50": None, "p99": None, "max": None}
@@ -237,10 +238,10 @@ def spread(seconds: list[float]) -> JSON:
     return {"count": len(rows), "p50": rank[0], "p99": rank[1], "max": rows[-1]}
 
 
-def hello(connections: int) -> JSON:
+def build_hello(connections: int) -> JSON:
     debug = {"host": "applink-sandbox", "build_number": 1, "approximate_connection_time": 18060}
     return {"type": "hello", "num_connections": connections, "debug_info": debug, "connection_info": {"app_id": App.id}}
 
 
-def goodbye(reason: str) -> JSON:
+def build_disconnect(reason: str) -> JSON:
     return {"type": "disconnect", "reason": reason, "debug_info": {"host": "applink-sandbox"}}

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from deploy.sandbox.cluster.machines.lines import Job
+from deploy.sandbox.cluster.machines.log_lines import Job
 from deploy.sandbox.cluster.machines.state import NodeState
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Query:
     """A query of one node. `at`: seconds from t0; later events are not visible yet. `age`: seconds a live cluster has
     run.
     """

@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
+from deploy.sandbox.cluster.access.cluster import Cluster, SimulationRefusal
 from deploy.sandbox.cluster.cases.case import CaseAttachment, CaseTicket
-from deploy.sandbox.cluster.doors.cluster import Cluster, NoSuchThing
 from tools.inventory.host_ranges import BadRange, expand_host_range
 
 MAX_TEXT_CHARS = 200_000  # of a report and of each attachment in a case
@@ -28,7 +28,7 @@ async def _get_node(request: web.Request) -> web.Response:
     """`?name=gpu-003`: state and recent commands of one machine."""
     try:
         return web.json_response(request.app[CLUSTER].node_detail(request.query.get("name", "")))
-    except NoSuchThing as error:
+    except SimulationRefusal as error:
         return _refuse(str(error))
 
 
@@ -46,7 +46,7 @@ async def _break_node(request: web.Request) -> web.Response:
         made = request.app[CLUSTER].break_(
             fault, nodes, gpu, **{str(name): value for name, value in args.items() if name not in ("t", "gpu", "node")}
         )
-    except NoSuchThing as error:
+    except SimulationRefusal as error:
         return _refuse(str(error))
     return web.json_response({"ok": True, "made": made, "state": request.app[CLUSTER].state_summary()})
 
@@ -66,7 +66,7 @@ async def _heal_node(request: web.Request) -> web.Response:
         request.app[CLUSTER].heal(None if everything else str(node))
         if everything:
             request.app[CLUSTER].make_hard(())
-    except NoSuchThing as error:
+    except SimulationRefusal as error:
         return _refuse(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
@@ -78,7 +78,7 @@ async def _set_modifiers(request: web.Request) -> web.Response:
         return _refuse('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
     try:
         request.app[CLUSTER].make_hard(rows)
-    except NoSuchThing as error:
+    except SimulationRefusal as error:
         return _refuse(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 
@@ -115,7 +115,7 @@ async def _restart_job(request: web.Request) -> web.Response:
     """Restart the job; refused while it runs or a node is down."""
     try:
         request.app[CLUSTER].next_run()
-    except NoSuchThing as error:
+    except SimulationRefusal as error:
         return _refuse(str(error))
     return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
 

@@ -4,14 +4,14 @@ import hashlib
 import random
 
 
-def dice(seed: int, *purpose: object) -> random.Random:
+def make_random(seed: int, *purpose: object) -> random.Random:
     return random.Random("/".join(map(str, (seed, *purpose))))
 
 
-def token(seed: int, *purpose: object) -> str:
+def make_token(seed: int, *purpose: object) -> str:
     return hashlib.sha256("/".join(map(str, (seed, *purpose))).encode()).hexdigest()
 
 
-def uuid(seed: int, *purpose: object) -> str:
-    t = token(seed, *purpose)
+def make_uuid(seed: int, *purpose: object) -> str:
+    t = make_token(seed, *purpose)
     return f"{t[:8]}-{t[8:12]}-4{t[13:16]}-a{t[17:20]}-{t[20:32]}"

@@ -4,7 +4,7 @@ from typing import Any
 
 from deploy.sandbox.cluster.machines.state import ClusterState, EventReasons, GpuState, HcaState, NodeState
 
-_REASONS = {
+_SLOWDOWN_NAMES = {
     "sw_power_cap": "power cap",
     "hw_slowdown": "hardware slowdown",
     "hw_thermal": "too hot",
@@ -14,15 +14,15 @@ _REASONS = {
 }
 
 
-def inspected(node: NodeState, world: ClusterState) -> dict[str, Any]:
+def inspect_node(node: NodeState, world: ClusterState) -> dict[str, Any]:
     """Return what the page shows of a node beside its summary."""
     ranks = [rank.rank for rank in world.job.of(node.name)]
     return {
         "driver": node.driver,
         "kernel": node.kernel,
         "up_hours": round(-node.booted / 3600, 1),
-        "gpus": [_gpu(gpu) for gpu in node.gpus],
-        "adapters": [_adapter(hca) for hca in node.hcas if hca.present],
+        "gpus": [_inspect_gpu(gpu) for gpu in node.gpus],
+        "adapters": [_inspect_adapter(hca) for hca in node.hcas if hca.present],
         "services": [
             {"name": name, "state": f"{row.active} ({row.sub})", "well": row.active == "active"}
             for name, row in sorted(node.services.items())
@@ -32,8 +32,8 @@ def inspected(node: NodeState, world: ClusterState) -> dict[str, Any]:
     }
 
 
-def _gpu(gpu: GpuState) -> dict[str, Any]:
-    row: dict[str, Any] = {"index": gpu.index, "bus": gpu.bdf, "state": _standing(gpu)}
+def _inspect_gpu(gpu: GpuState) -> dict[str, Any]:
+    row: dict[str, Any] = {"index": gpu.index, "bus": gpu.bdf, "state": _describe_troubles(gpu)}
     if not gpu.answers:
         return row
     links = sum(link.active for link in gpu.links)
@@ -49,7 +49,7 @@ def _gpu(gpu: GpuState) -> dict[str, Any]:
     }
 
 
-def _standing(gpu: GpuState) -> str:
+def _describe_troubles(gpu: GpuState) -> str:
     """Return the GPU's visible troubles in a few words, or ""."""
     if not gpu.answers:
         return "not on the bus" if gpu.missing else "does not answer"
@@ -61,15 +61,15 @@ def _standing(gpu: GpuState) -> str:
         "remap failed": gpu.remap.failure,
         "NVLinks down": any(not link.active for link in gpu.links),
         "corrupts data": gpu.corrupts,
-        _slowed(gpu.reasons): bool(_slowed(gpu.reasons)),
+        _describe_slowdown(gpu.reasons): bool(_describe_slowdown(gpu.reasons)),
     }
     return ", ".join(words for words, so in troubles.items() if so)
 
 
-def _slowed(reasons: EventReasons) -> str:
-    return ", ".join(words for name, words in _REASONS.items() if getattr(reasons, name))
+def _describe_slowdown(reasons: EventReasons) -> str:
+    return ", ".join(words for name, words in _SLOWDOWN_NAMES.items() if getattr(reasons, name))
 
 
-def _adapter(hca: HcaState) -> dict[str, Any]:
+def _inspect_adapter(hca: HcaState) -> dict[str, Any]:
     up = hca.state == "Active"
     return {"name": hca.name, "state": f"{hca.state} ({hca.link_layer}, {hca.rate} Gb/s)" if up else f"{hca.state}, {hca.phys}", "well": up}

@@ -9,34 +9,34 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from deploy.sandbox.cluster.answer import HANGS, ShellAnswer, said
+from deploy.sandbox.cluster.access.command_log import CommandLog
+from deploy.sandbox.cluster.access.durations import COMMAND_SECONDS, READ_SECONDS, REFUSED_SECONDS
+from deploy.sandbox.cluster.access.inspection import inspect_node
+from deploy.sandbox.cluster.answer import HANGING, ShellAnswer, text_answer
 from deploy.sandbox.cluster.cases.case import T0, CaseTicket, Output, SimulatedCase
 from deploy.sandbox.cluster.cases.difficulties import DIFFICULTIES
 from deploy.sandbox.cluster.cases.modifier_text import BadModifier, read_modifier
-from deploy.sandbox.cluster.cases.writer import Snapshot, text_of, written
-from deploy.sandbox.cluster.chance import dice
-from deploy.sandbox.cluster.doors.heard import HeardCommands
-from deploy.sandbox.cluster.doors.inspection import inspected
-from deploy.sandbox.cluster.doors.timing import READ_SECONDS, REFUSED_SECONDS, SECONDS
+from deploy.sandbox.cluster.cases.writer import Snapshot, format_modifier, write_case
 from deploy.sandbox.cluster.faults import FAULTS
-from deploy.sandbox.cluster.grammar import PRIVILEGED, KnownCommand, recognise
+from deploy.sandbox.cluster.grammar import PRIVILEGED_COMMANDS, KnownCommand, recognise_command
 from deploy.sandbox.cluster.machines import scheduler
 from deploy.sandbox.cluster.machines.profiles import PROFILES, WITHOUT_NVLINK
 from deploy.sandbox.cluster.machines.state import ClusterState, NodeState
-from deploy.sandbox.cluster.plan import Happening, Modifier, Plan
-from deploy.sandbox.cluster.render import FILES, RENDERERS
-from deploy.sandbox.cluster.render.kernel import dashed
-from deploy.sandbox.cluster.render.view import View
-from deploy.sandbox.cluster.repairs.repairs import Repairable
-from deploy.sandbox.cluster.simulation import turns
-from deploy.sandbox.cluster.simulation.simulation import PACE, NoSuchThing, minute
+from deploy.sandbox.cluster.plan import InjectedFault, Modifier, Plan
+from deploy.sandbox.cluster.render import PRECONDITION_RENDERERS, RENDERERS
+from deploy.sandbox.cluster.render.kernel import add_dashes
+from deploy.sandbox.cluster.render.query import Query
+from deploy.sandbox.cluster.repairs.repairs import RepairableSimulation
+from deploy.sandbox.cluster.seeded_random import make_random
+from deploy.sandbox.cluster.simulation import plan_changes
+from deploy.sandbox.cluster.simulation.simulation import DEFAULT_PACE, SimulationRefusal, truncate_to_minute
 from graph.extraction.hosts import find_job_id
 
-__all__ = ["Cluster", "NoSuchThing", "UnsafeCommand"]
+__all__ = ["Cluster", "SimulationRefusal", "UnsafeCommand"]
 
 BOOT_ID = "dmesg.boot"
 # seconds since a new fault on a live cluster began, long enough for the job's timeouts to have expired
-BEGAN_AGO = 640.0
+FAULT_AGE_SECONDS = 640.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class UnsafeCommand:
     argv: tuple[str, ...]
 
 
-class Cluster(Repairable):
+class Cluster(RepairableSimulation):
     """One simulated cluster. With a clock it is live and t0 is the current minute; without one t0 is fixed."""
 
     def __init__(
@@ -57,15 +57,15 @@ class Cluster(Repairable):
         t0: datetime = T0,
         outputs: Mapping[str, Mapping[str, Output]] | None = None,
         clock: Callable[[], datetime] | None = None,
-        pace: float = PACE,
+        pace: float = DEFAULT_PACE,
     ) -> None:
         super().__init__(plan, t0=t0, clock=clock, pace=pace)
         self._outputs = outputs or {}
         self._samples: Counter[tuple[str, str]] = Counter()
         self._breaks = 0
-        self.waited = 0.0  # seconds between checks, added by `Stage.wait`
+        self.waited = 0.0  # seconds between checks, added by `CaseRun.wait`
         self.unsafe_commands: list[UnsafeCommand] = []
-        self.heard = HeardCommands()
+        self.command_log = CommandLog()
 
     @classmethod
     def of(
@@ -76,21 +76,29 @@ class Cluster(Repairable):
         seed: int = 0,
         clock: Callable[[], datetime] | None = None,
         controller: str = "",
-        pace: float = PACE,
+        pace: float = DEFAULT_PACE,
     ) -> "Cluster":
         """Return a healthy live cluster with a running job. `clock` returns UTC, default the real time; `controller`
         names a host for Slurm's commands.
         """
         clock = clock or (lambda: datetime.now(UTC))
         if profile not in PROFILES:
-            raise NoSuchThing(f"there is no profile {profile}; there are {', '.join(PROFILES)}")
+            raise SimulationRefusal(f"there is no profile {profile}; there are {', '.join(PROFILES)}")
         if controller in nodes:
-            raise NoSuchThing(f"{controller} is a node already; the controller is a machine of its own")
-        return cls(Plan(profile, tuple(nodes), seed, job=job, controller=controller), t0=minute(clock()), clock=clock, pace=pace)
+            raise SimulationRefusal(f"{controller} is a node already; the controller is a machine of its own")
+        return cls(
+            Plan(profile, tuple(nodes), seed, job=job, controller=controller), t0=truncate_to_minute(clock()), clock=clock, pace=pace
+        )
 
     @classmethod
     def from_case(
-        cls, case: SimulatedCase, seed: int = 0, *, controller: str = "", pace: float = PACE, clock: Callable[[], datetime] | None = None
+        cls,
+        case: SimulatedCase,
+        seed: int = 0,
+        *,
+        controller: str = "",
+        pace: float = DEFAULT_PACE,
+        clock: Callable[[], datetime] | None = None,
     ) -> "Cluster":
         """Return the cluster of a case at the time of its ticket; with a clock, it lives on from there. H06 needs
         machines without NVLink, so it changes the profile.
@@ -106,19 +114,19 @@ class Cluster(Repairable):
 
     def answer(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """Return what the machine prints for a command `at` seconds after t0."""
-        command = recognise(argv)
+        command = recognise_command(argv)
         if command is None:
             return self.refuse(host, argv)
         at = self._since_t0(at)
-        if host == self.controller or command.name in scheduler.READS:
+        if host == self.controller or command.name in scheduler.READ_COMMANDS:
             return self._answer_without_gpus(host, command, argv, at)
         answer = self._apply_r6(host, command, argv) or self._get_fixed_output(host, command) or self._render_answer(host, command, at)
-        return replace(answer, seconds=SECONDS.get(command.name, READ_SECONDS)) if answer.status != 127 else answer
+        return replace(answer, seconds=COMMAND_SECONDS.get(command.name, READ_SECONDS)) if answer.status != 127 else answer
 
     def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """Return the answer to a command that the node kit runs as root."""
-        command = recognise(argv)
-        if command and host == self.controller and command.name in scheduler.READS:
+        command = recognise_command(argv)
+        if command and host == self.controller and command.name in scheduler.READ_COMMANDS:
             return self._answer_without_gpus(host, command, argv, self._since_t0(at))
         if command is None or host == self.controller:
             return self.refuse(host, argv)
@@ -132,7 +140,7 @@ class Cluster(Repairable):
     def refuse(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         """Record a command that must not run here."""
         self.unsafe_commands.append(UnsafeCommand(host, tuple(argv)))
-        return _no_such_command(argv)
+        return _answer_unknown_command(argv)
 
     def faults_catalogue(self) -> list[dict[str, str]]:
         faults = (FAULTS[number] for number in sorted(FAULTS))
@@ -148,59 +156,59 @@ class Cluster(Repairable):
         from now, default BEGAN_AGO ago.
         """
         if fault_id not in FAULTS:
-            raise NoSuchThing(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
+            raise SimulationRefusal(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
         names = (node,) if isinstance(node, str) else tuple(node)
         if node == "*" or FAULTS[fault_id].scope == "cluster":
             names = self.hosts
         unknown = [name for name in names if name not in self.hosts]
         if unknown or not names:
-            raise NoSuchThing(f"there is no node {', '.join(unknown) or '(none named)'}; there are {', '.join(self.hosts)}")
+            raise SimulationRefusal(f"there is no node {', '.join(unknown) or '(none named)'}; there are {', '.join(self.hosts)}")
         if gpu is not None and not 0 <= gpu < 8:
-            raise NoSuchThing(f"there is no GPU {gpu}; a node has 0 to 7")
+            raise SimulationRefusal(f"there is no GPU {gpu}; a node has 0 to 7")
         self._breaks += 1
-        began = max(self._age + (-BEGAN_AGO if t is None else t), self._find_earliest_start(names))
+        began = max(self._age + (-FAULT_AGE_SECONDS if t is None else t), self._find_earliest_start(names))
         gpus = () if gpu is None else (gpu,)
-        happening = Happening(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.deeds))
-        self._change(replace(self._plan, happenings=(*self._plan.happenings, happening)))
+        injected_fault = InjectedFault(fault_id, names, began, gpus, args, f"break {self._breaks}", after=len(self._plan.actions))
+        self._change(replace(self._plan, injected_faults=(*self._plan.injected_faults, injected_fault)))
         return {"fault": fault_id, "label": FAULTS[fault_id].label, "nodes": list(names), "gpu": gpu, "args": args}
 
     def heal(self, node: str | None = None) -> None:
         """End all faults, or those on one node."""
         if node is not None and node not in self.hosts:
-            raise NoSuchThing(f"there is no node {node}; there are {', '.join(self.hosts)}")
-        self._change(turns.healed(self._plan, node, self._now()))
+            raise SimulationRefusal(f"there is no node {node}; there are {', '.join(self.hosts)}")
+        self._change(plan_changes.heal_faults(self._plan, node, self._now()))
 
     def make_hard(self, texts: Sequence[str]) -> None:
         """Replace the active modifiers. R12's healing time counts from now."""
         try:
             modifiers = [read_modifier(text) for text in texts]
         except BadModifier as error:
-            raise NoSuchThing(str(error)) from error
+            raise SimulationRefusal(str(error)) from error
         unknown = sorted({modifier.host for modifier in modifiers if modifier.host not in ("", "*", *self.hosts)})
         if unknown:
-            raise NoSuchThing(f"there is no node {', '.join(unknown)}; there are {', '.join(self.hosts)}")
+            raise SimulationRefusal(f"there is no node {', '.join(unknown)}; there are {', '.join(self.hosts)}")
         self._change(replace(self._plan, modifiers=tuple(_shift_healing_time(modifier, self._now()) for modifier in modifiers)))
 
     def as_case(self, ticket: CaseTicket) -> tuple[str, str]:
         """Return the current faults and the given ticket as a case: its name and file."""
         age, now = self._age, self._now()
-        faults = tuple(replace(row, at=min(0.0, row.at - age)) for row in self._plan.happenings if row.ended is None and row.at <= now)
+        faults = tuple(replace(row, at=min(0.0, row.at - age)) for row in self._plan.injected_faults if row.ended is None and row.at <= now)
         modifiers = tuple(_shift_healing_time(row, -now) for row in self._plan.modifiers)
         name = f"demo-{self.t0:%Y%m%d-%H%M}"
         blamed = next((row.host for row in modifiers if row.id == "R4"), "")
         ticket = replace(ticket, blames=ticket.blames or blamed)
-        left_out = tuple(f"{deed.what} {deed.node}".strip() for deed in self._plan.deeds if deed.what != "nothing")
-        return name, written(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
+        left_out = tuple(f"{action.kind} {action.node}".strip() for action in self._plan.actions if action.kind != "nothing")
+        return name, write_case(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
 
     def node_detail(self, name: str) -> dict[str, Any]:
         """Return a machine's state, faults and recent commands for the inspector."""
         if name not in self.machines:
-            raise NoSuchThing(f"there is no machine {name}; there are {', '.join(self.machines)}")
-        commands = {"commands": [heard.wire() for heard in self.heard.of(name)]}
+            raise SimulationRefusal(f"there is no machine {name}; there are {', '.join(self.machines)}")
+        commands = {"commands": [command.to_json() for command in self.command_log.list_recent(name)]}
         if name == self.controller:
             return {"name": name, "state": "scheduler", "faults": [], **commands}
         world = self.world()
-        return self._describe_node(world.nodes[name], world) | inspected(world.nodes[name], world) | commands
+        return self._describe_node(world.nodes[name], world) | inspect_node(world.nodes[name], world) | commands
 
     def state_summary(self) -> dict[str, Any]:
         """Return nodes, their faults and the job for the page."""
@@ -210,7 +218,7 @@ class Cluster(Repairable):
             "profile": self.profile,
             "job": {"id": world.job.id, "ranks": len(world.job.ranks), "running": world.job.ended is None},
             "nodes": [self._describe_node(node, world) for node in world.nodes.values()],
-            "modifiers": [text_of(modifier) for modifier in self._plan.modifiers],
+            "modifiers": [format_modifier(modifier) for modifier in self._plan.modifiers],
             "controller": self.controller,
             "unsafe_commands": self.unsafe_command_count,
         }
@@ -218,18 +226,18 @@ class Cluster(Repairable):
     def _find_earliest_start(self, names: Sequence[str]) -> float:
         """Return the earliest possible time of a new fault: after the last boot and the last start of the job."""
         return max(
-            (deed.at + 1 for deed in self._plan.deeds if deed.what == "job" or (deed.what == "boot" and deed.node in names)),
+            (action.at + 1 for action in self._plan.actions if action.kind == "job" or (action.kind == "boot" and action.node in names)),
             default=-math.inf,
         )
 
     def _describe_node(self, node: NodeState, world: ClusterState) -> dict[str, Any]:
         now = self._now()
-        happenings = [
-            happening
-            for happening in self._plan.happenings
-            if node.name in happening.nodes and happening.ended is None and happening.at <= now
+        injected_faults = [
+            injected_fault
+            for injected_fault in self._plan.injected_faults
+            if node.name in injected_fault.nodes and injected_fault.ended is None and injected_fault.at <= now
         ]
-        broken = [_describe_fault(happening) for happening in happenings]
+        broken = [_describe_fault(injected_fault) for injected_fault in injected_faults]
         return {
             "name": node.name,
             "reachable": node.reachable,
@@ -243,9 +251,9 @@ class Cluster(Repairable):
     def _get_node_condition(self, node: NodeState, world: ClusterState) -> str:
         """Return the scheduler's state of the node, or `off`, `rebooting` or `unreachable`."""
         if node.reachable:
-            return scheduler.node_state(node, world)
-        down = [deed for deed in self._plan.deeds if deed.node == node.name and deed.what == "down"]
-        return str(down[-1].args["why"]) if down and turns.is_down(self._plan, node.name) else "unreachable"
+            return scheduler.get_node_state(node, world)
+        down = [action for action in self._plan.actions if action.node == node.name and action.kind == "down"]
+        return str(down[-1].args["why"]) if down and plan_changes.is_down(self._plan, node.name) else "unreachable"
 
     def _apply_r6(self, host: str, command: KnownCommand, argv: Sequence[str]) -> ShellAnswer | None:
         """Apply R6: the check cannot run here. The boot id stays readable, because it needs neither a tool nor a
@@ -255,41 +263,43 @@ class Cluster(Repairable):
             if modifier.host in ("", "*", host) and modifier.args["check"] in (command.check, command.name):
                 how = modifier.args.get("how", "timeout")
                 if how == "timeout":
-                    return HANGS
+                    return HANGING
                 if how == "denied":
-                    return said("", 1, "sudo: a password is required\n")
+                    return text_answer("", 1, "sudo: a password is required\n")
                 if command.as_root:
-                    return replace(said("", 127, f"{argv[2]}: {PRIVILEGED[command.name][0]}: not found\n"), seconds=REFUSED_SECONDS)
-                return replace(said("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
+                    return replace(
+                        text_answer("", 127, f"{argv[2]}: {PRIVILEGED_COMMANDS[command.name][0]}: not found\n"), seconds=REFUSED_SECONDS
+                    )
+                return replace(text_answer("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
         return None
 
     def _answer_without_gpus(self, host: str, command: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
         """Answer commands that need no GPU node: the scheduler's, and the controller's boot id."""
         world = self.world(at)
-        if command.name in scheduler.READS and world.controller:
-            return replace(scheduler.READS[command.name](world, at, command.slots), seconds=READ_SECONDS)
+        if command.name in scheduler.READ_COMMANDS and world.controller:
+            return replace(scheduler.READ_COMMANDS[command.name](world, at, command.slots), seconds=READ_SECONDS)
         if command.name == BOOT_ID and world.controller:
-            return replace(said(dashed(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
-        return _no_such_command(argv)
+            return replace(text_answer(add_dashes(world.controller.boot_id) + "\n"), seconds=READ_SECONDS)
+        return _answer_unknown_command(argv)
 
     def _get_fixed_output(self, host: str, command: KnownCommand) -> ShellAnswer | None:
         """Return the case's fixed output for this check."""
         outputs = self._outputs.get(host, {})
         output = outputs.get(command.name) or outputs.get(command.check)
-        return said(output.stdout, output.status, output.stderr) if output else None
+        return text_answer(output.stdout, output.status, output.stderr) if output else None
 
     def _render_answer(self, host: str, command: KnownCommand, at: float) -> ShellAnswer:
         node = self._build_seen_node(host, command.name, at)
         if command.as_root and not node.kit:
-            return said("", 1, "sudo: a password is required\n")
-        if PRIVILEGED.get(command.name, ("",))[0] == "rackmedic-look" and not (command.as_root or node.kit):
-            return replace(said("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
-        as_root = command.as_root or command.name not in PRIVILEGED or not node.dmesg_restrict
-        render = RENDERERS.get(command.name) or FILES[command.name]
+            return text_answer("", 1, "sudo: a password is required\n")
+        if PRIVILEGED_COMMANDS.get(command.name, ("",))[0] == "rackmedic-look" and not (command.as_root or node.kit):
+            return replace(text_answer("", 127, "bash: line 1: rackmedic-look: command not found\n"), seconds=REFUSED_SECONDS)
+        as_root = command.as_root or command.name not in PRIVILEGED_COMMANDS or not node.dmesg_restrict
+        render = RENDERERS.get(command.name) or PRECONDITION_RENDERERS[command.name]
         world = self.world(at)
         if command.name == "time.clock" and not self.live:
             at = self.waited  # a case's wall clock stands still during checks; only the machine's uptime advances
-        return render(View(node, world.job, self.t0, at, self._age, command.slots, as_root, self._plan.seed, world.nodes))
+        return render(Query(node, world.job, self.t0, at, self._age, command.slots, as_root, self._plan.seed, world.nodes))
 
     def _build_seen_node(self, host: str, command: str, at: float) -> NodeState:
         """Return the node as this query sees it: an intermittent fault may be hidden, a healed one is gone."""
@@ -307,7 +317,7 @@ class Cluster(Repairable):
         if modifier.id == "R12":
             return self._now(at) >= modifier.whole("after", 240)
         seen, _, of = modifier.args.get("seen", "1of3").partition("of")
-        first = dice(self._plan.seed, "R11", host).randrange(int(of))
+        first = make_random(self._plan.seed, "R11", host).randrange(int(of))
         return (number + first) % int(of) >= int(seen)
 
 
@@ -319,11 +329,11 @@ def _shift_healing_time(modifier: Modifier, now: float) -> Modifier:
     return replace(modifier, args={**modifier.args, "after": str(after)})
 
 
-def _describe_fault(happening: Happening) -> dict[str, Any]:
-    fault = FAULTS[happening.fault]
-    return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": happening.gpus[0] if happening.gpus else None}
+def _describe_fault(injected_fault: InjectedFault) -> dict[str, Any]:
+    fault = FAULTS[injected_fault.fault]
+    return {"id": fault.id, "label": fault.label, "title": fault.title, "gpu": injected_fault.gpus[0] if injected_fault.gpus else None}
 
 
-def _no_such_command(argv: Sequence[str]) -> ShellAnswer:
+def _answer_unknown_command(argv: Sequence[str]) -> ShellAnswer:
     word = argv[0] if argv else ""
-    return replace(said("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)
+    return replace(text_answer("", 127, f"bash: line 1: {word}: command not found\n"), seconds=REFUSED_SECONDS)

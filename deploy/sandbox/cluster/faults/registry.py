@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from deploy.sandbox.cluster.faults.scene import Scene
+from deploy.sandbox.cluster.faults.context import FaultContext
 
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack"]
 JobFate = Literal["runs", "slows", "hangs", "dies", "never starts"]
 
-Act = Callable[[Scene], None]
+FaultFunction = Callable[[FaultContext], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Fault:
     title: str
     scope: Scope
     job: JobFate
-    act: Act
+    act: FaultFunction
 
     @property
     def once(self) -> bool:
@@ -31,10 +31,10 @@ class Fault:
 FAULTS: dict[str, Fault] = {}  # filled by the modules of this package on import
 
 
-def fault(number: str, label: str, title: str, scope: Scope, job: JobFate) -> Callable[[Act], Act]:
+def register_fault(number: str, label: str, title: str, scope: Scope, job: JobFate) -> Callable[[FaultFunction], FaultFunction]:
     """Register the decorated function in FAULTS. Raises ValueError for a duplicate id."""
 
-    def enter(act: Act) -> Act:
+    def enter(act: FaultFunction) -> FaultFunction:
         if number in FAULTS:
             raise ValueError(f"two faults are called {number}")
         FAULTS[number] = Fault(number, label, title, scope, job, act)

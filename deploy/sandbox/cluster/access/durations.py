@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-SECONDS: Mapping[str, float] = {
+COMMAND_SECONDS: Mapping[str, float] = {
     "smi.query": 3.0,
     "topo.matrix": 2.0,
     "nvlink.status": 1.0,

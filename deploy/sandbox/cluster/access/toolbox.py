@@ -13,14 +13,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.sandbox.cluster.access.cluster import Cluster
+from deploy.sandbox.cluster.access.kit_processes import find_kit_process, kill_sessions
 from deploy.sandbox.cluster.answer import ShellAnswer
-from deploy.sandbox.cluster.doors.cluster import Cluster
-from deploy.sandbox.cluster.doors.sessions import end_sessions, runner_of
-from deploy.sandbox.cluster.grammar import recognise
+from deploy.sandbox.cluster.grammar import recognise_command
 from deploy.sandbox.cluster.machines.state import NodeState
-from deploy.sandbox.cluster.render.kernel import dashed
-from deploy.sandbox.cluster.render.modules import proc_modules
-from deploy.sandbox.cluster.render.procfs import environment, stat_line
+from deploy.sandbox.cluster.render.kernel import add_dashes
+from deploy.sandbox.cluster.render.modules import format_proc_modules
+from deploy.sandbox.cluster.render.procfs import build_environments, format_stat_line
 from tools.checks import CHECKS
 from tools.nodekit.generate import KitPaths, build_kit_files
 from tools.remedies import REMEDIES
@@ -29,10 +29,10 @@ BOOT_SECONDS = 900.0  # virtual duration of a reboot
 
 # Real seconds between `systemctl reboot` and power loss; as on real machines, enough for the kit to record the
 # command's result.
-GRACE = 0.15
+POWER_LOSS_DELAY_SECONDS = 0.15
 
 # Stubbed tools. The last ones belong to no remedy; calls of them are counted.
-OURS = (
+STUBBED_TOOLS = (
     "nvidia-smi", "systemctl", "modprobe", "kill", "scontrol", "sinfo", "squeue", "scancel", "kubectl",
     "rmmod", "dkms", "lsmod", "docker", "nvidia-ctk", "chronyc", "cpupower", "find", "df", "ipmitool",
     "dmesg", "journalctl", "lspci", "sminfo", "iblinkinfo",
@@ -40,26 +40,26 @@ OURS = (
 )  # fmt: skip
 
 # host tools the kit may use: they only touch files in its folder
-REAL = (
+HOST_TOOLS = (
     "sh", "cat", "cut", "date", "dd", "env", "false", "flock", "grep", "head", "id", "ls", "mkdir", "mv", "printf", "rm", "setsid", "sleep", "sort",
     "stat", "sync", "tail", "test", "timeout", "touch", "tr", "true", "uniq", "wc",
 )  # fmt: skip
 
 # The stub's program, run without `site`: about 11 ms a call.
-CLIENT = """\
+STUB_CLIENT = """\
 import sys
 from _socket import AF_UNIX, SOCK_STREAM, socket
 s = socket(AF_UNIX, SOCK_STREAM)
 s.connect(sys.argv[1])
 words = "\\0".join(sys.argv[2:]).encode("utf-8", "surrogateescape")
 s.sendall(b"%d\\n%b" % (len(words), words))
-heard = b""
+answer = b""
 while True:
     part = s.recv(1 << 16)
     if not part:
         break
-    heard += part
-head, _, rest = heard.partition(b"\\n")
+    answer += part
+head, _, rest = answer.partition(b"\\n")
 if not head:
     sys.exit(137)
 status, size = map(int, head.split())
@@ -79,12 +79,10 @@ class Toolbox:
         self._server: asyncio.Server | None = None
         self._written: dict[Path, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._runners: set[tuple[str, str]] = set()
+        self._counted_processes: set[tuple[str, str]] = set()
         self._at: dict[str, float] = {}
-        self.virtual: dict[str, float] = {}
-        """Seconds that tools have taken on the virtual clock, by machine."""
-        self.booted = asyncio.Event()
-        """Set whenever a machine has come back."""
+        self.virtual_seconds: dict[str, float] = {}  # time that tools have taken on the virtual clock, by machine
+        self.booted = asyncio.Event()  # set whenever a machine has come back
 
     async def __aenter__(self) -> "Toolbox":
         await self.open()
@@ -98,7 +96,7 @@ class Toolbox:
         if self._server is not None:
             return
         self._root = Path(tempfile.mkdtemp(prefix="rackmedic-nodes-"))
-        (self._root / "client.py").write_text(CLIENT)
+        (self._root / "client.py").write_text(STUB_CLIENT)
         self._server = await asyncio.start_unix_server(self._serve, self._socket)
 
     async def close(self) -> None:
@@ -109,14 +107,14 @@ class Toolbox:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        end_sessions(self._root)
+        kill_sessions(self._root)
         shutil.rmtree(self._root, ignore_errors=True)
 
     async def run(self, host: str, words: Sequence[str], limit: float | None, at: float = 0.0) -> ShellAnswer:
         """Run a script of the kit as sudo would. It survives its caller; past `limit` seconds it is killed with status
         124.
         """
-        folder = self._folder(host)
+        folder = self._get_folder(host)
         self._at[host] = at
         self.refresh(host)
         child = await asyncio.create_subprocess_exec(
@@ -134,11 +132,11 @@ class Toolbox:
 
     def records(self, host: str) -> Path:
         """Return the folder of the kit's records on a machine."""
-        return self._folder(host) / "state"
+        return self._get_folder(host) / "state"
 
     def wipe(self, host: str) -> None:
         """Simulate a reinstallation: the kit stays, its records are removed."""
-        end_sessions(self._folder(host))
+        kill_sessions(self._get_folder(host))
         shutil.rmtree(self.records(host))
         self.records(host).mkdir(mode=0o700)
 
@@ -146,7 +144,7 @@ class Toolbox:
         """Stop the machine and everything the kit runs on it."""
         self._cluster.go_down(host, why, self._at.get(host, 0.0))
         if (self._root / host).exists():
-            end_sessions(self._root / host)
+            kill_sessions(self._root / host)
 
     def boot(self, host: str) -> None:
         """Bring the machine up with a new boot id."""
@@ -156,19 +154,21 @@ class Toolbox:
 
     async def reboot(self, host: str) -> None:
         self.lose_power(host, "rebooting")
-        await self._takes(host, BOOT_SECONDS)
+        await self._spend_time(host, BOOT_SECONDS)
         self.boot(host)
 
     def refresh(self, host: str) -> None:
-        proc, wanted = self._folder(host) / "proc", self._proc_files(host)
-        old = {path for path in self._written if path.is_relative_to(proc)}
-        for path, text in ((proc / name, text) for name, text in wanted.items()):
-            old.discard(path)
+        """Rewrite the machine's fake /proc where the simulated state has changed."""
+        proc_folder = self._get_folder(host) / "proc"
+        outdated = {path for path in self._written if path.is_relative_to(proc_folder)}
+        for name, text in self._build_proc_files(host).items():
+            path = proc_folder / name
+            outdated.discard(path)
             if self._written.get(path) != text:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
                 self._written[path] = text
-        for path in old:
+        for path in outdated:
             path.unlink()
             del self._written[path]
 
@@ -176,7 +176,7 @@ class Toolbox:
     def _socket(self) -> str:
         return str(self._root / "socket")
 
-    def _folder(self, host: str) -> Path:
+    def _get_folder(self, host: str) -> Path:
         folder = self._root / host
         if not folder.exists():
             self._install(folder, host)
@@ -189,23 +189,24 @@ class Toolbox:
         paths = KitPaths(str(folder / "sbin"), str(folder / "state"), str(folder / "bin"), str(folder / "proc"))
         for name, text in build_kit_files(CHECKS, REMEDIES, paths).items():
             (folder / "sbin" / name).write_text(text)
-        for tool in REAL:
-            if there := shutil.which(tool):
-                (folder / "bin" / tool).symlink_to(there)
-        words = shlex.join([sys.executable, "-IS", str(self._root / "client.py"), self._socket, host])
-        for tool in OURS:
+        for tool in HOST_TOOLS:
+            path = shutil.which(tool)
+            if path:
+                (folder / "bin" / tool).symlink_to(path)
+        client = shlex.join([sys.executable, "-IS", str(self._root / "client.py"), self._socket, host])
+        for tool in STUBBED_TOOLS:
             stub = folder / "bin" / tool
-            stub.write_text(f'#!/bin/sh\nexec {words} {tool} "$@"\n')
+            stub.write_text(f'#!/bin/sh\nexec {client} {tool} "$@"\n')
             stub.chmod(0o755)
 
-    def _proc_files(self, host: str) -> dict[str, str]:
+    def _build_proc_files(self, host: str) -> dict[str, str]:
         world = self._cluster.world(self._at.get(host, 0.0))
         if world.controller and host == world.controller.name:
-            return {"sys/kernel/random/boot_id": dashed(world.controller.boot_id) + "\n", "modules": ""}
+            return {"sys/kernel/random/boot_id": add_dashes(world.controller.boot_id) + "\n", "modules": ""}
         node: NodeState = world.nodes[host]
-        files = {"sys/kernel/random/boot_id": dashed(node.boot_id) + "\n", "modules": proc_modules(node)}
-        files |= {f"{proc.pid}/stat": stat_line(node, proc) for proc in node.procs}
-        return files | {f"{pid}/environ": text for pid, text in environment(node, world.job).items()}
+        files = {"sys/kernel/random/boot_id": add_dashes(node.boot_id) + "\n", "modules": format_proc_modules(node)}
+        files |= {f"{proc.pid}/stat": format_stat_line(node, proc) for proc in node.procs}
+        return files | {f"{pid}/environ": text for pid, text in build_environments(node, world.job).items()}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one stub call. A hanging command, or one whose machine goes down, gets no answer."""
@@ -221,44 +222,44 @@ class Toolbox:
             writer.close()
 
     async def _reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        said = await reader.readexactly(int(await reader.readline()))
-        host, *argv = said.decode("utf-8", "surrogateescape").split("\0")
-        self._count(host, writer.get_extra_info("socket"))
-        answer = await self._asked(host, argv)
+        request = await reader.readexactly(int(await reader.readline()))
+        host, *argv = request.decode("utf-8", "surrogateescape").split("\0")
+        self._count_execution(host, writer.get_extra_info("socket"))
+        answer = await self._answer_stub(host, argv)
         if answer.hangs:
             await reader.read()  # until the stub gives up
         elif self._cluster.reachable(host, self._at.get(host, 0.0)):
             writer.write(b"%d %d\n%b%b" % (answer.status, len(answer.stdout), answer.stdout, answer.stderr))
             await writer.drain()
 
-    async def _asked(self, host: str, argv: Sequence[str]) -> ShellAnswer:
+    async def _answer_stub(self, host: str, argv: Sequence[str]) -> ShellAnswer:
         at = self._at.get(host, 0.0)
-        foreseen = self._cluster.foresee(host, argv, at)
-        if foreseen is None:
-            return self._cluster.answer_root(host, argv, at) if recognise(argv) else self._cluster.refuse(host, argv)
-        await self._takes(host, foreseen.seconds)
-        done = self._cluster.carry_out(host, argv, at)
-        assert done is not None  # foresee() just recognised it
-        if done.reboots:
+        expected_outcome = self._cluster.foresee(host, argv, at)
+        if expected_outcome is None:
+            return self._cluster.answer_root(host, argv, at) if recognise_command(argv) else self._cluster.refuse(host, argv)
+        await self._spend_time(host, expected_outcome.seconds)
+        outcome = self._cluster.carry_out(host, argv, at)
+        assert outcome is not None  # foresee() just recognised it
+        if outcome.reboots:
             task = asyncio.get_running_loop().create_task(self._reboot_soon(host))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return done.answer
+        return outcome.answer
 
     async def _reboot_soon(self, host: str) -> None:
-        await asyncio.sleep(GRACE)
+        await asyncio.sleep(POWER_LOSS_DELAY_SECONDS)
         await self.reboot(host)
 
-    async def _takes(self, host: str, seconds: float) -> None:
-        self.virtual[host] = self.virtual.get(host, 0.0) + seconds
+    async def _spend_time(self, host: str, seconds: float) -> None:
+        self.virtual_seconds[host] = self.virtual_seconds.get(host, 0.0) + seconds
         await asyncio.sleep(seconds * self._cluster.pace)
 
-    def _count(self, host: str, client: socket.socket) -> None:
+    def _count_execution(self, host: str, client: socket.socket) -> None:
         """Count a detached command as one execution, however many tools it calls."""
         if not hasattr(socket, "SO_PEERCRED"):
             return
         pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-        runner = runner_of(pid)
-        if runner is not None and (host, runner.session) not in self._runners:
-            self._runners.add((host, runner.session))
-            self._cluster.executions[host, runner.remedy, runner.digest] += 1
+        kit_process = find_kit_process(pid)
+        if kit_process is not None and (host, kit_process.session) not in self._counted_processes:
+            self._counted_processes.add((host, kit_process.session))
+            self._cluster.executions[host, kit_process.remedy, kit_process.digest] += 1

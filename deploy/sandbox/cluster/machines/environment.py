@@ -41,7 +41,7 @@ class BmcEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
+class AbandonedFile:
     """An abandoned file. `hours`: its age; `dated`: last write as `ls` prints it."""
 
     path: str
@@ -56,11 +56,13 @@ class Leftover:
         return -(-self.size // 4096) * 8
 
 
-CRASHES = tuple(Leftover(f"/var/crash/_usr_bin_python3.{n}.crash", 18211, "root", 1900.0, "Mar  2  2026") for n in (0, 2071))
+DEFAULT_CRASH_FILES = tuple(
+    AbandonedFile(f"/var/crash/_usr_bin_python3.{n}.crash", 18211, "root", 1900.0, "Mar  2  2026") for n in (0, 2071)
+)
 
 
 @dataclass(slots=True)
-class Around:
+class NodeEnvironment:
     """`master`: result of reaching the job's master. `last_job`: scheduler's final state of the job, empty for the
     actual one. `store`, `tracker`: state of the site's services, `ok`, `throttled` or `refused`. `not_responding`:
     the scheduler misses the node now and then. `stuck`: mounts that hang. `uplinks`: link widths of the leaf.
@@ -87,4 +89,4 @@ class Around:
     inlet: int = 24
     psu_lost: bool = False
     bmc: list[BmcEvent] = field(default_factory=list)
-    leftovers: tuple[Leftover, ...] = CRASHES
+    leftovers: tuple[AbandonedFile, ...] = DEFAULT_CRASH_FILES
