@@ -108,7 +108,10 @@ _PATTERNS: Final = {
     )
 }  # fmt: skip
 _CALLED_FIRST: Final = re.compile(r"\W{0,3}(?:(?:[Hh]ey|[Hh]i|[Hh]ello|[Tt]hanks|[Tt]hx|[Oo]k) )?([^\W\d_]{2,24})\s?[,，:：]\s?(?=\S)")
-_CALLED_LAST: Final = re.compile(r",\s?([A-ZÀ-Ý][^\W\d_]{1,23})\s?\?\W{0,3}$")
+_CALLED_LAST: Final = re.compile(r",\s?([A-ZÀ-Ý][^\W\d_]{1,23})\s?[?!.]?\W{0,3}$")
+_CALLED_WITHOUT_COMMA: Final = re.compile(
+    r"\W{0,3}([A-ZÀ-Ý][^\W\d_]{1,23}) (?:can|could|would|will|do|did|are|have|kannst|könntest|hast|peux-tu|puedes) (?:you|u|du|tu|tú)\b"
+)
 _SPOKEN_TO: Final = re.compile(
     r"(?i)\b(?:you|your|u|pls|please|du|dir|dich|hast|bist|kannst|ihr|tu|vous|as-tu|peux|tienes|puedes|sigues|reiniciaste|viste|estás|sabes|he|she)\b|\?|你|您|？"
 )
@@ -149,10 +152,12 @@ def _is_in(mood: str, words: str, clause: Clause) -> bool:
 
 
 def calls_colleague(text: str, ours: Sequence[str] = ("rackmedic",)) -> bool:
-    """Return whether the message is put to a person by first name: “Anna, did you restart it?”, “is it on, Jan?”."""
-    first, last = _CALLED_FIRST.match(text), _CALLED_LAST.search(text)
-    if last is not None and _is_a_name(last[1], ours):
+    """Return whether the message is put to a person by first name: “Anna, did you restart it?”, “Anna can you look?”, “is it on, Jan?”."""
+    if (last := _CALLED_LAST.search(text)) and _is_a_name(last[1], ours) and _SPOKEN_TO.search(text):
         return True
+    if (asked := _CALLED_WITHOUT_COMMA.match(text)) and _is_a_name(asked[1], ours):
+        return True
+    first = _CALLED_FIRST.match(text)
     return first is not None and _is_a_name(first[1], ours) and _SPOKEN_TO.search(text, first.end()) is not None
 
 

@@ -26,7 +26,16 @@ def test_politeness_is_no_condition(text: str, moods: Sequence[str]) -> None:
     assert sorted(mood for mood in ("requests", "depends") if getattr(clause, mood)) == moods
 
 
-@pytest.mark.parametrize("text", ["Hey Ines, did you drain gpu-002?", "Carlos, pls reboot gpu-002", "thanks Bob, can you close it?"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hey Ines, did you drain gpu-002?",
+        "Carlos, pls reboot gpu-002",
+        "thanks Ravi, can you close it?",
+        "Ingrid could you approve the rollback",
+        "please drain it, Paolo",
+    ],
+)
 def test_a_request_to_a_colleague_is_none_to_the_bot(text: str) -> None:
     assert parse_message(text, NAMES, NOW).intent is Intent.NOT_UNDERSTOOD
 
