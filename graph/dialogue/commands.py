@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from graph.dialogue.clauses import Clause, skip_leading_words
-from graph.dialogue.customers import normalize_text
 from graph.dialogue.intents import Intent
-from graph.dialogue.report_requests import is_report_request
+from graph.dialogue.report_requests import is_report_request, normalize_text
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.extraction.command_hosts import find_group, is_near_group_name, resolve_hosts_and_groups
 from kb.guides.guide import slugify_guide_name

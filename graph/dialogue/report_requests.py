@@ -5,6 +5,7 @@ no accents, single spaces).
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -141,3 +142,9 @@ def is_report_request(plain: str) -> bool:
     if not plain or len(plain) > LONGEST:
         return False
     return _READ.fullmatch(plain) is not None or _IN_CHINESE.fullmatch(plain.replace(" ", "")) is not None
+
+
+def normalize_text(text: str) -> str:
+    """Return lower case without accents and punctuation, with single spaces."""
+    bare = "".join(sign for sign in unicodedata.normalize("NFKD", text[: LONGEST * 2].casefold()) if not unicodedata.combining(sign))
+    return " ".join(re.sub(r"[^\w]+", " ", re.sub(r"(?<=[a-z])['’](?=(?:t|s|re|m)\b)", "", bare)).split())
