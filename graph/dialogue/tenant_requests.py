@@ -4,6 +4,7 @@ bounded.
 A trained classifier finds the request. A text with a symptom, or with much besides the request, stays a report.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -49,6 +50,14 @@ LIKELY_TO_ACT: Final = 0.6  # Of one that takes the report back or speaks of a c
 LIKELY_DESPITE_END: Final = 0.8  # Of a withdrawal that tells that the job has ended.
 _ACTING: Final = frozenset({TenantRequest.CHANGE, TenantRequest.WITHDRAW})
 _ENDED: Final = frozenset({"killed"})  # Symptoms of a job that its owners may have ended themselves.
+# “do not close this”, “no false alarm”: the report is kept. A negation as such keeps nothing: “we do not need it”.
+_KEPT: Final = re.compile(
+    r"(?:^|(?<= ))(?:(?:not|never) (?:\S+ )?(?:close|drop|ignore|disregard|forget|cancel|withdraw|stop|false alarm|a test)|no false alarm"
+    r"|kein fehlalarm|nicht (?:erledigt|schliessen|zumachen|ignorieren|vergessen|aufhoren)"
+    r"|(?:ne|n) (?:\S+ )?(?:fermez|oubliez|ignorez|arretez|laissez)|pas (?:une )?fausse alerte"
+    r"|no (?:\S+ )?(?:cierren|olviden|ignoren|paren|dejen|retiramos)|no (?:es|fue) (?:una )?falsa alarma"
+    r"|不 是 误 报|(?:别|不 要|请 勿) (?:关|忽 略|停|撤))(?= |$)"
+)
 
 
 def classify_tenant_request(text: str, now: datetime) -> TenantRequest | None:
@@ -75,8 +84,8 @@ def _tells_only_end(text: str, now: datetime) -> bool:
 
 
 def _withdraws_nothing(clause: Clause) -> bool:
-    """Return whether it is a question, a condition or reported speech."""
-    return clause.asks or clause.depends or clause.quotes
+    """Return whether it is a question, a condition, reported speech or a wish to keep the report."""
+    return clause.asks or clause.depends or clause.quotes or _KEPT.search(" ".join(clause.words)) is not None
 
 
 def apply_tenant_request(message: ParsedMessage, now: datetime) -> tuple[ParsedMessage, TenantRequest | None]:
