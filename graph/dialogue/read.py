@@ -4,6 +4,7 @@ messages are marked so, with the nearest intents.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -49,6 +50,7 @@ MAX_LABELS = 8
 MAX_REPORT_WORDS = 25  # Of a request for the report; longer texts mention reports.
 LIKELY, LIKELY_POLITE_QUESTION = 0.15, 0.5  # Least probability of an intent that only answers; of small talk as a question.
 LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.45, 0.7  # Of one that acts; where the sentence neither asks nor requests.
+LIKELY_TO_REPORT = 0.6  # Of a request for the report.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
@@ -198,8 +200,13 @@ def _weigh_intents(clauses: Sequence[Clause], faults: Sequence[Clause]) -> dict[
         if can_mean(intent, clauses) and not (stated and intent in QUESTIONS_OF_HOSTS)
     }
     whole = sum(shares.values()) or 1.0
-    vetoed = {intent for intent in shares if any(is_vetoed(intent, clause) for clause in clauses)}
+    vetoed = {intent for intent in shares if any(_is_ruled_out(intent, clause) for clause in clauses)}
     return {intent: 0.0 if intent in vetoed else share / whole for intent, share in shares.items()}
+
+
+def _is_ruled_out(intent: Intent, clause: Clause) -> bool:
+    """Return whether the sentence cannot mean this. A question may request the report: “where is the post-mortem?”."""
+    return is_vetoed(intent, replace(clause, asks=False) if intent is Intent.REPORT else clause)
 
 
 def can_mean(intent: Intent, clauses: Sequence[Clause]) -> bool:
@@ -265,7 +272,7 @@ def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
     if row.intent is Intent.NEW_FACTS:
         return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
     if row.intent is Intent.REPORT:  # People speak of many reports.
-        return CERTAIN
+        return LIKELY_TO_REPORT
     return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
 
 

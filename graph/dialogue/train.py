@@ -109,7 +109,8 @@ _FACTS: Final[Mapping[str, Sequence[str]]] = {
 _NO_REQUESTS: Final = frozenset(
     {
         Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.COMPARE, Intent.WHY_NOT, Intent.SAFE_TO, Intent.REPORT,
-        Intent.RUN_CHECK, Intent.CORRECT, Intent.NEW_FACTS, Intent.FIXED, Intent.META, Intent.THANKS, Intent.WIDEN, Intent.NARROW,
+        Intent.RUN_CHECK, Intent.RUN_GUIDE, Intent.CORRECT, Intent.NEW_FACTS, Intent.FIXED, Intent.META, Intent.THANKS, Intent.WIDEN, Intent.NARROW,
+        Intent.HAPPENED_BEFORE, Intent.CHANGED_SINCE, Intent.WHAT_NOW, Intent.ON_APPROVE, Intent.WHO_MAY_APPROVE, Intent.HELP, Intent.SUMMARY,
     }
 )  # fmt: skip
 
@@ -154,8 +155,10 @@ def list_intent_texts() -> list[LabelledText]:
 
 def list_tenant_texts() -> list[LabelledText]:
     """Return the requests of every language; as no requests those with facts, and the phrases of other intents."""
-    others = [LabelledText(NO_REQUEST, row.text) for row in list_intent_texts() if row.label in _NO_REQUESTS]
-    return [*_list_phrases(TENANT_REQUESTS, frozenset(), _FACTS), *others]
+    own = list(_list_phrases(TENANT_REQUESTS, frozenset(), _FACTS))
+    known = {row.text for row in own}
+    others = (row.text for row in list_intent_texts() if row.label in _NO_REQUESTS)
+    return [*own, *(LabelledText(NO_REQUEST, text) for text in others if text not in known)]
 
 
 def _list_phrases(folder: str, alone: frozenset[str], facts: Mapping[str, Sequence[str]] | None = None) -> Iterator[LabelledText]:
