@@ -47,7 +47,8 @@ def breaking(*areas: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 SLICES: tuple[Slice, ...] = (
     Slice("soak", ("-m", "tests.soak", "--short"), ("-m", "tests.soak")),
-    Slice("growth", *2 * (pytest_run("-m", "tier3", "tests/properties", "tests/graph"),)),
+    Slice("growth", *2 * (pytest_run("-m", "tier3", "--ignore", "tests/graph/dialogue", "tests/properties", "tests/graph"),)),
+    Slice("training", *2 * (pytest_run("--dist", "load", "-m", "tier3", "tests/graph/dialogue"),)),
     Slice("flood", *2 * (pytest_run("-m", "tier3", "tests/stories", "tests/bot/remediation"),)),
     Slice("explore-kb", *exploring("tests/kb")),
     Slice("explore-graph", *exploring("tests/graph")),

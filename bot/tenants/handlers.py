@@ -29,10 +29,10 @@ from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.error_cards import TenantErrorCards
 from bot.tenants.tenant_cards import TenantCards, build_tenant_place
 from graph.dialogue.addressed import Addressing
-from graph.dialogue.customers import ANY_TIME, TenantRequest, apply_tenant_request
 from graph.dialogue.intents import Intent
 from graph.dialogue.news import has_complaint, is_empty_message
 from graph.dialogue.said import ParsedMessage
+from graph.dialogue.tenant_requests import ANY_TIME, TenantRequest, apply_tenant_request
 from graph.incident.visibility import list_visible_hosts
 from graph.state import REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, InboxItem, InboxItemKind, Origin, TenantThread
 from tools.inventory.inventory import ChannelRow, Inventory

@@ -1,4 +1,4 @@
-"""The trained intent classifier: a linear model over hashed features, read from `weights.npz`. Train it with
+"""The trained classifiers: linear models over hashed features, read from `weights`. Train them with
 `python -m graph.dialogue.train`. NumPy is imported with the first message, not with the program.
 """
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WEIGHTS_PATH: Final = Path(__file__).parent / "weights.npz"
+WEIGHTS_FOLDER: Final = Path(__file__).parent / "weights"
+INTENTS, TENANT_REQUESTS = "intents", "tenant_requests"  # The classifiers: a folder of `phrases` and a file of `weights` each.
 
 
-class IntentWeights(NamedTuple):
-    """`weights` are whole numbers, a row a feature and a column an intent; `scales` turns them back."""
+class Weights(NamedTuple):
+    """`weights` are whole numbers, a row a feature and a column a label; `scales` turns them back."""
 
-    intents: tuple[Intent, ...]
+    labels: tuple[str, ...]
     weights: "NDArray[np.int8]"
     scales: "NDArray[np.float32]"
     biases: "NDArray[np.float32]"
@@ -30,19 +31,28 @@ class IntentWeights(NamedTuple):
 
 def compute_probabilities(clauses: Sequence[Clause]) -> Mapping[Intent, float]:
     """Return how likely each intent is; they add up to one."""
+    return {Intent(label): share for label, share in compute_label_probabilities(clauses, INTENTS).items()}
+
+
+def compute_label_probabilities(clauses: Sequence[Clause], classifier: str) -> Mapping[str, float]:
+    """Return how likely each label of a classifier is; they add up to one."""
     import numpy as np
 
-    model, features = load_weights(), compute_features(clauses)
+    model, features = load_weights(get_weights_path(classifier)), compute_features(clauses)
     columns, values = np.fromiter(features.keys(), dtype=np.intp), np.fromiter(features.values(), dtype=np.float64)
     scores = (values @ model.weights[columns]) * model.scales + model.biases
     shares = np.exp(scores - scores.max())
-    return dict(zip(model.intents, (float(share) for share in shares / shares.sum()), strict=True))
+    return dict(zip(model.labels, (float(share) for share in shares / shares.sum()), strict=True))
+
+
+def get_weights_path(classifier: str) -> Path:
+    return WEIGHTS_FOLDER / f"{classifier}.npz"
 
 
 @cache
-def load_weights(path: Path = WEIGHTS_PATH) -> IntentWeights:
+def load_weights(path: Path) -> Weights:
     import numpy as np
 
     with np.load(path, allow_pickle=False) as stored:
-        intents = tuple(Intent(str(name)) for name in stored["intents"])
-        return IntentWeights(intents, stored["weights"], stored["scales"], stored["biases"], str(stored["digest"]))
+        labels = tuple(str(name) for name in stored["labels"])
+        return Weights(labels, stored["weights"], stored["scales"], stored["biases"], str(stored["digest"]))

@@ -68,6 +68,7 @@ _NO_CONDITIONS: Final = {
     *(("once", word) for word in ("more", "over", "again")),
     *((word, "once") for word in ("at", "another")),
     ("when", "more"),
+    ("after", "action"),
     ("comme", "avant"),
     ("como", "antes"),
 }
@@ -89,7 +90,7 @@ _POLITE_IF: Final = re.compile(r"^(?:\S+ ){0,4}(?:appreciate it|great|good|nice|
 _SUBJECTS: Final = _each("i you we it this that there they the a")
 _NO_SUBJECTS: Final = _each("fixed solved resolved working mine gone done")
 _FOREIGN_POLITE: Final = _each("kannst konntest wurdest peux pouvez pourrais pourriez puedes podrias podria pueden")
-_CHINESE_DENIES: Final = re.compile(r"别|不要|不用|先不|不能|不许|请勿")
+_CHINESE_DENIES: Final = re.compile(r"别|不要|不用|先不|(?<!能)不能|不许|请勿")
 _CHINESE_DEPENDS: Final = re.compile(r"如果|要是|假如|的话|等.{0,8}再")
 _CHINESE_POLITE: Final = re.compile(r"请|帮|麻烦|能不能|可不可以|一下|可以.{0,20}吗|能.{0,20}吗")
 _HASTE: Final = re.compile(

@@ -1,12 +1,10 @@
-"""Parse fixed commands: report and guide requests, `hosts …`, `recheck …` with groups, and `narrow it down to …`. Pure."""
+"""Parse fixed commands: guide requests, `hosts …`, `recheck …` with groups, and `narrow it down to …`. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
 
 from graph.dialogue.clauses import Clause, skip_leading_words
-from graph.dialogue.customers import normalize_text
 from graph.dialogue.intents import Intent
-from graph.dialogue.report_requests import is_report_request
 from graph.dialogue.said import ParsedMessage, Vocabulary
 from graph.extraction.command_hosts import find_group, is_near_group_name, resolve_hosts_and_groups
 from kb.guides.guide import slugify_guide_name
@@ -32,9 +30,7 @@ def parse_guide_request(text: str) -> tuple[str, str] | None:
 
 
 def parse_command(text: str, names: Vocabulary) -> ParsedMessage | None:
-    """Return a report or guide request, or a command naming a group or nearly one; else None."""
-    if len(text) <= LONGEST and is_report_request(normalize_text(text)):
-        return ParsedMessage(intent=Intent.REPORT, text=text)
+    """Return a guide request, or a command naming a group or nearly one; else None."""
     if (guide := parse_guide_request(text)) is not None:
         hosts = resolve_hosts_and_groups(guide[1], names.hosts, names.groups, names.domains, strict=False)
         return ParsedMessage(

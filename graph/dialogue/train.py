@@ -1,4 +1,4 @@
-"""Train the intent classifier from the phrases: `python -m graph.dialogue.train`. Needs scikit-learn (the dev group).
+"""Train the classifiers from the phrases: `python -m graph.dialogue.train`. Needs scikit-learn (the dev group).
 
 The result depends on the phrases and this package alone: the same phrases give the same weights.
 """
@@ -7,21 +7,23 @@ import hashlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import yaml
 
-from graph.dialogue.classifier import WEIGHTS_PATH
+from graph.dialogue.classifier import INTENTS, TENANT_REQUESTS, get_weights_path
 from graph.dialogue.clauses import Clause, split_clauses
 from graph.dialogue.features import BUCKETS, compute_features
 from graph.dialogue.intents import Intent
 from graph.dialogue.known_words import KNOWN_WORDS_PATH
 from graph.dialogue.said import Vocabulary
 from graph.dialogue.spelling import expand_abbreviations, normalize_words, split_sentences
+from graph.dialogue.tenant_requests import NO_REQUEST
 from graph.extraction.hosts import expand_host_numbers
 from kb.taxonomy.loader import load_taxonomy
 from tools.checks import CHECKS
@@ -32,7 +34,6 @@ PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
 INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 10.0, 300, 1e-4
 MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
-_ALONE: Final = frozenset({Intent.THANKS, Intent.SMALL_TALK})  # Beside these words a phrase would mean them.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 _MENTIONED = re.compile(r"@([A-Za-z]\w{2,})", re.ASCII)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -93,13 +94,44 @@ _FRAMES: Final[Mapping[str, Sequence[str]]] = {
 }  # fmt: skip
 
 
+# What people write besides a request. A request with it is a report, and trained as one.
+_FACTS: Final[Mapping[str, Sequence[str]]] = {
+    "en": (
+        "{}, and by the way the ranks differ in their loss", "{} and {host} prints strange warnings", "{}, rank 3 waits for the others since {time}",
+        "{}, but now the data loader reads nothing", "{} and also the second port of {host} is gone", "{}. The log ends at step 4000 on all ranks",
+        "{} because our numbers changed since the last checkpoint", "{}, we see only four of eight cards",
+    ),
+    "de": ("{} und übrigens weichen die Werte der Ränge ab", "{}, aber jetzt liest der Data Loader nichts", "{}, auf {host} fehlen Karten"),
+    "fr": ("{} et au fait les rangs ont des valeurs différentes", "{}, mais maintenant rien n'est lu", "{}, sur {host} il manque des cartes"),
+    "es": ("{} y por cierto los rangos dan valores distintos", "{}, pero ahora no se lee nada", "{}, en {host} faltan tarjetas"),
+    "zh": ("{}，另外各个 rank 的数值不一样", "{}，但是现在数据读不出来", "{}，{host} 上少了几张卡"),
+}  # fmt: skip
+# Intents whose phrases no tenant's request resembles.
+_NO_REQUESTS: Final = frozenset(
+    {
+        Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.COMPARE, Intent.WHY_NOT, Intent.SAFE_TO, Intent.REPORT,
+        Intent.RUN_CHECK, Intent.RUN_GUIDE, Intent.CORRECT, Intent.NEW_FACTS, Intent.FIXED, Intent.META, Intent.THANKS, Intent.WIDEN, Intent.NARROW,
+        Intent.HAPPENED_BEFORE, Intent.CHANGED_SINCE, Intent.WHAT_NOW, Intent.ON_APPROVE, Intent.WHO_MAY_APPROVE, Intent.HELP, Intent.SUMMARY,
+    }
+)  # fmt: skip
+
+
 class LabelledText(NamedTuple):
-    intent: Intent
+    label: str
     text: str
 
 
+class Classifier(NamedTuple):
+    """What is trained: texts, and the names of the place where they are written. `balanced`: each label weighs the same."""
+
+    name: str
+    list_texts: Callable[[], list[LabelledText]]
+    build_vocabulary: Callable[[], Vocabulary]
+    balanced: bool
+
+
 def build_training_vocabulary() -> Vocabulary:
-    """Return the names that the phrases are trained with."""
+    """Return the names that the intents are trained with."""
     taxonomy, hosts = load_taxonomy(), tuple(expand_host_range("gpu-[001-064]"))
     titles = {label: taxonomy.get_title(label) for label in taxonomy.leaves}
     remedies = {remedy.id: remedy.does for remedy in REMEDIES.values()}
@@ -108,30 +140,58 @@ def build_training_vocabulary() -> Vocabulary:
 
 def compute_digest() -> str:
     """Return the digest of all phrases and settings."""
-    settings = (BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES)
-    files = [path.name.encode() + b"\0" + path.read_bytes() for path in sorted(PHRASES_FOLDER.glob("*.yaml"))]
+    settings = (
+        BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES, _FACTS, sorted(_NO_REQUESTS)
+    )  # fmt: skip
+    paths = sorted(PHRASES_FOLDER.glob("*/*.yaml"))
+    files = [f"{path.parent.name}/{path.name}".encode() + b"\0" + path.read_bytes() for path in paths]
     return hashlib.sha256(b"\0".join([repr(settings).encode(), *files])).hexdigest()
 
 
-def list_texts() -> list[LabelledText]:
+def list_intent_texts() -> list[LabelledText]:
     """Return the phrases of every language, with names for their placeholders in turn."""
-    return [row for path in sorted(PHRASES_FOLDER.glob("*.yaml")) for row in _list_phrases(path)]
+    # Beside a phrase of these, the frame's words would mean the same.
+    return list(_list_phrases(INTENTS, frozenset({Intent.THANKS, Intent.SMALL_TALK})))
 
 
-def _list_phrases(path: Path) -> Iterator[LabelledText]:
-    names, turns, frames = {**_NAMES[""], **_NAMES.get(path.stem, {})}, Counter[str](), _FRAMES[path.stem]
+def list_tenant_texts() -> list[LabelledText]:
+    """Return the requests of every language; as no requests those with facts, and the phrases of other intents."""
+    own = list(_list_phrases(TENANT_REQUESTS, frozenset(), _FACTS))
+    known = {row.text for row in own}
+    others = (row.text for row in list_intent_texts() if row.label in _NO_REQUESTS)
+    return [*own, *(LabelledText(NO_REQUEST, text) for text in others if text not in known)]
 
-    def name(found: re.Match[str]) -> str:
-        turns[found[1]] += 1
-        known = names[found[1]].split("|")
-        return known[turns[found[1]] % len(known)]
 
-    for intent, phrases in yaml.safe_load(path.read_text()).items():
-        for phrase in phrases:
-            yield LabelledText(Intent(intent), _PLACEHOLDER.sub(name, phrase))
-            if intent not in _ALONE and len(phrase.split()) <= MAX_FRAMED_WORDS:
-                turns["frame"] += 1
-                yield LabelledText(Intent(intent), frames[turns["frame"] % len(frames)].replace("{}", _PLACEHOLDER.sub(name, phrase)))
+def _list_phrases(folder: str, alone: frozenset[str], facts: Mapping[str, Sequence[str]] | None = None) -> Iterator[LabelledText]:
+    """Yield a classifier's phrases. `alone`: labels whose phrases get no frame. `facts`: what turns a request into none."""
+    for path in sorted((PHRASES_FOLDER / folder).glob("*.yaml")):
+        turns, frames = Counter[str](), _FRAMES[path.stem]
+        name = partial(_choose_name, names={**_NAMES[""], **_NAMES.get(path.stem, {})}, turns=turns)
+        for label, phrases in yaml.safe_load(path.read_text()).items():
+            for phrase in phrases:
+                yield LabelledText(label, _PLACEHOLDER.sub(name, phrase))
+                if label not in alone and len(phrase.split()) <= MAX_FRAMED_WORDS:
+                    turns["frame"] += 1
+                    yield LabelledText(label, frames[turns["frame"] % len(frames)].replace("{}", _PLACEHOLDER.sub(name, phrase)))
+                if facts and label != NO_REQUEST:
+                    turns["fact"] += 1
+                    told = facts[path.stem][turns["fact"] % len(facts[path.stem])].replace("{}", phrase.rstrip("?？.!！ "))
+                    yield LabelledText(NO_REQUEST, _PLACEHOLDER.sub(name, told))
+
+
+def _choose_name(found: re.Match[str], names: Mapping[str, str], turns: Counter[str]) -> str:
+    turns[found[1]] += 1
+    known = names[found[1]].split("|")
+    return known[turns[found[1]] % len(known)]
+
+
+CLASSIFIERS: Final[Mapping[str, Classifier]] = {
+    row.name: row
+    for row in (
+        Classifier(INTENTS, list_intent_texts, build_training_vocabulary, balanced=False),
+        Classifier(TENANT_REQUESTS, list_tenant_texts, Vocabulary, balanced=True),
+    )
+}
 
 
 def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:
@@ -140,7 +200,7 @@ def parse_clauses(text: str, names: Vocabulary) -> list[Clause]:
 
 def list_common_words(texts: Sequence[LabelledText]) -> list[str]:
     """Return the words of at least `COMMON_FROM` phrases that ask for something, without names of people."""
-    asking = [row.text for row in dict.fromkeys(texts) if row.intent is not Intent.NOT_UNDERSTOOD]
+    asking = [row.text for row in dict.fromkeys(texts) if row.label != Intent.NOT_UNDERSTOOD]
     counts = Counter(word for text in asking for word in _list_words(text))
     people = {word for text in asking for name in _MENTIONED.findall(text) for word in normalize_words(name)}
     plain_counts = Counter(word for text in asking for word in set(text.split()) if word in people)  # In lower case and without an @.
@@ -153,26 +213,27 @@ def _list_words(text: str) -> set[str]:
     return {word for sentence in split_sentences(text) for word in expand_abbreviations(sentence.words)}
 
 
-def compute_training_features(texts: Sequence[LabelledText]) -> Any:
+def compute_training_features(texts: Sequence[LabelledText], names: Vocabulary) -> Any:
     """Return a sparse matrix, a row a text."""
     from scipy.sparse import csr_matrix
 
-    names = build_training_vocabulary()
     rows = [compute_features(parse_clauses(row.text, names)) for row in texts]
     starts = np.cumsum([0, *map(len, rows)])
     columns, values = [column for row in rows for column in row], [value for row in rows for value in row.values()]
     return csr_matrix((values, columns, starts), shape=(len(rows), BUCKETS))
 
 
-def train(texts: Sequence[LabelledText], features: Any) -> dict[str, Any]:
-    """Return the arrays of `IntentWeights`. `features`: of the texts, as a sparse matrix."""
+def train(texts: Sequence[LabelledText], features: Any, *, balanced: bool = False) -> dict[str, Any]:
+    """Return the arrays of `Weights`. `features`: of the texts, as a sparse matrix."""
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=MAX_ITERATIONS, tol=TOLERANCE)
-    model.fit(features, [row.intent.value for row in texts])
+    model = LogisticRegression(
+        C=INVERSE_REGULARISATION, max_iter=MAX_ITERATIONS, tol=TOLERANCE, class_weight="balanced" if balanced else None
+    )
+    model.fit(features, [row.label for row in texts])
     scales = np.abs(model.coef_).max(axis=1) / 127
     return {
-        "intents": np.array([str(name) for name in model.classes_]),
+        "labels": np.array([str(name) for name in model.classes_]),
         "weights": np.rint(model.coef_ / scales[:, None]).astype(np.int8).T,
         "scales": scales.astype(np.float32),
         "biases": model.intercept_.astype(np.float32),
@@ -181,9 +242,12 @@ def train(texts: Sequence[LabelledText], features: Any) -> dict[str, Any]:
 
 
 def main() -> int:
-    texts = list_texts()
-    KNOWN_WORDS_PATH.write_text("\n".join(list_common_words(texts)) + "\n", encoding="utf-8")
-    np.savez_compressed(WEIGHTS_PATH, **train(texts, compute_training_features(texts)))
+    """Write the known words, then the weights of each classifier, whose features depend on those words."""
+    KNOWN_WORDS_PATH.write_text("\n".join(list_common_words(list_intent_texts())) + "\n", encoding="utf-8")
+    for row in CLASSIFIERS.values():
+        texts = row.list_texts()
+        features = compute_training_features(texts, row.build_vocabulary())
+        np.savez_compressed(get_weights_path(row.name), **train(texts, features, balanced=row.balanced))
     return 0
 
 

@@ -9,7 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graph.dialogue.classifier import load_weights
+from graph.dialogue.classifier import INTENTS as INTENT_CLASSIFIER
+from graph.dialogue.classifier import get_weights_path, load_weights
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import OTHERS, Vocabulary
@@ -187,7 +188,7 @@ def test_of_a_long_text_a_bounded_part_is_read(filler: str) -> None:
 
 
 def test_the_tables_are_whole() -> None:
-    assert set(load_weights().intents) == set(Intent)
+    assert set(load_weights(get_weights_path(INTENT_CLASSIFIER)).labels) == set(Intent)
     starts = {start for row in CAUSE_WORDS for start in row.split()}
     assert not {start for start in starts if not any(label.startswith(start) for label in TAXONOMY.leaves)}
     assert set(CHECK_WORDS) <= set(CHECKS)

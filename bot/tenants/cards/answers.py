@@ -8,10 +8,10 @@ from bot.cards.blocks import Card
 from bot.tenants.cards import tenant_card
 from bot.tenants.cards.phrases import get_phrase
 from bot.tenants.cards.view import TenantView
-from graph.dialogue.customers import TenantRequest
 from graph.dialogue.intents import Intent
 from graph.dialogue.news import has_complaint, is_empty_message
 from graph.dialogue.said import ParsedMessage
+from graph.dialogue.tenant_requests import TenantRequest
 from tools.inventory.host_ranges import fold_host_names
 
 AnswerKind = Literal["why", "why_when", "machines", "ours", "again", "pressed", "inside", "help", "thanks", "beyond", "report"]
