@@ -46,7 +46,7 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
         ):
             freeze_startup_objects()
             health.mark_ready()
-            log.info("serve.listening", hosts=len(world.ports.inventory.hosts), model=_get_model_name(world), workers=beside)
+            log.info("serve.listening", hosts=len(world.services.inventory.hosts), model=_get_model_name(world), workers=beside)
             await stop.wait()
             health.ready = False
             log.info("serve.stopping")
@@ -70,7 +70,7 @@ async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
         async with _open_runtime(settings, store, "worker") as world, run_bot(settings, store, world, "worker", name) as drain:
             freeze_startup_objects()
             health.mark_ready()
-            log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_get_model_name(world))
+            log.info("worker.working", hosts=len(world.services.inventory.hosts), model=_get_model_name(world))
             ready()
             await stop.wait()
             health.ready = False
@@ -97,10 +97,14 @@ def _require_shared_store(store: Store, role: ProcessRole) -> None:
 
 
 def _get_model_name(runtime: DiagnosisRuntime) -> str:
-    return runtime.settings.model_name if runtime.ports.model else "none"
+    return runtime.settings.model_name if runtime.services.model else "none"
 
 
 def _open_runtime(settings: Settings, store: Store, role: ProcessRole) -> contextlib.AbstractAsyncContextManager[DiagnosisRuntime]:
     return open_diagnosis_runtime(
-        settings, lasting=True, front=role == "front", book=RedisSpendStore(store.redis), holds=RedisGpuReservations(store.redis)
+        settings,
+        lasting=True,
+        front=role == "front",
+        spend_store=RedisSpendStore(store.redis),
+        reservations=RedisGpuReservations(store.redis),
     )
