@@ -36,9 +36,9 @@ return n
 """
 
 
-def _build_truncator(most: int) -> BeforeValidator:
+def _build_truncator(max_chars: int) -> BeforeValidator:
     def kept(value: Any) -> Any:
-        return redact_start(value, most) if isinstance(value, str) else value
+        return redact_start(value, max_chars) if isinstance(value, str) else value
 
     return BeforeValidator(kept)
 
@@ -127,9 +127,11 @@ class ProviderMessageStore:
         message = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(words, MAX_MESSAGE_CHARS))
         return int(await self._tell(keys=[self._build_row_key(incident)], args=[key, message.model_dump_json(), MAX_KEPT_MESSAGES]))
 
-    async def list_messages_after(self, incident: str, heard: int, most: int = MAX_MESSAGES_PER_ANSWER) -> tuple[ProviderMessage, ...]:
+    async def list_messages_after(
+        self, incident: str, heard: int, max_messages: int = MAX_MESSAGES_PER_ANSWER
+    ) -> tuple[ProviderMessage, ...]:
         """Return messages after number `heard`, oldest first."""
-        numbers = range(heard + 1, heard + 1 + most)
+        numbers = range(heard + 1, heard + 1 + max_messages)
         fields = [f"words:{n}" for n in numbers]
         stored_rows: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))
         rows = zip(numbers, stored_rows, strict=True)

@@ -99,20 +99,20 @@ def _list_table_rows(parts: Sequence[PagePart]) -> list[Sequence[str]]:
     return [row for part in parts if isinstance(part, PageTable) for row in part.rows]
 
 
-def _limit_rows(parts: Sequence[PagePart], most: int) -> list[PagePart]:
+def _limit_rows(parts: Sequence[PagePart], max_rows: int) -> list[PagePart]:
     short: list[PagePart] = []
     for part in parts:
         if isinstance(part, PageTable):
-            short.append(PageTable(part.head, [[_clip_text(cell) for cell in row] for row in part.rows[:most]]))
-            hidden_count = len(part.rows) - most
+            short.append(PageTable(part.head, [[_clip_text(cell) for cell in row] for row in part.rows[:max_rows]]))
+            hidden_count = len(part.rows) - max_rows
             short += [Paragraph(f"… and {hidden_count} more, in the appendix.")] if hidden_count > 0 else []
         else:
             short.append(part)
     return short
 
 
-def _clip_text(text: str, most: int = FIRST_PAGE_CELL_CHARS) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _clip_text(text: str, max_chars: int = FIRST_PAGE_CELL_CHARS) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
 def _has_more_evidence(causes: Sequence[Hypothesis]) -> bool:

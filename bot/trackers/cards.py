@@ -84,7 +84,7 @@ def render_tracker_form(form: TrackerForm) -> Block:
             blocks.input_block(
                 TITLE_BLOCK_ID,
                 "Title",
-                blocks.text_input(initial=form.title, most=form.title_most),
+                blocks.text_input(initial=form.title, max_chars=form.title_most),
                 hint="You can edit it. Secrets are removed again before it is sent.",
             ),
             blocks.line_section(bold(f"Only this will be sent to {form.words}. Nothing was sent yet.")),

@@ -82,9 +82,9 @@ def _describe_leaf(leaf: Leaf) -> str:
     return f"{leaf.description} No check decides it; only the report's words do." if leaf.only_words else leaf.description
 
 
-def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool) -> int:
+def search_knowledge(settings: Settings, text: str, max_rows: int, *, as_json: bool) -> int:
     """Print similar entries, best first; return 1 if none."""
-    matches = rank_by_likeness(load_knowledge(settings), redact(text), most)
+    matches = rank_by_likeness(load_knowledge(settings), redact(text), max_rows)
     if as_json:
         items = [
             {key: getattr(one, key) for key in ("id", "kind", "label", "title")} | {"score": score, "source": one.source}
@@ -99,14 +99,14 @@ def search_knowledge(settings: Settings, text: str, most: int, *, as_json: bool)
     return 0 if matches else 1
 
 
-def rank_by_likeness(knowledge_rows: Iterable[KnowledgeRow], text: str, most: int) -> list[tuple[KnowledgeRow, float]]:
+def rank_by_likeness(knowledge_rows: Iterable[KnowledgeRow], text: str, max_rows: int) -> list[tuple[KnowledgeRow, float]]:
     """Return incidents and pages with similarity 0 to 1."""
     rows = {f"{one.kind} {one.id}": one for one in knowledge_rows if one.kind != "leaf"}
     texts = {name: " ".join((*[one.title] * TITLE_WEIGHT, one.text)) for name, one in rows.items()}
     corpus = BM25Corpus.build(texts)
     best = [(name, round(corpus.compute_similarity(text, texts[name]), 4)) for name in corpus.score_documents(text)]
     best.sort(key=lambda row: (-row[1], row[0]))
-    return [(rows[name], score) for name, score in best[:most] if score >= MIN_LIKENESS]
+    return [(rows[name], score) for name, score in best[:max_rows] if score >= MIN_LIKENESS]
 
 
 def print_entry(settings: Settings, name: str, *, as_json: bool) -> int:

@@ -50,13 +50,13 @@ def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
             blocks.input_block(
                 CAUSE_BLOCK_ID,
                 "Root cause, in your words",
-                blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, most=MAX_CAUSE_CHARS),
+                blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, max_chars=MAX_CAUSE_CHARS),
                 hint="What broke, how you know, what fixed it. The next diagnosis learns from this.",
             ),
             blocks.input_block(
                 HOSTS_BLOCK_ID,
                 "Hosts",
-                blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", most=MAX_HOSTS_CHARS),
+                blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", max_chars=MAX_HOSTS_CHARS),
                 hint="For example gpu-[017-018]. Leave empty if no host was at fault.",
                 optional=True,
             ),

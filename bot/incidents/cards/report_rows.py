@@ -53,10 +53,10 @@ def render_cause_place(hypothesis: Hypothesis) -> Line:
     return (bold(format_cause_place(hypothesis) or "not a host fault"), f" · {format_confidence(hypothesis.confidence)} sure")
 
 
-def render_evidence_summary(hypothesis: Hypothesis, most: int, *, sources: bool = True) -> list[Line]:
+def render_evidence_summary(hypothesis: Hypothesis, max_lines: int, *, sources: bool = True) -> list[Line]:
     """Return the first evidence in words, the decisive first. `sources`: with check and time."""
     evidence_by_text = _group_evidence_by_text(hypothesis)
-    shown_evidence = evidence_by_text[:most] or ([(hypothesis.because, [])] if hypothesis.because else [])
+    shown_evidence = evidence_by_text[:max_lines] or ([(hypothesis.because, [])] if hypothesis.because else [])
     return [(f"• {words}", *(_render_source(hypothesis, rows) if sources else ())) for words, rows in shown_evidence]
 
 
@@ -109,13 +109,15 @@ def render_ruled_out(hypotheses: Sequence[Hypothesis], titles: CauseTitles) -> l
     return [(f"• {get_cause_title(h.label, titles)}: {h.because or 'nothing shows it'}",) for h in hypotheses]
 
 
-def render_unobserved(checks: Sequence[UnobservedCheck], most: int = MAX_UNOBSERVED) -> list[Line]:
+def render_unobserved(checks: Sequence[UnobservedCheck], max_lines: int = MAX_UNOBSERVED) -> list[Line]:
     """Render unobserved checks, grouped by reason."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for check in checks:
         grouped.setdefault((check.check, check.why), []).append(check.host)
-    lines: list[Line] = [(bold(fold_host_names(names)), f" {check}: {reason}") for (check, reason), names in list(grouped.items())[:most]]
-    return lines if len(grouped) <= most else [*lines, (f"… and {len(grouped) - most} more",)]
+    lines: list[Line] = [
+        (bold(fold_host_names(names)), f" {check}: {reason}") for (check, reason), names in list(grouped.items())[:max_lines]
+    ]
+    return lines if len(grouped) <= max_lines else [*lines, (f"… and {len(grouped) - max_lines} more",)]
 
 
 def render_unobserved_summary(checks: Sequence[UnobservedCheck]) -> Line:

@@ -93,7 +93,7 @@ def render_tell_form(incident: str, tenant: str, draft: str = "") -> Block:
     words = blocks.input_block(
         WORDS_BLOCK_ID,
         f"To {tenant}",
-        blocks.text_input(initial=truncate_text(draft, MAX_MESSAGE_CHARS), multiline=True, most=MAX_MESSAGE_CHARS),
+        blocks.text_input(initial=truncate_text(draft, MAX_MESSAGE_CHARS), multiline=True, max_chars=MAX_MESSAGE_CHARS),
         hint="Sent in RackMedic's name. Refused if it names other customers, machines that are not theirs, people or secrets.",
     )
     return blocks.modal(TELL_FORM_CALLBACK_ID, "Tell the customer", [words], submit="Preview", metadata=json.dumps({"incident": incident}))

@@ -360,7 +360,7 @@ def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> Non
         "gpu-018  ibstat: permission denied",
     ):
         assert part in text
-    assert "more characters" in format_evidence_file(whole, {"ab" * 32: "x" * 5000}, most=1000)
+    assert "more characters" in format_evidence_file(whole, {"ab" * 32: "x" * 5000}, max_chars=1000)
 
 
 def test_a_ticket_of_an_empty_incident_still_renders() -> None:
