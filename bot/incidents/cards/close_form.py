@@ -23,7 +23,7 @@ LabelChoices = Mapping[str, Sequence[tuple[str, str]]]  # heading → (label, ti
 
 @dataclass(frozen=True, slots=True)
 class IncidentClosure:
-    """The cause, as a person states it."""
+    """The true cause of an incident, as a person states it."""
 
     incident: str
     label: str
@@ -32,21 +32,21 @@ class IncidentClosure:
 
 
 def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
-    """Group (label, title) rows by category; add the two verdicts without a label."""
-    grouped: dict[str, list[tuple[str, str]]] = {}
+    """Return the titles of causes by category. They end with the two answers that name no cause."""
+    choices: dict[str, list[tuple[str, str]]] = {}
     for label, title in sorted(leaves):
         category = label.partition(".")[0]
-        grouped.setdefault(CATEGORIES.get(category, category), []).append((label, title))
-    return {**grouped, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
+        choices.setdefault(CATEGORIES.get(category, category), []).append((label, title))
+    return {**choices, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
 
 
-def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
+def render_close_form(closing: IncidentClosure, label_choices: LabelChoices) -> Block:
     hosts = fold_host_names(closing.hosts)
     return blocks.modal(
         CLOSE_CALLBACK_ID,
         "Close the incident",
         [
-            blocks.input_block(CLOSE_LABEL_BLOCK_ID, "What was it?", blocks.select(offered, closing.label)),
+            blocks.input_block(CLOSE_LABEL_BLOCK_ID, "What was it?", blocks.select(label_choices, closing.label)),
             blocks.input_block(
                 CAUSE_BLOCK_ID,
                 "Root cause, in your words",
@@ -67,7 +67,7 @@ def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
 
 
 def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
-    """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
+    """Parse a submitted form. Raises BadForm for wrong fields, and OldButton for a malformed payload."""
     try:
         view = payload["view"]
         values = view["state"]["values"]
@@ -80,6 +80,7 @@ def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
 
 
 def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
+    """Return the host names. Raises BadForm with the problem of each wrong field."""
     problems = {}
     if not label:
         problems[CLOSE_LABEL_BLOCK_ID] = "Choose what it was; “Not known” is an answer too."
